@@ -7,7 +7,7 @@ FROM ${PYTHON_IMAGE} AS packages
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/rag-eval
 # What changes least comes first: a new line of our own code installs no package again.
-# Another file has further packages, such as a run launcher's: docs/deployment.md.
+# Another file has further packages, such as a run launcher's: docs/how-to/deploy.md.
 ARG REQUIREMENTS=requirements-run.txt
 COPY ${REQUIREMENTS} /build/run.txt
 RUN /opt/rag-eval/bin/pip install --require-hashes -r /build/run.txt

@@ -16,16 +16,16 @@ def blocks(name):
     return [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
 
 
-@pytest.mark.parametrize("block", blocks("systems.md"), ids=lambda block: block["kind"])
+@pytest.mark.parametrize("block", blocks("reference/systems.md"), ids=lambda block: block["kind"])
 def test_system_of_the_documents_is_valid(block):
-    assert parse_system(block, "docs/systems.md").kind == block["kind"]
+    assert parse_system(block, "docs/reference/systems.md").kind == block["kind"]
 
 
 def test_every_kind_of_system_has_its_example():
-    assert {block["kind"] for block in blocks("systems.md")} == set(KINDS)
+    assert {block["kind"] for block in blocks("reference/systems.md")} == set(KINDS)
 
 
-@pytest.mark.parametrize("block", blocks("judges.md"), ids=str)
+@pytest.mark.parametrize("block", blocks("explanation/judges.md"), ids=str)
 def test_settings_of_the_documents_are_valid(block):
     assert EvaluationSettings.model_validate(block)
 
@@ -35,4 +35,4 @@ def test_table_of_metrics_is_the_registry():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    assert (REPOSITORY / "docs" / "metrics.md").read_text() == module.page()
+    assert (REPOSITORY / "docs" / "reference" / "metrics.md").read_text() == module.page()

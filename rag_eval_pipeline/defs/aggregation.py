@@ -1,10 +1,11 @@
 """Assets over all benchmarks and systems: leaderboard, regressions, report, week; and the job that pins a baseline."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import dagster as dg
 from pydantic import Field
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure
@@ -41,7 +42,7 @@ FRESH_AT_SIX = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_de
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The newest results of every benchmark and system; each metric has a line over the nights under Plots.
 
-    Source: Evaluation Data Formats 4.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 
@@ -67,14 +68,14 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     A change counts if a paired sign-flip test over the questions, Holm-corrected for the number of metrics, finds it
     significant. It alerts only after a rerun has confirmed it.
 
-    Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/specifications.md).
+    Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.alerts import send_change_alerts
     from rag_eval_pipeline.reporting.regressions import write_comparisons
 
     with as_dagster_failure():
         found = write_comparisons(workspace.workspace)
-        sent = send_change_alerts(workspace.workspace, found.nights, now=datetime.now(UTC))
+        sent = send_change_alerts(workspace.workspace, found.nights, now=clock.now())
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)
     return dg.MaterializeResult(
@@ -95,7 +96,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The report: a site of static files that needs no network.
 
-    Source: Citation Accuracy Evaluation 9.2 (docs/specifications.md).
+    Source: Citation Accuracy Evaluation 9.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.report.site import write_report
     from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
@@ -124,12 +125,12 @@ def weekly_results(
 ) -> dg.MaterializeResult:
     """`benchmark_weekly_<date>.results.json`: the mean of seven nights of each pair against its pinned baseline.
 
-    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.summaries import write_week
 
     with as_dagster_failure():
-        found = write_week(workspace.workspace, config.monday, now=datetime.now(UTC))
+        found = write_week(workspace.workspace, config.monday, now=clock.now())
     return dg.MaterializeResult(
         metadata={
             **numbers(found.counts),
@@ -144,7 +145,7 @@ def weekly_results(
 def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The four `data/benchmarks/**.benchmark.json`: latency, throughput, retrieval quality, citation accuracy.
 
-    Source: Evaluation Data Formats 3.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.summaries import write_benchmark_files
 
@@ -169,7 +170,7 @@ def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: Wor
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)
     with as_dagster_failure():
-        pinned = pin(root, benchmark, system, config.evaluations, now=datetime.now(UTC), note=config.note or None)
+        pinned = pin(root, benchmark, system, config.evaluations, now=clock.now(), note=config.note or None)
     context.log.info(f"{system} on {benchmark} is compared with {', '.join(pinned.evaluations)} from now on")
 
 

@@ -60,7 +60,7 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 
     Writes `questions.parquet`, and `quarantine.jsonl` with file, row, field and cause of each row that was rejected.
 
-    Source: Dataset layout, "Bringing external data into this layout" (docs/specifications.md).
+    Source: Dataset layout, "Bringing external data into this layout" (docs/reference/specifications.md).
     """
     return _run(context, workspace)
 
@@ -76,7 +76,7 @@ def corpus(
 
     Writes `corpus/<benchmark>/*.pdf` and nothing else in that folder: web pages are printed, PDFs kept byte for byte.
 
-    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/specifications.md).
+    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).
     """
     return _run(context, workspace, "accept" if config.accept else "report" if config.recheck else "no")
 
@@ -90,7 +90,7 @@ def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     Offsets of gold texts and of citations count the code points of this text.
 
-    Source: Citation Accuracy Evaluation 2.2 (docs/specifications.md).
+    Source: Citation Accuracy Evaluation 2.2 (docs/reference/specifications.md).
     """
     return _run(context, workspace)
 
@@ -104,7 +104,7 @@ def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) 
 
     Together with `corpus`, the folder is an evaluation root as `evaluate_rag.py` expects it.
 
-    Source: Dataset layout, "`train.json` schema" (docs/specifications.md).
+    Source: Dataset layout, "`train.json` schema" (docs/reference/specifications.md).
     """
     return _run(context, workspace)
 
@@ -116,7 +116,7 @@ def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) 
 def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.eval.json`: the questions with accepted answers and the positions of their gold texts. Evret reads it, too.
 
-    Source: Evaluation Data Formats 2.1 (docs/specifications.md).
+    Source: Evaluation Data Formats 2.1 (docs/reference/specifications.md).
     """
     return _run(context, workspace)
 
@@ -130,6 +130,6 @@ def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource
 
     Human annotations are imported here, and their agreement is measured.
 
-    Source: Evaluation Data Formats 2.2 (docs/specifications.md).
+    Source: Evaluation Data Formats 2.2 (docs/reference/specifications.md).
     """
     return _run(context, workspace)

@@ -1,10 +1,9 @@
 """Assets of the evaluation, one partition per benchmark and system: answers, scores, results."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
@@ -45,7 +44,7 @@ def responses(
     A run that was interrupted asks only what is missing when it is started again. An unchanged deterministic system is
     not asked again at all, and no system is asked because a metric or the judge has changed.
 
-    Source: Evaluation Data Formats 2.3, `query_results` (docs/specifications.md).
+    Source: Evaluation Data Formats 2.3, `query_results` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.evaluation.asking import ask
     from rag_eval_pipeline.evaluation.pair import load_pair
@@ -55,7 +54,7 @@ def responses(
         report = ask(
             root,
             load_pair(root, *pair_names(context)),
-            now=datetime.now(UTC),
+            now=clock.now(),
             progress=progress_log(context, "questions"),
             which="all" if config.new_answers else "missing",
         )
@@ -100,7 +99,8 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
 def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page.
 
-    Source: Evaluation Data Formats 2.3, `retrieval_metrics` (docs/specifications.md); computed as trec_eval does.
+    Source: Evaluation Data Formats 2.3, `retrieval_metrics` (docs/reference/specifications.md),
+    computed as trec_eval does.
     """
     return _score(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
 
@@ -109,7 +109,7 @@ def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceReso
 def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Overlap of each answer's citations with the located gold texts.
 
-    Source: Citation Accuracy Evaluation 3.1 and 4.2 (docs/specifications.md).
+    Source: Citation Accuracy Evaluation 3.1 and 4.2 (docs/reference/specifications.md).
     """
     return _score(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
 
@@ -119,7 +119,7 @@ def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
     """Exact match and F1 of each answer, and whether the system abstained.
 
     Source: the official SQuAD 2.0 scorer; Evaluation Data Formats 2.3, `answer_quality_metrics`
-    (docs/specifications.md).
+    (docs/reference/specifications.md).
     """
     return _score(context, workspace, ["exact_match", "f1", "abstained"])
 
@@ -133,7 +133,7 @@ def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource
 
     These scores decide nothing until the judge has been calibrated against human labels.
 
-    Source: Citation Accuracy Evaluation 3.2, 3.3 and 4.3 (docs/specifications.md).
+    Source: Citation Accuracy Evaluation 3.2, 3.3 and 4.3 (docs/reference/specifications.md).
     """
     return _score(
         context, workspace, ["judged_correct", "faithfulness", "citation_completeness", "citation_correctness"]
@@ -148,7 +148,7 @@ def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`.results.json` of the evaluation: every metric with its interval, or null with a reason.
 
-    Source: Evaluation Data Formats 2.3 (docs/specifications.md).
+    Source: Evaluation Data Formats 2.3 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import publish_pair

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -37,6 +38,8 @@ SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_sc
 # metrics and judge), those without a good answer, or every question, unless an unfinished evaluation is resumed.
 Which = Literal["missing", "failed", "all"]
 Start = Literal["resume", "rescore", "retry", "new"]
+
+NEWEST_SHOWN = 5  # ids in a message
 
 logger = logging.getLogger(__name__)
 
@@ -110,11 +113,16 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
     """Load an evaluation by its id.
 
     Raises:
-        InputError: `bad_evaluation_id`, `missing_file`, `bad_format`.
+        InputError: `bad_evaluation_id`, `no_evaluation` with the newest ids, `bad_format`.
     """
     if "/" in evaluation_id or evaluation_id.startswith("."):
         raise InputError("bad_evaluation_id", workspace.runs, "an evaluation id", found=evaluation_id)
     folder = workspace.runs / evaluation_id
+    if not (folder / "evaluation.json").exists():
+        newest = sorted((path.parent.name for path in workspace.runs.glob("*/evaluation.json")), reverse=True)
+        shown = ", ".join(newest[:NEWEST_SHOWN])
+        hint = f"The newest are {shown}." if newest else "There is none: rag-eval evaluate BENCHMARK --system SYSTEM"
+        raise InputError("no_evaluation", workspace.runs, "the id of an evaluation", found=evaluation_id, hint=hint)
     return Evaluation(folder, EvaluationRecord.read(folder / "evaluation.json"))
 
 
@@ -277,7 +285,7 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
     write_responses(evaluation.responses, _mark_reused(iter_responses(old.responses), old))
     if old.resources.exists():
         atomic_write(evaluation.resources, old.resources.read_bytes())
-    answered_at = record.answered_at or datetime.now(UTC)
+    answered_at = record.answered_at or clock.now()
     evaluation.save(state="answered", answered_at=answered_at, asking_seconds=record.asking_seconds)
     newest = newest_evaluation(workspace, record.benchmark, record.system)
     if newest is None or newest.record.opened_at <= record.opened_at:

@@ -1,7 +1,7 @@
 """The lexical judge: correctness and refusals in English by words and numbers; deterministic, offline, without a model.
 
-Six rules in a fixed order, and a band near the thresholds where the verdict is `unsure` (docs/judges.md). It does not
-compare claims with texts: support is null (`needs_support_judge`).
+Six rules in a fixed order, and a band near the thresholds where the verdict is `unsure`
+(docs/explanation/judges.md). It does not compare claims with texts: support is null (`needs_support_judge`).
 """
 
 import hashlib

@@ -7,19 +7,13 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.report.comparison_page import write_comparison
 from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_report_data
 from rag_eval_pipeline.report.metrics import registry_digest
 from rag_eval_pipeline.report.page_images import PageImages
-from rag_eval_pipeline.report.pages import (
-    leaderboard_sheet,
-    metric_meanings,
-    overview_page,
-    write_benchmark,
-    write_comparison,
-    write_run,
-    write_run_page,
-)
+from rag_eval_pipeline.report.pages import leaderboard_sheet, overview_page, write_benchmark
 from rag_eval_pipeline.report.render import SiteFolder, code_digest
+from rag_eval_pipeline.report.run_page import metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,

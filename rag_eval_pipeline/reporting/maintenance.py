@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -76,7 +77,7 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
     try:
         return RetentionSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+        raise bad_format(path, error, RetentionSettings) from error
 
 
 @dataclass(slots=True)
@@ -326,7 +327,7 @@ def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationRes
         evaluation = copy_for_scoring(workspace, pair, old)
         for scorer in SCORERS.values():
             scorer(workspace, evaluation, pair)
-        return publish(workspace, evaluation, pair, now=datetime.now(UTC))
+        return publish(workspace, evaluation, pair, now=clock.now())
 
 
 def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:

@@ -178,7 +178,7 @@ def test_code_is_found_where_the_environment_says():
 
 
 def test_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name_what_is_there():
-    document = (REPOSITORY / "docs" / "deployment.md").read_text()
+    document = (REPOSITORY / "docs" / "how-to" / "deploy.md").read_text()
     blocks = [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)]
     variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
 
@@ -190,7 +190,7 @@ def test_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name
 def test_versions_of_launchers_belong_to_the_pinned_dagster():
     minor, patch = pinned("requirements-run.txt")["dagster"].split()[0].split(".")[1:]
     library = f"0.{int(minor) + 16}.{patch}"  # Dagster's libraries count 16 ahead of it
-    texts = (REPOSITORY / "docs" / "deployment.md").read_text()
+    texts = (REPOSITORY / "docs" / "how-to" / "deploy.md").read_text()
 
     assert set(re.findall(r"dagster-(?:k8s|celery|postgres)==([\d.]+)", texts)) == {library}
 

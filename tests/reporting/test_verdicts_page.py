@@ -1,4 +1,4 @@
-"""docs/verdicts.md has the words, the sentences and the settings of the code."""
+"""docs/explanation/verdicts.md has the words, the sentences and the settings of the code."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from tests.conftest import REPOSITORY
 from tests.verdict_examples import DROP as EXAMPLE
 
-PAGE = (REPOSITORY / "docs" / "verdicts.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "verdicts.md").read_text()
 BLOCK = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])
 
 DROP = replace(EXAMPLE, metric="exact_match")
