@@ -98,7 +98,7 @@ def test_notebook_runs_and_stores_no_outputs(ws, monkeypatch):
 
 
 def test_page_of_the_documents_names_every_column(ws):
-    page = (REPOSITORY / "docs" / "how-to" / "python.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "python.md").read_text()
     documented = {
         line.split("(")[0].strip("| `"): set(re.findall(r"`(\w+)`", line))
         for line in page.splitlines()
