@@ -61,10 +61,9 @@ _OVERLAP = "Overlap of cited and gold spans, where ends that differ by a few cha
 
 QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _span("exact_jaccard", "Mean Jaccard of the gold spans with their citations, matched one to one."),
-    _span("tolerance_jaccard", f"{_OVERLAP}; mean over questions.", label="Citation overlap"),
-    _span("citation_span_accuracy", "Citation overlap, under the name that the specification gives it.",
-          label="Span accuracy"),
-    _span("citation_jaccard", f"{_OVERLAP}; mean over all gold spans."),
+    _span("tolerance_jaccard", f"{_OVERLAP}; mean over questions.", aliases=("citation_span_accuracy",),
+          label="Citation overlap"),
+    _span("citation_jaccard", f"{_OVERLAP}; mean over all gold spans.", label="Citation overlap, pooled"),
     _span("perfect_matches", "Gold spans that are cited exactly.", range=COUNT),
     _span("good_matches", "Gold spans with a tolerance Jaccard of at least 0.8.", range=COUNT),
     _span("true_spans", "Distinct gold spans.", range=COUNT, direction="neither"),

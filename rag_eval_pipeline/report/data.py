@@ -23,15 +23,15 @@ from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, n
 from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
 from rag_eval_pipeline.reporting.comparison_files import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
-from rag_eval_pipeline.reporting.leaderboard import COLUMNS, Trust
+from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, Trust
 from rag_eval_pipeline.reporting.nightly import MetricNight, Night
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.workspace import Workspace
 
 Pair = tuple[str, str]
 
-# A verdict's metric -> the column of the leaderboard, where they have different names.
-_COLUMNS = {"tolerance_jaccard": "citation_jaccard"}
+# A metric of the leaderboard's files -> the metric that is compared instead.
+_COMPARED = {"citation_jaccard": "tolerance_jaccard"}
 
 
 class Provisional(NamedTuple):
@@ -114,12 +114,15 @@ class ReportData:
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
         found: dict[Pair, dict[str, list[Point]]] = {}
         for pair, nights in self.nights.items():
-            series = found[pair] = {name: [] for name in COLUMNS}
+            series: dict[str, list[Point]] = {name: [] for name in dict.fromkeys((*HEADLINE, *COLUMNS))}
+            found[pair] = series
             for header in nights:  # decoded once, for all metrics
                 marks = self.marks.get(header.evaluation_id, {})
                 for name, of_metric in series.items():
                     metric = header.metric(name)
-                    of_metric.append(Point(metric.value, metric.confidence_interval, marks.get(name)))
+                    of_metric.append(
+                        Point(metric.value, metric.confidence_interval, marks.get(_COMPARED.get(name, name)))
+                    )
         return found
 
     def points(self, pair: Pair, metric: str) -> list[Point]:
@@ -144,7 +147,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
         for name, found in verdicts.items():
             if evaluation_id is not None and found.kind in ("regressed", "improved"):
                 bare = name.removeprefix("page/")
-                marks.setdefault(evaluation_id, {})[_COLUMNS.get(bare, bare)] = found.kind
+                marks.setdefault(evaluation_id, {})[bare] = found.kind
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:

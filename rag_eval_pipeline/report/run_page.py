@@ -32,9 +32,9 @@ from rag_eval_pipeline.report.runs import (
 from rag_eval_pipeline.report.text import data_script, replace_control_chars, shortened, spreadsheet
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.reporting.history import ResultsHeader
-from rag_eval_pipeline.reporting.leaderboard import COLUMNS
+from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 
-TILES = COLUMNS
+TILES = HEADLINE
 FIRST_SCORES = (
     "exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness", "hit@1", "page/hit@1",
 )  # fmt: skip

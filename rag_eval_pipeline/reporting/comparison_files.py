@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, VerdictKind
 from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison, MovedQuestion, VerdictFields
 from rag_eval_pipeline.storage.files import atomic_write
@@ -108,13 +109,13 @@ def comparison_lines(row: Comparison) -> Iterator[str]:
     yield f"Of {SINGLE_RUNS}."
     if row.note:
         yield row.note
-    width = max(map(len, row.verdicts))
+    width = max(len(metric_label(name)) for name in row.verdicts)
     for name, found in row.verdicts.items():
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
         before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
-        yield f"{name:{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
+        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
     for name in row.moved:
-        yield from (f"  {name}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
+        yield from (f"  {metric_label(name)}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
 
 
 def format_mean(value: float | None) -> str:
@@ -144,7 +145,9 @@ def write_junit(path: Path, row: Comparison) -> None:
         errors="0",
     )
     for name, found in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=f"{row.new} against {row.old}", name=name)
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"{row.new} against {row.old}", name=metric_label(name)
+        )
         if found.kind == "regressed":
             failure = ElementTree.SubElement(case, "failure", type=found.kind, message=found.sentence)
             failure.text = "\n".join(_questions(row, name))
@@ -166,14 +169,15 @@ def write_markdown(path: Path, row: Comparison) -> None:
         "|---|---:|---:|---|---|",
     ]
     rows = [
-        f"| {_cell(name)} | {format_mean(found.evidence.baseline_mean)} | {format_mean(found.evidence.current_mean)} "
+        f"| {_cell(metric_label(name))} | {before} | {after} "
         f"| {found.kind.replace('_', ' ')} | {_cell(found.sentence)} |"
         for name, found in row.verdicts.items()
+        for before, after in [map(format_mean, (found.evidence.baseline_mean, found.evidence.current_mean))]
     ]
     moved = [
         line
         for name in row.regressed
-        for line in ("", f"{_cell(name)}:", "", *(f"- {line}" for line in _questions(row, name)))
+        for line in ("", f"{_cell(metric_label(name))}:", "", *(f"- {line}" for line in _questions(row, name)))
     ]
     atomic_write(path, "\n".join([*head, *rows, *moved, ""]).encode())
 

@@ -34,6 +34,7 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.nightly import Night, Nights, find_reruns
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.storage.lock import locked
@@ -42,7 +43,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 FILE = "results.parquet"
 SUFFIX = ".results.json"
-LAYOUT = 1  # of a row's header; results files are read again when it is raised
+LAYOUT = 2  # of a row's header; results files are read again when it is raised
 # The nightly aggregation reads this much of the files again: each one within a month, for a year of 30 pairs.
 VERIFIED_BYTES = 250_000_000
 ROWS_PER_GROUP = 1000  # few, so that reading and writing need little memory
@@ -64,6 +65,12 @@ class MetricHeader(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class FurtherMetrics(msgspec.Struct, frozen=True):
+    """Those of `further_metrics` that are compared between runs."""
+
+    tolerance_jaccard: MetricHeader | None = None
+
+
 class ResultsHeader(msgspec.Struct, frozen=True):
     """A results file without `query_results`, which msgspec skips."""
 
@@ -82,6 +89,7 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     answer_quality_metrics: dict[str, Any]
     performance_metrics: dict[str, Any]
     judge_metrics: dict[str, MetricHeader] = {}
+    further_metrics: FurtherMetrics = FurtherMetrics()
 
     def metric(self, name: str) -> MetricHeader:
         """Return a metric by its name on the leaderboard, retrieval at the level that the file names."""
@@ -90,6 +98,11 @@ class ResultsHeader(msgspec.Struct, frozen=True):
             return retrieval[name]
         if name == "abstention_f1":
             return msgspec.convert(self.answer_quality_metrics["abstention"]["f1"], MetricHeader)
+        if name == FAILURE_RATE:
+            total, failed = (int(self.summary.get(part) or 0) for part in ("total_queries", "failed_queries"))
+            return MetricHeader(failed / total, n_scored=total) if total else MetricHeader(None, reason="not_asked")
+        if name == "tolerance_jaccard":
+            return self.further_metrics.tolerance_jaccard or MetricHeader(None, reason="no_gold_spans")
         if name == "citation_jaccard":
             spans = self.citation_metrics["span_accuracy"]
             limits = spans.get("confidence_intervals", {}).get("mean_tolerance_jaccard")

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history, update_history
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
@@ -73,6 +74,13 @@ COLUMNS = (
     "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
     "faithfulness", "latency_p50_ms",
 )  # fmt: skip
+
+# What pages, alerts and Dagster show first, in this order; all other metrics are folded. Files have `COLUMNS`.
+HEADLINE = (
+    "exact_match", "f1", "judged_correct", "abstention_f1", "tolerance_jaccard", "faithfulness", "hit@1", "hit@5",
+    "ndcg@10", "mrr", FAILURE_RATE, "latency_p50_ms",
+)  # fmt: skip
+MAIN_METRIC = HEADLINE[0]
 
 
 class Trust:

@@ -58,10 +58,10 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
 
     assert lines[0] == f"{RAILWAY}: {ids[1]} against {ids[0]}"
     assert lines[1].startswith("Of single runs: ")
-    [exact] = [line for line in lines if line.startswith("exact_match ")]
-    assert exact.split()[1:4] == ["0.275", "->", "0.000"]
+    [exact] = [line for line in lines if line.startswith("Exact match ")]
+    assert exact.split()[2:5] == ["0.275", "->", "0.000"]
     assert "regressed: Exact match fell 27.5 points" in exact
-    assert sum(line.startswith("  exact_match, question ") for line in lines) == 5
+    assert sum(line.startswith("  Exact match, question ") for line in lines) == 5
     suite = ElementTree.parse(junit).getroot()
     failed = {case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None}
     rows = [line.split(" | ") for line in markdown.read_text().splitlines() if line.startswith("| ")]

@@ -1,0 +1,289 @@
+"""Where a regression comes from: the stage that broke, what its questions have in common, and the worst of them.
+
+The verdicts say what got worse; nothing here changes them. A cause is a place to look at, found by counting.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from scipy import stats
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.storage import PAGE, iter_responses
+from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
+from rag_eval_pipeline.reporting.comparison import COMPARED, ScoredRun, run_of_evaluation
+from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.workspace import Workspace
+
+Stage = Literal["failures", "retrieval", "refusals", "answers", "citations"]
+
+WORSE_BY = 0.25  # of a score's range; a question that fluctuates once in five pinned runs differs by 0.2
+MOVED_P = 0.05  # without correction: metrics that are named beside those with a verdict
+REFUSED_MORE = 0.05  # share of the answerable questions
+GROUP_P, GROUP_SHARE = 0.01, 0.5  # of what the worse questions have in common: how sure, and how many of them
+NOT_SHARED = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "hops"})
+CANDIDATES = 50  # questions whose answers are read
+
+
+class MetricMove(NamedTuple):
+    """A metric that got worse: its means, and whether its verdict says so."""
+
+    metric: str
+    before: float
+    after: float
+    is_sure: bool
+
+    @property
+    def text(self) -> str:
+        """`Hit@1 92 → 80`."""
+        unsure = "" if self.is_sure else " (not sure)"
+        return f"{metric_label(self.metric)} {100 * self.before:.0f} → {100 * self.after:.0f}{unsure}"
+
+
+class QuestionGroup(NamedTuple):
+    """What most of the worse questions have in common: a document, or a value of a field of the questions.
+
+    Args:
+        worse: Questions in it that got worse; `worse_outside` are the others.
+    """
+
+    field: str
+    value: str
+    worse: int
+    questions: int
+    worse_outside: int
+    questions_outside: int
+
+    @property
+    def text(self) -> str:
+        """A sentence without its full stop."""
+        name = f"{self.field} {self.value}"
+        if not self.worse_outside:
+            return f"all {self.worse} questions that got worse are of {name}, which has {self.questions}"
+        others = f"{self.worse_outside} of the {self.questions_outside} others"
+        return f"{self.worse} of the {self.questions} questions of {name} got worse, {others}"
+
+
+class WorseQuestion(NamedTuple):
+    """A question with its accepted answer, the answer of the newest pinned run and the present one, without citations.
+
+    Args:
+        before: Score in that pinned run; `after` is the present one. None if the question failed.
+        answer_after: The error if the question failed.
+    """
+
+    query_id: str
+    question: str
+    gold: str | None
+    answer_before: str
+    answer_after: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Where to look.
+
+    Args:
+        moves: Metrics that got worse together, those of the stage first.
+        failed: Questions without an answer now, and in the newest pinned run.
+        refused: Answerable questions that were refused now, and in the newest pinned run.
+        worst: Questions with a wrong answer before those with a refusal, the largest change first.
+    """
+
+    stage: Stage
+    moves: tuple[MetricMove, ...]
+    questions: int
+    failed: tuple[int, int]
+    refused: tuple[int, int]
+    group: QuestionGroup | None
+    worst: tuple[WorseQuestion, ...]
+
+    @property
+    def sentence(self) -> str:
+        """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`."""
+        parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
+        return f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
+
+
+_STAGE_TEXT: dict[Stage, str] = {
+    "failures": "the errors: {cause.failed[0]} of {cause.questions} questions failed, {cause.failed[1]} before",
+    "retrieval": "retrieval: {move.text}",
+    "refusals": "refusals: {cause.refused[0]} answerable questions were refused, {cause.refused[1]} before",
+    "answers": "the answers: {move.text}, while retrieval finds what it found before",
+    "citations": "citations: {move.text}",
+}
+
+
+def find_cause(
+    workspace: Workspace,
+    evaluation_id: str,
+    baseline: Sequence[str],
+    verdicts: Mapping[str, Verdict],
+    *,
+    shown: int = 3,
+) -> Cause | None:
+    """Return where a night's regression comes from; None if no metric regressed, or if its files are gone.
+
+    Args:
+        baseline: The evaluations that the night was compared with, oldest first.
+        verdicts: The night's, by metric.
+        shown: How many of the worst questions to return.
+    """
+    moves = [move for name, found in verdicts.items() if (move := _move(name, found)) is not None]
+    if not baseline or not any(move.is_sure for move in moves):
+        return None
+    try:
+        night, pinned = (load_evaluation(workspace, name) for name in (evaluation_id, baseline[-1]))
+        runs = [run_of_evaluation(night), *(run_of_evaluation(load_evaluation(workspace, one)) for one in baseline)]
+        dataset = EvaluationDataset.read(workspace.eval_json(night.record.dataset_id, night.record.dataset_version))
+        queries = {query.query_id: query for query in dataset.queries}
+        questions = [queries[query_id] for query_id in runs[0].query_ids]
+        answers = [_Answers.read(one, queries) for one in (night, pinned)]
+    except (InputError, KeyError):
+        return None
+    stage = _stage(moves, answers)
+    moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
+    worse = _worse_questions(moves[0].metric, runs)
+    return Cause(
+        stage=stage,
+        moves=tuple(moves),
+        questions=len(questions),
+        failed=(answers[0].failed, answers[1].failed),
+        refused=(answers[0].refused, answers[1].refused),
+        group=shared_group(questions, worse),
+        worst=tuple(_worst_questions(questions, runs, answers)[:shown]),
+    )
+
+
+def _move(name: str, found: Verdict) -> MetricMove | None:
+    evidence = found.evidence
+    if evidence.estimate is None or evidence.baseline_mean is None or evidence.current_mean is None:
+        return None
+    is_worse = evidence.estimate != 0 and (evidence.estimate > 0) != evidence.higher_is_better
+    is_moved = found.kind == "regressed" or (evidence.p_value is not None and evidence.p_value <= MOVED_P)
+    if not is_worse or not is_moved:
+        return None
+    return MetricMove(name, evidence.baseline_mean, evidence.current_mean, found.kind == "regressed")
+
+
+def _stage_of(metric: str) -> Stage:
+    if metric == FAILURE_RATE:
+        return "failures"
+    bare = metric.removeprefix(PAGE)
+    if bare in COMPARED["retrieval_scores"]:
+        return "retrieval"
+    return "citations" if bare in COMPARED["citation_scores"] else "answers"
+
+
+def _stage(moves: Sequence[MetricMove], answers: Sequence["_Answers"]) -> Stage:
+    """Return the first stage on a question's way that got worse: a later one suffers from it."""
+    moved = {_stage_of(move.metric) for move in moves}
+    if "failures" in moved:
+        return "failures"
+    if "retrieval" in moved:
+        return "retrieval"
+    now, before = answers
+    if now.refused - before.refused > REFUSED_MORE * now.answerable:
+        return "refusals"
+    return "answers" if "answers" in moved else "citations"
+
+
+class _Answers(NamedTuple):
+    by_id: Mapping[str, RagAnswer]
+    failed: int
+    refused: int
+    answerable: int
+
+    @classmethod
+    def read(cls, evaluation: Evaluation, queries: Mapping[str, EvaluationQuery]) -> "_Answers":
+        by_id = {answer.query_id: answer for answer in iter_responses(evaluation.responses)}
+        answerable = [answer for name, answer in by_id.items() if name in queries and not queries[name].is_impossible]
+        failed = sum(answer.status != "ok" for answer in by_id.values())
+        return cls(by_id, failed, sum(answer.abstained for answer in answerable), len(answerable))
+
+    def text(self, query_id: str) -> str:
+        answer = self.by_id.get(query_id)
+        if answer is None or answer.answer is None:
+            return (answer.error if answer else None) or "no answer"
+        return " ".join(strip_citations(answer.answer).split()) or "no answer"
+
+
+def _scores(metric: str, run: ScoredRun) -> Sequence[float | None]:
+    return run.columns[metric].scores if metric in run.columns else (None,) * len(run.query_ids)
+
+
+def _worse_questions(metric: str, runs: Sequence[ScoredRun]) -> set[int]:
+    """Return the places of the questions whose score is well below the mean of the pinned runs, or that failed."""
+    now, *before = (_scores(metric, run) for run in runs)
+    sign = -1 if metric == FAILURE_RATE else 1
+    found = set()
+    for place, score in enumerate(now):
+        known = [one for scores in before if (one := scores[place]) is not None]
+        if known and sign * ((score or 0.0) - sum(known) / len(known)) < -WORSE_BY:
+            found.add(place)
+    return found
+
+
+def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> QuestionGroup | None:
+    """Return the document or value that most of the worse questions share and most others do not; None without one.
+
+    Args:
+        worse: Places in `questions`.
+    """
+    members: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, question in enumerate(questions):
+        for name in set(_shared_values(question)):
+            members[name].append(place)
+    total = len(questions)
+    inside = Counter({name: len(worse.intersection(places)) for name, places in members.items()})
+    p_values = {
+        name: float(stats.hypergeom.sf(count - 1, total, len(members[name]), len(worse)))
+        for name, count in inside.items()
+        if count >= GROUP_SHARE * len(worse) and count > 1
+    }
+    # Of equal ones the larger group: a section rather than one of its documents.
+    best = min(p_values, key=lambda name: (p_values[name], -len(members[name]), name), default=None)
+    if best is None or p_values[best] * len(members) > GROUP_P:
+        return None
+    size = len(members[best])
+    return QuestionGroup(*best, inside[best], size, len(worse) - inside[best], total - size)
+
+
+def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:
+    yield from (("document", name) for name in question.relevant_documents)
+    fields = {"type": question.query_type, "difficulty": question.difficulty, **question.metadata}
+    for field, value in fields.items():
+        if field not in NOT_SHARED and isinstance(value, str) and value:
+            yield field, value
+
+
+def _worst_questions(
+    questions: Sequence[EvaluationQuery], runs: Sequence[ScoredRun], answers: Sequence[_Answers]
+) -> list[WorseQuestion]:
+    measure = next((name for name in ("exact_match", "f1") if name in runs[0].columns), None)
+    if measure is None:
+        return []
+    (now, then), (current, pinned) = answers, (_scores(measure, run) for run in (runs[0], runs[-1]))
+    falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
+    order = sorted((place for place in falls if falls[place] > 0), key=lambda place: -falls[place])[:CANDIDATES]
+    refused = {place: now.by_id[questions[place].query_id].abstained for place in order}
+    return [
+        WorseQuestion(
+            query_id=questions[place].query_id,
+            question=questions[place].query_text,
+            gold=questions[place].ground_truth_answer,
+            answer_before=then.text(questions[place].query_id),
+            answer_after=now.text(questions[place].query_id),
+            before=pinned[place],
+            after=current[place],
+        )
+        for place in sorted(order, key=lambda place: (-falls[place], refused[place], place))
+    ]

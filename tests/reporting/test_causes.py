@@ -1,0 +1,37 @@
+"""What questions that got worse have in common is named only if most of the others do not have it."""
+
+import pytest
+
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.reporting.causes import shared_group
+
+PLACES = 60  # question n is about document n // 5, and about the section of its 20
+SECTIONS = ("pilotage", "berths", "cargo")
+QUESTIONS = [
+    EvaluationQuery(
+        query_id=str(n),
+        query_text="?",
+        relevant_documents=(f"{n // 5}.pdf",),
+        difficulty="easy",
+        metadata={"section": SECTIONS[n // 20], "source_id": "all"},
+    )
+    for n in range(PLACES)
+]
+GROUPS = {
+    #                              worse               what they share, and in a sentence
+    "a section":                  (range(18),           ("section", "pilotage", 18, 20, 0, 40), "all 18 questions that got worse are of section pilotage, which has 20"),
+    "a section, and some others": ((*range(18), 30, 50), ("section", "pilotage", 18, 20, 2, 40), "18 of the 20 questions of section pilotage got worse, 2 of the 40 others"),
+    "a document":                 (range(20, 25),       ("document", "4.pdf", 5, 5, 0, 55),     "all 5 questions that got worse are of document 4.pdf, which has 5"),
+    "nothing":                    (range(0, 60, 4),     None,                                   None),
+    "too few to know":            ((0,),                None,                                   None),
+    "none":                       ((),                  None,                                   None),
+    "all":                        (range(60),           None,                                   None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("worse", "group", "text"), GROUPS.values(), ids=GROUPS)
+def test_shared_group_of_worse_questions(worse, group, text):
+    found = shared_group(QUESTIONS, set(worse))
+
+    assert found == group
+    assert (found and found.text) == text
