@@ -3,7 +3,7 @@
 A question's page loads the one file that has its question. The files are shared by all runs of a benchmark.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -11,7 +11,7 @@ from rag_eval_pipeline.report.baseline_runs import PairBaseline
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.render import SiteFolder
 from rag_eval_pipeline.report.runs import QuestionNight
-from rag_eval_pipeline.report.text import data_script, replace_control_chars, shortened
+from rag_eval_pipeline.report.text import data_script, replace_control_chars, shortened, without_places
 
 ANSWER_NIGHTS = 14  # of a pair, besides its baseline's
 QUESTIONS_A_FILE = 100
@@ -33,6 +33,7 @@ def write_answers(
     nights: Mapping[str, QuestionNight],
     baselines: Mapping[str, PairBaseline],
     queries: Mapping[str, EvaluationQuery],
+    full: Collection[str],
 ) -> int:
     """Write the files of a benchmark and return how many there are.
 
@@ -40,6 +41,7 @@ def write_answers(
         nights: By evaluation; those without answers are left out.
         baselines: By system.
         queries: Of the newest dataset; empty if it is gone.
+        full: Runs whose questions have pages.
     """
     newest = {system: nights[report.nights[benchmark, system][-1].evaluation_id] for system in baselines}
     latest = max(newest.values(), key=lambda night: night.header.timestamp)
@@ -55,7 +57,7 @@ def write_answers(
     systems = {
         system: {
             "run": newest[system].header.evaluation_id,
-            "nights": [_night(report, night, baselines[system]) for night in own],
+            "nights": [_night(report, night, baselines[system], full) for night in own],
         }
         for system, own in shown.items()
     }
@@ -77,12 +79,12 @@ def write_answers(
     return n_files
 
 
-def _night(report: ReportData, night: QuestionNight, baseline: PairBaseline) -> list[str]:
-    """Return run, date and what else is to be said of a night."""
+def _night(report: ReportData, night: QuestionNight, baseline: PairBaseline, full: Collection[str]) -> list[Any]:
+    """Return run, date, what else is to be said of a night, and whether its questions have pages."""
     name = night.header.evaluation_id
     pinned = bool(baseline.ids) and not baseline.provisional and name in baseline.ids
     note = "rerun" if name in report.reruns else "baseline" if pinned else ""
-    return [name, f"{night.header.timestamp:%Y-%m-%d}", note]
+    return [name, f"{night.header.timestamp:%Y-%m-%d}", note, name in full]
 
 
 def _of_system(
@@ -100,7 +102,7 @@ def _of_system(
         return None
     return {
         "answers": [
-            [None if answer is None else shortened(answer, TEXT_LENGTH), outcome, places[::-1]]
+            [None if answer is None else shortened(without_places(answer), TEXT_LENGTH), outcome, places[::-1]]
             for (answer, outcome), places in answers.items()
         ],
         "scores": [None if value is None else round(value, 3) for value in (now.f1, now.rank, now.citations)],

@@ -7,11 +7,12 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.data import Pair, Provisional, ReportData, comparison_name
-from rag_eval_pipeline.report.metrics import shown
+from rag_eval_pipeline.report.metrics import PAGE, shown
 from rag_eval_pipeline.report.runs import QuestionNight, changes
 from rag_eval_pipeline.report.text import milliseconds, points
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 
 ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
 
@@ -117,6 +118,12 @@ class Banner(NamedTuple):
     provisional: str | None = None
 
 
+def _rank(metric: str) -> int:
+    """Return the place of a metric among those that are shown first."""
+    bare = metric.removeprefix(PAGE)
+    return HEADLINE.index(bare) if bare in HEADLINE else len(HEADLINE)
+
+
 SENTENCES = 3
 _HEADINGS = {
     "regressed": "Regressed against its baseline",
@@ -149,7 +156,8 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
         return None
     kind = strongest(verdicts)
     page = f"comparisons/{comparison_name(row)}.html" if row is not None and is_newest and row.verdicts else None
-    changed = [found.sentence for _, found in by_weight(verdicts) if found.kind in ("regressed", "improved")]
+    weighed = sorted(verdicts.items(), key=lambda item: (ORDER.index(item[1].kind), _rank(item[0])))
+    changed = [found.sentence for _, found in weighed if found.kind in ("regressed", "improved")]
     progress = baseline.provisional.words if baseline.provisional and is_newest else None
     if first:
         heading = "Rerun of a night that " + (kind if kind in ("regressed", "improved") else "showed no sure change")
@@ -181,10 +189,8 @@ def tile_changes(
             continue
         change = now - sum(known) / len(known)
         unit = shown(header, name, report.trust).view.unit
-        if unit == "ms":
-            text = f"{'+' if change > 0 else '−'}{milliseconds(abs(change))}"
-        else:
-            text = points(change)
+        slower = "+" if change > 0 else "−"
+        text = f"{slower}{milliseconds(abs(change))}" if unit == "ms" else points(change)
         way = {"regressed": "worse", "improved": "better"}.get(marks.get(name, ""), "")
         found[name] = TileChange(text, way)
     return found

@@ -8,8 +8,8 @@ from rag_eval_pipeline.report.baseline_runs import Earlier, baseline_ids, by_wei
 from rag_eval_pipeline.report.charts import Change, changes_chart
 from rag_eval_pipeline.report.data import ReportData, comparison_name
 from rag_eval_pipeline.report.metrics import metric_view
-from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.question_table import comparison_table
+from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.runs import DatasetCache, QuestionNight, QuestionsFile
 from rag_eval_pipeline.report.text import data_script, shortened
 from rag_eval_pipeline.reporting.comparison import Comparison
@@ -44,6 +44,8 @@ def write_comparison(
         queries = datasets.of(new, file.dataset_id).queries
         table = comparison_table(file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries)
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
+        if (old := olds[-1].header.evaluation_id) in questions:
+            table["old_page"] = f"../runs/{old}/question.html"
         site.write(f"comparisons/{name}.js", data_script("comparison", table))
     ordered = by_weight(row.verdicts)
     dots = [

@@ -148,6 +148,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             if evaluation_id is not None and found.kind in ("regressed", "improved"):
                 bare = name.removeprefix("page/")
                 marks.setdefault(evaluation_id, {})[bare] = found.kind
+    verdict_nights = {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -156,7 +157,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             continue  # converted before and edited since: its results are still the newest there are
     return ReportData(
         workspace, history.by_pair, history.nights, history.reruns, history.damaged, Trust.of(workspace),
-        comparisons.rows, marks, {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}, stamps,
+        comparisons.rows, marks, verdict_nights, stamps,
     )  # fmt: skip
 
 

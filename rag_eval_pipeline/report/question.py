@@ -16,8 +16,8 @@ from rag_eval_pipeline.formats.citations import find_citations, strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
 from rag_eval_pipeline.metrics.answers import normalise_answer
-from rag_eval_pipeline.report.page_images import DocumentSpan, DocumentTexts, PageImage
 from rag_eval_pipeline.report.baseline_runs import Earlier
+from rag_eval_pipeline.report.page_images import DocumentSpan, DocumentTexts, PageImage
 from rag_eval_pipeline.report.question_table import RESERVED
 from rag_eval_pipeline.report.runs import QuestionRow, text_checksum
 from rag_eval_pipeline.report.text import count, dollars, milliseconds, replace_control_chars, shortened
@@ -87,7 +87,7 @@ def changed_words(before: str, now: str) -> tuple[list[Span], list[Span]]:
         return [], []
     words = [_normal([token[0] for token in side]) for side in tokens]
     marked: tuple[list[Span], list[Span]] = ([], [])
-    for kind, first, last, start, end in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+    for kind, first, last, start, end in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
         if kind != "equal":
             for side, low, high in ((0, first, last), (1, start, end)):
                 if high > low:
@@ -121,11 +121,13 @@ def annotate_answer(
     answer: str, claims: Sequence[Claim], citations: Sequence[Citation], changed: Sequence[Span] = ()
 ) -> list[AnswerPart]:
     """Split an answer where a claim, a citation's mark or changed words begin or end."""
-    marks = {(one.start, one.end): () for one in find_citations(answer)} if not citations else {}
+    marks: dict[Span, tuple[int, ...]] = {}
+    if not citations:
+        marks = {(one.start, one.end): () for one in find_citations(answer)}
     for number, one in enumerate(citations, 1):
         if one.marker_start is not None and one.marker_end:
-            mark = one.marker_start, one.marker_end
-            marks[mark] = (*marks.get(mark, ()), number)
+            place = one.marker_start, one.marker_end
+            marks[place] = (*marks.get(place, ()), number)
     limits = {0, len(answer)}
     for start, end in [*((claim.start, claim.end) for claim in claims), *marks, *changed]:
         limits |= {min(max(0, start), len(answer)), min(max(0, end), len(answer))}
@@ -181,13 +183,14 @@ class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A citation with its text; `is_gold` when it overlaps a gold span."""
+    """A citation with its text; `file` is the document's name in the corpus, `is_gold` when it overlaps a gold span."""
 
     document: str
     start: int
     end: int
     text: str
     page: int | None = None
+    file: str | None = None
     is_gold: bool = False
     support: SupportShown | None = None
 
@@ -387,6 +390,7 @@ def _citation(
         end=citation.end_char,
         text=shortened(texts.cut(name, citation.start_char, citation.end_char), PASSAGE_LENGTH),
         page=citation.page_number or texts.page_of(name, citation.start_char),
+        file=None if name == citation.file_name else name,
         is_gold=_meets(name, citation.start_char, citation.end_char, gold, texts),
         support=_support(support),
     )

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.baseline_runs import Earlier
 from rag_eval_pipeline.report.metrics import metric_view
 from rag_eval_pipeline.report.runs import GOOD, OUTCOMES, Outcome, QuestionNight, QuestionRow, RunSources, rank_measure
-from rag_eval_pipeline.report.text import Cell, replace_control_chars, shortened
+from rag_eval_pipeline.report.text import Cell, replace_control_chars, shortened, without_places
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120
@@ -47,13 +48,17 @@ def facets(queries: Sequence[EvaluationQuery | None]) -> list[Facet]:
     }
     keys = dict.fromkeys(key for query in queries if query for key in query.metadata if key not in RESERVED)
     for key in keys:
-        readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), lambda query, key=key: query.metadata.get(key)
+        readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
     found = []
     for name, (label, read) in readers.items():
         facet = _facet(name, replace_control_chars(label), [_word(read(query)) if query else None for query in queries])
         if facet is not None:
             found.append(facet)
     return found[:FACETS_MAX]
+
+
+def _metadata(key: str, query: EvaluationQuery) -> object:
+    return query.metadata.get(key)
 
 
 def _document(query: EvaluationQuery) -> object:
@@ -127,12 +132,11 @@ def question_table(
         ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
         ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]),
         ("gold", "Gold answer", "text", [gold_text(query) for query in queries]),
-        ("answer", "Answer", "text", [shortened(answer, TEXT_IN_TABLE) for answer in answers]),
+        ("answer", "Answer", "text", [_cell_text(answer) for answer in answers]),
         ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
         ("change", "Δ F1", "points", [_rounded(moved.get(row.query_id)) for row in rows]),
         ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
         ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
-        ("latency", "Latency", "ms", [_rounded(row.latency_ms) for row in rows]),
     ]
     if not any(query for query in queries):
         columns = [column for column in columns if column[0] != "gold"]
@@ -164,6 +168,10 @@ def _shown_id(query_id: str, query: EvaluationQuery | None) -> str:
     return shortened(query.display_id if query else query_id, 60)
 
 
+def _cell_text(answer: str) -> str:
+    return shortened(without_places(answer), TEXT_IN_TABLE)
+
+
 def gold_text(query: EvaluationQuery | None) -> str:
     """Return the first accepted answer as a table shows it."""
     if query is None:
@@ -181,8 +189,9 @@ def _further(run: RunSources) -> list[dict[str, Any]]:
     for name in FURTHER:
         scores = [_rounded(row.score(name)) for row in run.file.query_results]
         if any(score is not None for score in scores):
-            found.append({"name": name, "label": metric_view(name).label, "values": scores})
-    return found
+            found.append({"name": name, "label": metric_view(name).label, "kind": "number", "values": scores})
+    latencies = [_rounded(row.latency_ms) for row in run.file.query_results]
+    return [*found, {"name": "latency", "label": "Latency", "kind": "ms", "values": latencies}]
 
 
 def comparison_table(
@@ -214,7 +223,7 @@ def comparison_table(
 
     def old_answer(row: QuestionRow) -> str:
         given = old_answers.get(row.query_id)
-        return shortened(given.answer or "", TEXT_IN_TABLE) if given else ""
+        return _cell_text(given.answer or "") if given else ""
 
     columns: Columns = [
         ("id", "Id", "id", [_shown_id(row.query_id, query) for row, query in zip(shared, asked, strict=True)]),
@@ -222,9 +231,7 @@ def comparison_table(
         ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in shared]),
         ("gold", "Gold", "text", [gold_text(query) for query in asked]),
         ("old", "Answer before", "text", [old_answer(row) for row in shared]),
-        ("answer", "Present answer", "text", [shortened(row.generated_answer or "", TEXT_IN_TABLE) for row in shared]),
-        ("f1_before", "F1 before", "number", [before(row) for row in shared]),
-        ("f1", "F1 now", "number", [_rounded(now[row.query_id].f1) for row in shared]),
+        ("answer", "Present answer", "text", [_cell_text(row.generated_answer or "") for row in shared]),
         ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
         ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
     ]
@@ -234,6 +241,15 @@ def comparison_table(
         columns = [column for column in columns if column[0] != "old"]
     return {
         **table_value("Questions of both sides", columns, facets(asked), [row.query_id for row in shared]),
+        "further": [
+            {
+                "name": "f1",
+                "label": "F1 now",
+                "kind": "number",
+                "values": [_rounded(now[r.query_id].f1) for r in shared],
+            },
+            {"name": "f1_before", "label": "F1 before", "kind": "number", "values": [before(row) for row in shared]},
+        ],
         "since": earlier.label,
         "sort": {"column": "change", "isDown": True, "isAbsolute": True},
     }
@@ -253,7 +269,12 @@ def question_sheet(
             query = run.dataset.queries.get(row.query_id)
             line: list[Cell] = [row.query_id, query.display_id if query else None]
             line += [query.query_type if query else None, query.difficulty if query else None]
-            line += [OUTCOMES[outcome], row.status, row.query_text, " | ".join(query.accepted_answers) if query else None]
+            line += [
+                OUTCOMES[outcome],
+                row.status,
+                row.query_text,
+                " | ".join(query.accepted_answers) if query else None,
+            ]
             if earlier is not None:
                 given = earlier.reference.given.get(row.query_id)
                 line.append(given.answer if given else None)

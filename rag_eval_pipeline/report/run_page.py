@@ -1,7 +1,6 @@
 """The pages of a run: its metrics, its questions, and the page of one question."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -35,9 +34,7 @@ from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 
 TILES = HEADLINE
-FIRST_SCORES = (
-    "exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness", "hit@1", "page/hit@1",
-)  # fmt: skip
+FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
 VALUE_LENGTH = 400  # code points of a setting
 QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
 
@@ -94,7 +91,8 @@ def write_run(
     judged_names = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
     doubt = NOT_CALIBRATED if is_doubted else ""
     values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged_names}
-    first_scores = [rank_measure(run.header.retrieval_level), *FIRST_SCORES]
+    level = PAGE if run.header.retrieval_level == "page" else ""
+    first_scores = [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))]
     values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
     site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
     latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]

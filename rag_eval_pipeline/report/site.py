@@ -39,7 +39,7 @@ NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts a
 PICTURES_A_RUN = 30  # runs share the pictures of the same pages
 PICTURE_BYTES_A_RUN = 2_500_000
 
-_ASSETS = ("style.css", "page.js", "filter.js", "table.js", "question.js", "labels.js")
+_ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
@@ -66,7 +66,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
         queries = _newest_queries(report, benchmark, nights, datasets)
-        n_files = write_answers(site, report, benchmark, nights, baselines, queries)
+        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full)
         for pair in pairs:
             _write_pair(site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted)
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
@@ -147,8 +147,18 @@ def _write_pair(
         earlier = _earlier(header, baseline, nights, before)
         is_full, is_pictured = header.evaluation_id in full, header.evaluation_id in pictured_runs
         is_pictured = is_full and is_pictured
-        key = _key(report, night, earlier, baseline, is_full=is_full, is_pictured=is_pictured, newest=nights[newest.evaluation_id])
-        if site.is_made(header.evaluation_id, key):
+        key = _key(
+            report,
+            night,
+            earlier,
+            baseline,
+            is_full=is_full,
+            is_pictured=is_pictured,
+            newest=nights[newest.evaluation_id],
+        )
+        # Without the run's folder there are no passages and claims to make its pages from again.
+        is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
+        if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
             continue
         site.making(header.evaluation_id, key)
         if is_full:
@@ -157,7 +167,9 @@ def _write_pair(
             if is_pictured and run.dataset.has_corpus:
                 if pictured is None:
                     now = nights[newest.evaluation_id]
-                    pictured = _pictured(report, now, _earlier(newest, baseline, nights, _night_before(report, pair, nights)), run)
+                    pictured = _pictured(
+                        report, now, _earlier(newest, baseline, nights, _night_before(report, pair, nights)), run
+                    )
                 drawing = PageImages(
                     site.root, report.workspace.benchmark(pair[0]).corpus, run.dataset.texts,
                     files_max=PICTURES_A_RUN, bytes_max=PICTURE_BYTES_A_RUN,
@@ -190,7 +202,9 @@ def _earlier(
 def _pictured(report: ReportData, night: QuestionNight, earlier: Earlier | None, run: RunSources) -> list[str]:
     queries = run.dataset.queries
     outcomes = {
-        query_id: night.outcome(query_id, is_impossible=query.is_impossible if (query := queries.get(query_id)) else None)
+        query_id: night.outcome(
+            query_id, is_impossible=query.is_impossible if (query := queries.get(query_id)) else None
+        )
         for query_id in night.given
     }
     return select_for_images(night, outcomes, earlier)
@@ -206,18 +220,20 @@ def _key(
     is_pictured: bool,
     newest: QuestionNight,
 ) -> str:
-    """Return a digest of everything that a run's pages are made from."""
+    """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
     header = night.header
     stamp = report.stamps.get(header.benchmark)
-    parts = [
-        code_digest(), registry_digest(), night.digest, [one.digest for one in earlier.nights] if earlier else [],
-        is_full, newest.digest if is_pictured else "", run_banner(report, header, baseline),
-        tile_changes(report, header, baseline, TILES),
+    own = [
+        code_digest(), registry_digest(), night.digest, is_full,
         [report.trust.doubt(header, name) for name in TASKS], report.systems.index(header.system),
         report.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    compared = [
+        [one.digest for one in earlier.nights] if earlier else [], newest.digest if is_pictured else "",
+        run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
+    ]  # fmt: skip
+    return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))
 
 
 def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
