@@ -20,6 +20,7 @@ from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans
 from rag_eval_pipeline.cli.status import list_workspace, status
+from rag_eval_pipeline.cli.system_init import init_system
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.cli.workspaces import new, up
 from rag_eval_pipeline.errors import InputError, ServiceError
@@ -57,6 +58,7 @@ class Command(TyperCommand):
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         app.command(name, cls=Command, rich_help_panel=panel)(keep_stdout_for_results(command))
+system.command("init")(keep_stdout_for_results(init_system))
 app.add_typer(system, name="system", rich_help_panel="Run")
 
 

@@ -24,7 +24,7 @@ from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
 from rag_eval_pipeline.reporting.comparison_files import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, Trust
-from rag_eval_pipeline.reporting.nightly import MetricNight
+from rag_eval_pipeline.reporting.nightly import MetricNight, Night
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.workspace import Workspace
 
@@ -58,6 +58,7 @@ class ReportData:
         damaged: A line for each results file that cannot be read.
         comparisons: Of the newest evaluations.
         marks: Evaluation -> metric -> `regressed` or `improved`.
+        verdict_nights: Evaluation -> its comparison with the baseline.
         stamps: Of each converted benchmark.
     """
 
@@ -69,6 +70,7 @@ class ReportData:
     trust: Trust
     comparisons: Sequence[Comparison]
     marks: Mapping[str, Mapping[str, str]] = field(repr=False)
+    verdict_nights: Mapping[str, Night] = field(repr=False)
     stamps: Mapping[str, Stamp] = field(repr=False)
 
     @cached_property
@@ -146,6 +148,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             if evaluation_id is not None and found.kind in ("regressed", "improved"):
                 bare = name.removeprefix("page/")
                 marks.setdefault(evaluation_id, {})[bare] = found.kind
+    verdict_nights = {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -154,7 +157,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             continue  # converted before and edited since: its results are still the newest there are
     return ReportData(
         workspace, history.by_pair, history.nights, history.reruns, history.damaged, Trust.of(workspace),
-        comparisons.rows, marks, stamps,
+        comparisons.rows, marks, verdict_nights, stamps,
     )  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import Line, Point, sparkline, trend
-from rag_eval_pipeline.report.comparison_page import by_weight, strongest
 from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
 from rag_eval_pipeline.report.metrics import MetricView, metric_view, shown
 from rag_eval_pipeline.report.render import SiteFolder, render
@@ -21,7 +21,7 @@ def overview_page(report: ReportData, data: dict[str, Any]) -> bytes:
     """Render `index.html`; `data` is the content of `report.json`."""
     baselines = [row for row in report.comparisons if row.kind == "baseline"]
     others = [
-        (row, comparison_name(row), strongest(row), by_weight(row.verdicts))
+        (row, comparison_name(row), strongest(row.verdicts), by_weight(row.verdicts))
         for row in report.comparisons
         if row.kind == "systems"
     ]
@@ -65,7 +65,7 @@ def _news(report: ReportData, baselines: Sequence[Comparison]) -> Iterator[tuple
     """Yield comparison, page, worst verdict, whether it is provisional, and the metrics that changed; worst first."""
     for kind in ("regressed", "improved"):
         for row in baselines:
-            if strongest(row) == kind:
+            if strongest(row.verdicts) == kind:
                 changed = [(m, f) for m, f in by_weight(row.verdicts) if f.kind in ("regressed", "improved")]
                 yield row, comparison_name(row), kind, report.provisional(row), changed
 
@@ -128,7 +128,7 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         n_nights=len({header.timestamp.date() for pair in pairs for header in report.nights[pair]}),
         n_runs=max(len(report.nights[pair]) for pair in pairs),
         comparisons=[
-            (row, comparison_name(row), strongest(row), by_weight(row.verdicts), report.provisional(row))
+            (row, comparison_name(row), strongest(row.verdicts), by_weight(row.verdicts), report.provisional(row))
             for row in report.comparisons
             if row.benchmark == benchmark
         ],

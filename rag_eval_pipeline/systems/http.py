@@ -24,28 +24,37 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamR
 from rag_eval_pipeline.web.settings import HEADER_NAME, EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, json_values
 
-_SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
+SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)
 _QUESTION = "{question}"
+JSON_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
 
 class ContextPaths(Model):
     """Where retrieved passages are; the inner paths begin at a passage."""
 
     path: JsonPath = pydantic.Field(description="JMESPath of the list of passages, best first.")
-    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
-    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
-    text: JsonPath | None = pydantic.Field(None, description="Of the passage's text; by default a usual key.")
-    score: JsonPath | None = pydantic.Field(None, description="Of the score; by default a usual key.")
+    document: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the document's name; by default a usual key."
+    )
+    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
+    text: JsonPath | None = pydantic.Field(None, description="JMESPath of the passage's text; by default a usual key.")
+    score: JsonPath | None = pydantic.Field(None, description="JMESPath of the score; by default a usual key.")
 
 
 class CitationPaths(Model):
     """Where citations are; the inner paths begin at a citation."""
 
     path: JsonPath = pydantic.Field(description="JMESPath of the list of citations.")
-    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
-    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
-    start: JsonPath | None = pydantic.Field(None, description="Of the first character; by default start, start_char.")
-    end: JsonPath | None = pydantic.Field(None, description="Of one past the last; by default end, end_char.")
+    document: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the document's name; by default a usual key."
+    )
+    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
+    start: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the first character; by default start or start_char."
+    )
+    end: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the position after the last character; by default end or end_char."
+    )
 
 
 class HttpSettings(ReadingSettings):
@@ -54,10 +63,10 @@ class HttpSettings(ReadingSettings):
     operational: ClassVar[frozenset[str]] = frozenset({"prompt_tokens", "completion_tokens", "cost", "prices"})
 
     endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000.")
-    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="Of HTTP.")
-    path: str = pydantic.Field("", description="Below the base URL, such as /ask.")
+    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="HTTP method.")
+    path: str = pydantic.Field("", description="Path below the base URL, such as /ask.")
     params: dict[str, str] = pydantic.Field(
-        default_factory=dict, description="Query of the URL; placeholders are replaced as in the body."
+        default_factory=dict, description="Query parameters of the URL; placeholders are replaced as in the body."
     )
     body: JsonValue = pydantic.Field(
         None, description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced."
@@ -77,15 +86,16 @@ class HttpSettings(ReadingSettings):
     )
     error: JsonPath | None = pydantic.Field(
         None,
-        description="JMESPath of an error that comes with a status of success; a value there fails the question.",
+        description="JMESPath of an error in a reply with a status of success; if it is found, the question fails.",
     )
     prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were read.")
     completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
     cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
-    prices: Prices = pydantic.Field(Prices(), description="For estimated costs, if the server states none.")
+    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."
+        default_factory=dict,
+        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
     )
 
     @pydantic.field_validator("headers")
@@ -94,7 +104,7 @@ class HttpSettings(ReadingSettings):
         for name, text in value.items():
             if not HEADER_NAME.fullmatch(name) or not text.isascii() or not text.isprintable():
                 raise ValueError("names and values of headers, in ASCII")
-            if _SECRET_HEADER.search(name):
+            if SECRET_HEADER.search(name):
                 raise PydanticCustomError(
                     "misplaced_secret",
                     "headers without secrets; {name} belongs into headers_env of the endpoint",
@@ -159,16 +169,22 @@ class HttpSystem:
                 headers=settings.headers,
             )
             try:
-                return self._read(query, reply)
+                return self.read(query, reply)
             except WrongShape as wrong:
                 raise reply.failure("bad_response", f"expected {wrong}") from None
         except EndpointError as error:
             return failed_request(query, error, settings.prices)
 
-    def _read(self, query: Query, reply: Reply) -> RagAnswer:
-        """Read a reply; of a stream, each part is taken from the last value that has it."""
+    def read(self, query: Query, reply: Reply) -> RagAnswer:
+        """Return the answer in a reply; of a stream, each part is taken from the last value that has it.
+
+        Raises:
+            WrongShape: It has no answer, or a part of another type.
+            EndpointError: It is cut, or states an error.
+        """
         settings = self._settings
-        if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
+        media = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if isinstance(reply, StreamReply) and ("json" not in media or media in JSON_LINES):
             values, first_token_ms = self._values_of(reply)
         else:
             values, first_token_ms = [self._reader.observe(reply.json())], None
