@@ -67,7 +67,9 @@ def init_system(
         check_free(root, name)
     kind, why = _kind(kind, url, callable_)
     if kind not in INIT_KINDS:
-        raise InputError("bad_option", "--kind", f"one of {', '.join(INIT_KINDS)}", found=kind, hint=did_you_mean(kind, INIT_KINDS))
+        raise InputError(
+            "bad_option", "--kind", f"one of {', '.join(INIT_KINDS)}", found=kind, hint=did_you_mean(kind, INIT_KINDS)
+        )
     wanted = Wanted(
         name=name, kind=kind, url=url, body=_body(body), method=method, answer=answer, question=question,
         benchmark=benchmark, api_key_env=api_key_env, headers_env=_headers(header_env or []), model=model,
