@@ -22,7 +22,7 @@ demo-http: $(VENV)/.browser  ## the same against servers on this machine that sp
 	@$(BIN)/python -m examples.demo_http
 
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
-	@$(BIN)/python -m rag_eval_pipeline.defs.serve --host 127.0.0.1 --port 3000
+	@$(BIN)/rag-eval up
 
 # Three processes on two processors: there is always one that waits for a server or a browser. One that dies is not
 # replaced: pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).

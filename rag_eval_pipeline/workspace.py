@@ -1,6 +1,6 @@
 """The paths and names of all files of a workspace.
 
-Nothing here reads a file or creates a folder, and a workspace need not exist.
+Nothing here reads or writes a file, and a workspace need not exist.
 """
 
 import os
@@ -19,8 +19,14 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def default_root() -> str:
-    """Return the folder named by RAG_EVAL_WORKSPACE, else the folder of the project."""
-    return os.environ.get(WORKSPACE_VARIABLE) or str(PROJECT)
+    """Return the folder named by RAG_EVAL_WORKSPACE, else the nearest workspace upwards, else the project's folder."""
+    named = os.environ.get(WORKSPACE_VARIABLE)
+    return named or str(nearest_root(Path.cwd()) or PROJECT)
+
+
+def nearest_root(folder: Path) -> Path | None:
+    """Return the folder or the nearest one above it that holds data/sources; None if there is none."""
+    return next((one for one in (folder, *folder.parents) if (one / "data" / "sources").is_dir()), None)
 
 
 def check_name(kind: str, name: str) -> str:

@@ -14,12 +14,12 @@ import shutil
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from unittest import mock
 
+from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
-from rag_eval_pipeline.evaluation import asking, pipeline
 from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.reporting.alerts import send_change_alerts
@@ -83,15 +83,8 @@ class Nights:
         answerable = [text for text, own in self.gold.items() if own["benchmark"] == BROKEN and own["answer"]]
         broken = {FALLING: [text for n, text in enumerate(answerable, 1) if n % 4]} if night >= BROKEN_FROM else {}
         (self.workspace.root / "now.json").write_text(json.dumps({"night": str(self.now), "broken": broken}))
-        world = self
-
-        class Clock(datetime):
-            @classmethod
-            def now(cls, tz=None):  # type: ignore[override]
-                return world.now.astimezone(tz)
-
-        with mock.patch.object(asking, "datetime", Clock), mock.patch.object(pipeline, "datetime", Clock):
-            pipeline.evaluate(self.workspace, load_pair(self.workspace, benchmark, system))
+        os.environ[NOW_VARIABLE] = self.now.isoformat()
+        evaluate(self.workspace, load_pair(self.workspace, benchmark, system))
         self.now += timedelta(minutes=5)
 
     def _tell(self) -> None:

@@ -16,6 +16,7 @@ from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans
 from rag_eval_pipeline.cli.systems import system
+from rag_eval_pipeline.cli.workspaces import new, up
 from rag_eval_pipeline.errors import InputError, ServiceError
 
 __all__ = ["app", "main"]
@@ -28,8 +29,8 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    doctor, init, plan, convert, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
-    ab, leaderboard, history, power, pin, report, prune,
+    new, doctor, init, plan, convert, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
+    ab, leaderboard, history, power, pin, report, prune, up,
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(keep_stdout_for_results(command))

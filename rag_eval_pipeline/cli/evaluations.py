@@ -1,11 +1,11 @@
 """Commands on evaluations: evaluate, rescore, calibrate, compare, leaderboard, report."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import (
     REGRESSION,
     STRICT,
@@ -127,7 +127,7 @@ def _estimate(root: Workspace, name: str, system: str, which: Literal["missing",
     from rag_eval_pipeline.evaluation.budget import estimate
     from rag_eval_pipeline.evaluation.pair import load_pair
 
-    found = estimate(root, load_pair(root, name, system), now=datetime.now(UTC), which=which)
+    found = estimate(root, load_pair(root, name, system), now=clock.now(), which=which)
     return {
         "benchmark": name,
         "system": system,

@@ -1,11 +1,11 @@
 """Commands on the history of evaluations: history, power, pin, prune, ab."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.evaluations import report_evaluated
 from rag_eval_pipeline.cli.output import (
     BAD_INPUT,
@@ -107,7 +107,7 @@ def pin(
         with progress_bars() as bar:
             _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
         report_evaluated(root, benchmark, system, published)
-    pinned = run(root, benchmark, system, evaluations or (), now=datetime.now(UTC), note=note)
+    pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
     share = baseline_flip_share(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
     lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
@@ -129,7 +129,7 @@ def prune(
     from rag_eval_pipeline.reporting.maintenance import prune as run
     from rag_eval_pipeline.reporting.maintenance import read_retention_settings
 
-    root, now = find_workspace(workspace), datetime.now(UTC)
+    root, now = find_workspace(workspace), clock.now()
     found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
     days, home = read_retention_settings(root).runs, instance_folder(root)
     if days is not None and home is not None:
@@ -153,7 +153,7 @@ def ab(
     from rag_eval_pipeline.reporting.summaries import run_ab_tests
 
     root = find_workspace(workspace)
-    done = run_ab_tests(root, config, now=datetime.now(UTC))
+    done = run_ab_tests(root, config, now=clock.now())
     records = []
     for test in done:
         evaluations = [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]

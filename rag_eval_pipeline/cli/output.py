@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
-from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,8 @@ def find_workspace(given: Path | None) -> Workspace:
     workspace = find_workspace_if_any(given)
     if workspace is None:
         expected = "a folder that holds data/sources here or above"
-        raise InputError("no_workspace", Path.cwd(), expected, hint="Name one: --workspace DIR")
+        hint = "Name one: --workspace DIR, or make one: rag-eval new DIR"
+        raise InputError("no_workspace", Path.cwd(), expected, hint=hint)
     return workspace
 
 
@@ -46,13 +47,11 @@ def find_workspace_if_any(given: Path | None) -> Workspace | None:
     """Return the workspace; None if none is named and none is found upwards."""
     if given is None and (variable := os.environ.get(WORKSPACE_VARIABLE)):
         given = Path(variable)
-    here = Path.cwd()
-    for folder in [given] if given else [here, *here.parents]:
-        if (folder / "data" / "sources").is_dir():
-            return Workspace(folder.resolve())
-    if given is not None:
-        raise InputError("no_workspace", given, "a folder that holds data/sources")
-    return None
+    if given is not None and not (given / "data" / "sources").is_dir():
+        hint = f"To make one: rag-eval new {given}"
+        raise InputError("no_workspace", given, "a folder that holds data/sources", hint=hint)
+    root = given or nearest_root(Path.cwd())
+    return None if root is None else Workspace(root.resolve())
 
 
 def for_each(

@@ -1,10 +1,11 @@
 """Assets over all benchmarks and systems: leaderboard, regressions, report, week; and the job that pins a baseline."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import dagster as dg
 from pydantic import Field
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure
@@ -74,7 +75,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     with as_dagster_failure():
         found = write_comparisons(workspace.workspace)
-        sent = send_change_alerts(workspace.workspace, found.nights, now=datetime.now(UTC))
+        sent = send_change_alerts(workspace.workspace, found.nights, now=clock.now())
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)
     return dg.MaterializeResult(
@@ -129,7 +130,7 @@ def weekly_results(
     from rag_eval_pipeline.reporting.summaries import write_week
 
     with as_dagster_failure():
-        found = write_week(workspace.workspace, config.monday, now=datetime.now(UTC))
+        found = write_week(workspace.workspace, config.monday, now=clock.now())
     return dg.MaterializeResult(
         metadata={
             **numbers(found.counts),
@@ -169,7 +170,7 @@ def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: Wor
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)
     with as_dagster_failure():
-        pinned = pin(root, benchmark, system, config.evaluations, now=datetime.now(UTC), note=config.note or None)
+        pinned = pin(root, benchmark, system, config.evaluations, now=clock.now(), note=config.note or None)
     context.log.info(f"{system} on {benchmark} is compared with {', '.join(pinned.evaluations)} from now on")
 
 

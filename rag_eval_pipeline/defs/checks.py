@@ -1,10 +1,10 @@
 """Asset checks: our checks as Dagster records them, and those that run hourly because no asset would report them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import dagster as dg
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.execution import as_dagster_failure
 from rag_eval_pipeline.defs.resources import WorkspaceResource
@@ -89,7 +89,7 @@ def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: Workspac
     """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
     from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, read_alert_settings, send_late_alerts
 
-    root, now = workspace.workspace, datetime.now(UTC)
+    root, now = workspace.workspace, clock.now()
     with as_dagster_failure():
         published = last_published(root)
         late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root))]

@@ -1,10 +1,9 @@
 """Assets of the evaluation, one partition per benchmark and system: answers, scores, results."""
 
-from datetime import UTC, datetime
-
 import dagster as dg
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
@@ -55,7 +54,7 @@ def responses(
         report = ask(
             root,
             load_pair(root, *pair_names(context)),
-            now=datetime.now(UTC),
+            now=clock.now(),
             progress=progress_log(context, "questions"),
             which="all" if config.new_answers else "missing",
         )

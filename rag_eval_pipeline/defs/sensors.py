@@ -1,10 +1,11 @@
 """Sensors: convert and evaluate what is new, aggregate results, confirm flagged changes, report failed runs."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import dagster as dg
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.defs import schedules
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key, partition_changes
@@ -98,7 +99,7 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     mark = results_mark(workspace.workspace)
     if mark is None or mark == cursor["mark"]:
         return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
-    now = datetime.now(UTC)
+    now = clock.now()
     since = datetime.fromisoformat(cursor["since"]) if cursor["since"] else now
     unfinished = context.instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED))
     aggregating = context.instance.get_runs_count(dg.RunsFilter(job_name=schedules.aggregate.name, statuses=UNFINISHED))
@@ -124,7 +125,7 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
 
     root = workspace.workspace
     with as_dagster_failure():
-        due = due_reruns(root, read_registry(root).automatic_pairs(), now=datetime.now(UTC))
+        due = due_reruns(root, read_registry(root).automatic_pairs(), now=clock.now())
     return [
         dg.RunRequest(
             run_key=f"confirm:{rerun.evaluation_id}",
@@ -151,7 +152,7 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
     error = first_error(context)
     if run.job_name == schedules.aggregate.name and REGRESSION_CHECK in error:
         return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
-    now = datetime.now(UTC)
+    now = clock.now()
     with as_dagster_failure():
         if not read_alert_settings(workspace.workspace).run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")

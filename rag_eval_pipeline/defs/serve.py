@@ -1,10 +1,9 @@
-"""`make up`: the Dagster UI, its daemon and the report beside them. Ctrl-C ends all of them within 10 s.
+"""`rag-eval up`: the Dagster UI, its daemon and the report beside them. Ctrl-C ends all of them within 10 s.
 
 `dagster dev` alone is still alive ten seconds after SIGTERM while runs are active, so it gets a session that is killed
 after a grace period.
 """
 
-import argparse
 import contextlib
 import os
 import signal
@@ -27,11 +26,12 @@ from rag_eval_pipeline.defs.instance import fail_orphaned_runs
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.workspace import PROJECT, WORKSPACE_VARIABLE, Workspace, default_root
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+CODE_LOCATION = Path(__file__).parents[1] / "scaffold" / "template" / "workspace.yaml"
 KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
 # An interrupt is an exception, raised wherever the run happens to be; inside a callback of the browser's driver it is
 # logged and lost, so it is sent again.
@@ -43,24 +43,25 @@ NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the ag
 NO_DG_ADVICE = "ignore:Function `dev_command` is superseded"
 
 
-def main() -> int:
-    """Serve until Ctrl-C or SIGTERM; return 2 when the port is taken, else the exit code of `dagster dev`."""
-    arguments = argparse.ArgumentParser(description="The Dagster UI and daemon of this project.")
-    arguments.add_argument(
-        "--host", default="127.0.0.1", help="Dagster has no login: any other address opens it to the network."
-    )
-    arguments.add_argument("--port", type=int, default=3000)
-    arguments.add_argument(
-        "--report-port", type=int, help="Port of the report that the UI links to; default: PORT + 1."
-    )
-    options = arguments.parse_args()
+def serve(root: Path, host: str, port: int, report_port: int | None = None) -> int:
+    """Serve a workspace until Ctrl-C or SIGTERM.
+
+    Args:
+        root: The workspace's folder; the instance is that of DAGSTER_HOME.
+        host: Dagster has no login: any address but a loopback one opens it to the network.
+        port: Of the UI.
+        report_port: By default the one after it.
+
+    Returns:
+        2 when the port is taken, else the exit code of `dagster dev`.
+    """
     # Without this check Dagster's daemon would start beside that of the server that has the port.
     try:
-        socket.create_server((options.host, options.port)).close()
+        socket.create_server((host, port)).close()
     except OSError as error:
         print(
-            f"make up: cannot listen on {options.host}:{options.port}: {error.strerror}. Is another server running? "
-            f"To use another port: python -m rag_eval_pipeline.defs.serve --port N",
+            f"rag-eval up: cannot listen on {host}:{port}: {error.strerror}. Is another server running? "
+            f"To use another port: rag-eval up --port N",
             file=sys.stderr,
         )
         return 2
@@ -71,20 +72,19 @@ def main() -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, request_stop)
-    root = Path(default_root()).resolve()
     home = os.environ.get("DAGSTER_HOME")
-    report_port = options.port + 1 if options.report_port is None else options.report_port
-    with _own_instance(home), _report(Workspace(root).reports, options.host, report_port) as report_url:
+    report_port = port + 1 if report_port is None else report_port
+    with _own_instance(home), _report(Workspace(root).reports, host, report_port) as report_url:
         environment = _environment(root, report_url)
-        process = _start_dagster(options.host, options.port, environment, home)
+        process = _start_dagster(host, port, environment, home)
         forwarding = threading.Thread(target=_forward_output, args=(process.stdout, stop), daemon=True)
         forwarding.start()
         announced = False
         try:
             while process.poll() is None and not stop.wait(POLL_S):
-                if not announced and _answers(options.host, options.port):
+                if not announced and _answers(host, port):
                     announced = True
-                    print(f"Dagster UI: http://{options.host}:{options.port} (Ctrl-C stops it)", flush=True)
+                    print(f"Dagster UI: http://{host}:{port} (Ctrl-C stops it)", flush=True)
         finally:
             was_asked = stop.is_set()
             stop.set()
@@ -102,7 +102,7 @@ def _own_instance(home: str | None) -> Iterator[None]:
         if home is not None and Path(home).is_dir():
             with contextlib.suppress(ServiceError):
                 lock = Path(home).resolve() / "serve.lock"
-                stack.enter_context(locked(lock, holder="make up", exclusive=True, wait_seconds=0.0))
+                stack.enter_context(locked(lock, holder="rag-eval up", exclusive=True, wait_seconds=0.0))
                 fail_orphaned_runs("The server that this run was a part of has ended.")
         yield
 
@@ -120,7 +120,7 @@ def _environment(root: Path, report_url: str) -> dict[str, str]:
 
 def _start_dagster(host: str, port: int, environment: dict[str, str], home: str | None) -> "subprocess.Popen[bytes]":
     dagster = str(Path(sys.executable).with_name("dagster"))
-    command = [dagster, "dev", "-w", str(PROJECT / "workspace.yaml"), "-h", host, "-p", str(port)]
+    command = [dagster, "dev", "-w", str(CODE_LOCATION), "-h", host, "-p", str(port)]
     # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
     # whatever lies beside it under the name of a package.
     return subprocess.Popen(
@@ -205,7 +205,10 @@ def _report(reports: Path, host: str, port: int) -> Iterator[str]:
             print(f"Report: {address}", flush=True)
         except OSError as error:
             place = f"{host}:{port}: {error.strerror}; it is {reports}/index.html"
-            print(f"make up: cannot serve the report on {place}. To use another port: --report-port N", file=sys.stderr)
+            print(
+                f"rag-eval up: cannot serve the report on {place}. To use another port: --report-port N",
+                file=sys.stderr,
+            )
         yield address
 
 
@@ -276,7 +279,3 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
         exception_handlers={404: not_in_report},
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

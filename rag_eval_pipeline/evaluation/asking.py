@@ -12,13 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 import msgspec
 import psutil
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
@@ -99,7 +100,15 @@ async def _ask(
     missing = unanswered_queries(pair.queries, statuses, which)
     if missing:
         file = pair.system_file
-        corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
+        if not statuses:
+            evaluation.save(opened_at=now)  # an earlier attempt got no answer
+        corpus = system_corpus(
+            workspace,
+            pair.paths,
+            pair.system,
+            fingerprint=pair.fingerprints.corpus,
+            started=evaluation.record.opened_at,
+        )
         async with file.traits.open(file.settings, corpus) as system:
             stated = system.server_configuration()
             server = None if stated is None else digest(stated)
@@ -110,11 +119,13 @@ async def _ask(
             configuration: dict[str, Any] = {"kind": file.kind, **system.configuration()}
             if stated is not None:
                 configuration["server"] = stated
+            if clock.is_set():
+                configuration["date_set_by"] = clock.NOW_VARIABLE
             evaluation.save(fingerprints=fingerprints, configuration=configuration)
             await _ask_missing(workspace, evaluation, pair, system, missing, progress)
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
-    evaluation.save(state="answered", answered_at=answered_at or datetime.now(UTC))
+    evaluation.save(state="answered", answered_at=answered_at or clock.now())
     return report
 
 
@@ -130,7 +141,7 @@ async def _ask_missing(
     started = time.monotonic()
     ledger = UsageLedger(
         workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
-        clock=lambda: datetime.now(UTC),
+        clock=clock.now,
     )  # fmt: skip
     try:
         with JournalWriter(evaluation.journal) as journal, sample_resources() as samples, ledger:
@@ -315,7 +326,9 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     file, settings = pair.system_file, pair.system_file.settings
     if "ingestor" in type(settings).model_fields:
         settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
-    corpus = system_corpus(workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus)
+    corpus = system_corpus(
+        workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus, started=clock.now()
+    )
     corpus = replace(corpus, observe=observe)
     files = CorpusFiles.read(pair.paths)
     answers: list[RagAnswer] = []

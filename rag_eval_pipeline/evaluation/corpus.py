@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Self
@@ -81,7 +82,9 @@ class CorpusFiles:
         ]
 
 
-def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str) -> SystemCorpus:
+def system_corpus(
+    workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str, started: datetime
+) -> SystemCorpus:
     """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
     files = CorpusFiles.read(paths)
     return SystemCorpus(
@@ -90,6 +93,8 @@ def system_corpus(workspace: Workspace, paths: BenchmarkPaths, system: str, *, f
         files=sorted(set(files.aliases.values())),
         aliases=files.aliases,
         fingerprint=fingerprint,
+        system=system,
+        started=started,
         pages=files.pages,
         settings_folder=workspace.system_file(system).parent,
         state_folder=workspace.system_state(system, paths.name),

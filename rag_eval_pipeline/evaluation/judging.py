@@ -9,14 +9,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import msgspec
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
@@ -65,9 +64,8 @@ class BudgetedJudge:
         self.judges_support = judge.judges_support
         self.may_differ = judge.may_differ
         self._judge = judge
-        clock = partial(datetime.now, UTC)
         name = f"judge-{settings.kind}"
-        self._ledger = UsageLedger(workspace.spending, name, account, settings.budget, clock=clock)
+        self._ledger = UsageLedger(workspace.spending, name, account, settings.budget, clock=clock.now)
 
     async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer; raises `ServiceError` `budget_spent`."""
@@ -371,7 +369,7 @@ def add_evaluator_scores(
         return rows
     events = list(_events(evaluation, pair))
     evaluation_id = evaluation.record.evaluation_id
-    batch = evaluate_events(events, config, evaluation_id=evaluation_id, now=datetime.now(UTC))
+    batch = evaluate_events(events, config, evaluation_id=evaluation_id, now=clock.now())
     batch.write(evaluations_path(workspace.evaluations, evaluation_id))
     scores: dict[str, dict[str, float]] = {}
     for one in batch.evaluations:

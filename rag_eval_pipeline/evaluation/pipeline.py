@@ -1,10 +1,10 @@
 """The three steps of an evaluation: ask, score, publish. Each continues from the state of the pair's files."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import PREVIEW_ROWS, AskingReport, Progress, ask
 from rag_eval_pipeline.evaluation.judging import JudgingReport, judging_report
@@ -57,7 +57,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     """Publish the results of the pair's newest evaluation."""
     with locked_pair(workspace, pair):
         evaluation = _scored(workspace, pair)
-        results = publish(workspace, evaluation, pair, now=datetime.now(UTC))
+        results = publish(workspace, evaluation, pair, now=clock.now())
     path = results_path(workspace, results.evaluation_id)
     preview = [
         {
@@ -86,7 +86,7 @@ def evaluate(
     workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
 ) -> tuple[AskingReport, Published]:
     """Ask, score and publish."""
-    report = ask(workspace, pair, now=datetime.now(UTC), progress=progress, which=which)
+    report = ask(workspace, pair, now=clock.now(), progress=progress, which=which)
     for kind in SCORE_FILES:
         score_pair(workspace, pair, kind)
     return report, publish_pair(workspace, pair)

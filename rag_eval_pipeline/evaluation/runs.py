@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -277,7 +278,7 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
     write_responses(evaluation.responses, _mark_reused(iter_responses(old.responses), old))
     if old.resources.exists():
         atomic_write(evaluation.resources, old.resources.read_bytes())
-    answered_at = record.answered_at or datetime.now(UTC)
+    answered_at = record.answered_at or clock.now()
     evaluation.save(state="answered", answered_at=answered_at, asking_seconds=record.asking_seconds)
     newest = newest_evaluation(workspace, record.benchmark, record.system)
     if newest is None or newest.record.opened_at <= record.opened_at:

@@ -1,227 +1,289 @@
-"""What is behind a change: the metrics that moved together, where the changed questions are, and the worst of them."""
+"""Where a regression comes from: the stage that broke, what its questions have in common, and the worst of them.
 
-from collections import Counter
+The verdicts say what got worse; nothing here changes them. A cause is a place to look at, found by counting.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-import pydantic
+from scipy import stats
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.evaluation.storage import PAGE, iter_responses
+from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Confirmation, Verdict
-from rag_eval_pipeline.reporting.comparison import ScoredRun, run_of_evaluation
-from rag_eval_pipeline.reporting.leaderboard import HEADLINE
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
+from rag_eval_pipeline.reporting.comparison import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
-CHANGED = 0.25  # of the scale: a question whose score moved by this much counts as changed
-TOGETHER = 0.05  # of the scale: a metric that is not flagged is named beside those that are
-QUESTIONS = 3
-DOCUMENTS = 3
-# A group is named if it has so many of the changed questions, this share of them, this much more often than chance.
-GROUP_MIN, GROUP_SHARE, GROUP_LIFT = 3, 0.5, 1.5
-_RETRIEVAL = ("hit@1", "hit@5", "ndcg@10", "mrr")
-_OWN_FIELDS = frozenset({"is_impossible", "answers", "expected_answers", "hops", "source_id", "relevance"})
+Stage = Literal["failures", "retrieval", "refusals", "answers", "citations"]
 
-CONFIRMED: dict[Confirmation, str] = {
-    "pending": "awaits its rerun",
-    "confirmed": "confirmed by a rerun",
-    "not_confirmed": "not confirmed by its rerun",
-    "not_needed": "the system is deterministic",
-    "no_rerun": "single runs, not rerun",
-    "provisional": "provisional",
-    "weekly": "mean of a week",
+WORSE_BY = 0.25  # of a score's range; a question that fluctuates once in five pinned runs differs by 0.2
+MOVED_P = 0.05  # without correction: metrics that are named beside those with a verdict
+REFUSED_MORE = 0.05  # share of the answerable questions
+GROUP_P, GROUP_SHARE = 0.01, 0.5  # of what the worse questions have in common: how sure, and how many of them
+NOT_SHARED = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "hops"})
+CANDIDATES = 50  # questions whose answers are read
+
+
+class MetricMove(NamedTuple):
+    """A metric that got worse: its means, and whether its verdict says so."""
+
+    metric: str
+    before: float
+    after: float
+    is_sure: bool
+
+    @property
+    def text(self) -> str:
+        """`Hit@1 92 → 80`."""
+        unsure = "" if self.is_sure else " (not sure)"
+        return f"{metric_label(self.metric)} {100 * self.before:.0f} → {100 * self.after:.0f}{unsure}"
+
+
+class QuestionGroup(NamedTuple):
+    """What most of the worse questions have in common: a document, or a value of a field of the questions.
+
+    Args:
+        worse: Questions in it that got worse; `worse_outside` are the others.
+    """
+
+    field: str
+    value: str
+    worse: int
+    questions: int
+    worse_outside: int
+    questions_outside: int
+
+    @property
+    def text(self) -> str:
+        """A sentence without its full stop."""
+        name = f"{self.field} {self.value}"
+        if not self.worse_outside:
+            return f"all {self.worse} questions that got worse are of {name}, which has {self.questions}"
+        others = f"{self.worse_outside} of the {self.questions_outside} others"
+        return f"{self.worse} of the {self.questions} questions of {name} got worse, {others}"
+
+
+class WorseQuestion(NamedTuple):
+    """A question with its accepted answer, the answer of the newest pinned run and the present one, without citations.
+
+    Args:
+        before: Score in that pinned run; `after` is the present one. None if the question failed.
+        answer_after: The error if the question failed.
+    """
+
+    query_id: str
+    question: str
+    gold: str | None
+    answer_before: str
+    answer_after: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Where to look.
+
+    Args:
+        moves: Metrics that got worse together, those of the stage first.
+        failed: Questions without an answer now, and in the newest pinned run.
+        refused: Answerable questions that were refused now, and in the newest pinned run.
+        worst: Questions with a wrong answer before those with a refusal, the largest change first.
+    """
+
+    stage: Stage
+    moves: tuple[MetricMove, ...]
+    questions: int
+    failed: tuple[int, int]
+    refused: tuple[int, int]
+    group: QuestionGroup | None
+    worst: tuple[WorseQuestion, ...]
+
+    @property
+    def sentence(self) -> str:
+        """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`."""
+        parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
+        return f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
+
+
+_STAGE_TEXT: dict[Stage, str] = {
+    "failures": "the errors: {cause.failed[0]} of {cause.questions} questions failed, {cause.failed[1]} before",
+    "retrieval": "retrieval: {move.text}",
+    "refusals": "refusals: {cause.refused[0]} answerable questions were refused, {cause.refused[1]} before",
+    "answers": "the answers: {move.text}, while retrieval finds what it found before",
+    "citations": "citations: {move.text}",
 }
 
 
-class ChangedQuestion(Model):
-    """A question whose score changed, with both answers."""
-
-    query_id: str = pydantic.Field(description="In the dataset.")
-    source_id: str | None = pydantic.Field(None, description="The source's own id, if it has one.")
-    text: str = pydantic.Field("", description="The question.")
-    expected: str | None = pydantic.Field(None, description="The gold answer; absent if the question has none.")
-    before: float = pydantic.Field(description="Mean score of the runs that are compared with.")
-    after: float = pydantic.Field(description="Score now.")
-    answer_before: str | None = pydantic.Field(None, description="Of the newest of those runs that scored best.")
-    answer_after: str | None = pydantic.Field(None, description="Now; absent if the question failed.")
-
-    @property
-    def name(self) -> str:
-        """The id that users know."""
-        return self.source_id or self.query_id
-
-
-class Cause(Model):
-    """What is known about why a pair changed."""
-
-    together: tuple[str, ...] = pydantic.Field((), description="Metrics that moved the same way without being flagged.")
-    look_at: str = pydantic.Field("", description="Which stage to look at first.")
-    where: tuple[str, ...] = pydantic.Field((), description="Sentences on the documents and groups concerned.")
-    questions: tuple[ChangedQuestion, ...] = pydantic.Field((), description="Those that changed most.")
-
-
-def headline_order(names: Sequence[str]) -> list[str]:
-    """Return metrics in the order of `HEADLINE`, the others after them."""
-    places = {name: place for place, name in enumerate(HEADLINE)}
-    return sorted(names, key=lambda name: places.get(name.removeprefix(PAGE_PREFIX), len(places)))
-
-
-def percent(value: float | None) -> str:
-    """Format a share as `69.0 %`."""
-    return "–" if value is None else f"{100 * value:.1f} %"
-
-
-def change_text(name: str, found: Verdict) -> str:
-    """Return such as `Exact match 69.0 % → 27.5 % (−41.5 points, p = 0.008, confirmed by a rerun)`."""
-    evidence = found.evidence
-    change = 100 * (evidence.estimate or 0.0) / evidence.value_range
-    p_value = evidence.p_corrected
-    parts = [f"{change:+.1f} points".replace("-", "−")]
-    parts += [] if p_value is None else ["p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"]
-    parts += [] if found.confirmation is None else [CONFIRMED[found.confirmation]]
-    means = " → ".join(percent(mean) for mean in (evidence.baseline_mean, evidence.current_mean))
-    return f"{metric_label(name)} {means} ({', '.join(parts)})"
-
-
-def find_cause(workspace: Workspace, new: str, old: Sequence[str], verdicts: Mapping[str, Verdict]) -> Cause:
-    """Return what is behind the flagged changes of an evaluation; less of it where runs or dataset are gone.
+def find_cause(
+    workspace: Workspace,
+    evaluation_id: str,
+    baseline: Sequence[str],
+    verdicts: Mapping[str, Verdict],
+    *,
+    shown: int = 3,
+) -> Cause | None:
+    """Return where a night's regression comes from; None if no metric regressed, or if its files are gone.
 
     Args:
-        new: The evaluation that was flagged.
-        old: The evaluations that it is compared with, oldest first.
-        verdicts: Metric -> verdict; at least one regressed or improved.
+        baseline: The evaluations that the night was compared with, oldest first.
+        verdicts: The night's, by metric.
+        shown: How many of the worst questions to return.
     """
-    flagged = headline_order([name for name, found in verdicts.items() if found.kind in ("regressed", "improved")])
-    kind = "regressed" if any(verdicts[name].kind == "regressed" for name in flagged) else "improved"
-    flagged = [name for name in flagged if verdicts[name].kind == kind]
-    together = [name for name in headline_order(list(verdicts)) if name not in flagged and _moved(verdicts[name], kind)]
-    look_at = _look_at(verdicts, [*flagged, *together]) if kind == "regressed" else ""
+    moves = [move for name, found in verdicts.items() if (move := _move(name, found)) is not None]
+    if not baseline or not any(move.is_sure for move in moves):
+        return None
     try:
-        run = load_evaluation(workspace, new)
-        baseline = [load_evaluation(workspace, name) for name in old]
-        sides = [run_of_evaluation(one) for one in (run, *baseline)]
-        dataset = EvaluationDataset.read(workspace.eval_json(run.record.dataset_id, run.record.dataset_version))
-    except InputError:  # pruned, or damaged: the comparison reports it
-        return Cause(together=tuple(together), look_at=look_at)
-    queries = {query.query_id: query for query in dataset.queries}
-    changed = _changed(sides[0], sides[1:], flagged, worse=kind == "regressed")
-    worst = [_with_answers(one, queries.get(one.query_id), run, baseline) for one in changed[:QUESTIONS]]
-    where = tuple(_where([one.query_id for one in changed], sides[0].query_ids, queries))
-    return Cause(together=tuple(together), look_at=look_at, where=where, questions=tuple(worst))
-
-
-def _moved(found: Verdict, kind: str) -> bool:
-    estimate, sign = found.evidence.estimate or 0.0, 1 if found.evidence.higher_is_better else -1
-    towards = -sign if kind == "regressed" else sign
-    return towards * estimate / found.evidence.value_range >= TOGETHER
-
-
-def _look_at(verdicts: Mapping[str, Verdict], moved: Sequence[str]) -> str:
-    def means(name: str) -> str:
-        evidence = verdicts[name].evidence
-        return f"{metric_label(name)} {percent(evidence.baseline_mean)} → {percent(evidence.current_mean)}"
-
-    retrieval = [name for name in verdicts if name.removeprefix(PAGE_PREFIX) in _RETRIEVAL]
-    if FAILURE_RATE in moved:
-        return f"Look at the failed questions first: {means(FAILURE_RATE)}."
-    worse = [name for name in retrieval if name in moved]
-    if worse:
-        return f"Look at retrieval first: {means(worse[0])}."
-    if retrieval:
-        return f"Retrieval is much as it was ({means(retrieval[0])}): look at the prompt and the model."
-    return ""
-
-
-class _Change(NamedTuple):
-    query_id: str
-    before: float
-    after: float
-    weight: float  # how far all flagged metrics moved
-    best_run: int  # of the runs before; the newest that scored best
-
-
-def _changed(run: ScoredRun, others: Sequence[ScoredRun], flagged: Sequence[str], *, worse: bool) -> list[_Change]:
-    """Return the questions whose score moved, those that moved most first."""
-    lead, found = flagged[0], []
-    for place, query_id in enumerate(run.query_ids):
-        moves = {name: _move(name, place, run, others) for name in flagged}
-        scores = moves[lead]
-        if scores is None:
-            continue
-        sign = 1 if (lead == FAILURE_RATE) == worse else -1
-        if sign * (scores[1] - scores[0]) < CHANGED:
-            continue
-        weight = sum(abs(move[1] - move[0]) for move in moves.values() if move is not None)
-        ranked = [(-sign * (other.columns[lead].scores[place] or 0.0), n) for n, other in enumerate(others)]
-        found.append(_Change(query_id, *scores, weight, max(ranked)[1]))
-    return sorted(found, key=lambda one: -round(one.weight, 6))
-
-
-def _move(name: str, place: int, run: ScoredRun, others: Sequence[ScoredRun]) -> tuple[float, float] | None:
-    columns = [side.columns.get(name) for side in (run, *others)]
-    scores = [None if column is None else column.scores[place] for column in columns]
-    known = [score for score in scores if score is not None]
-    return None if len(known) < len(scores) else (sum(known[1:]) / len(others), known[0])
-
-
-def _with_answers(
-    one: _Change, query: EvaluationQuery | None, run: Evaluation, baseline: Sequence[Evaluation]
-) -> ChangedQuestion:
-    now, before = _answer(run, one.query_id), _answer(baseline[one.best_run], one.query_id)
-    source_id = None if query is None else query.metadata.get("source_id")
-    return ChangedQuestion(
-        query_id=one.query_id,
-        source_id=None if source_id is None else str(source_id),
-        text="" if query is None else query.query_text,
-        expected=None if query is None else query.ground_truth_answer,
-        before=one.before,
-        after=one.after,
-        answer_before=before.answer if before else None,
-        answer_after=now.answer if now else None,
+        night, pinned = (load_evaluation(workspace, name) for name in (evaluation_id, baseline[-1]))
+        runs = [run_of_evaluation(night), *(run_of_evaluation(load_evaluation(workspace, one)) for one in baseline)]
+        dataset = EvaluationDataset.read(workspace.eval_json(night.record.dataset_id, night.record.dataset_version))
+        queries = {query.query_id: query for query in dataset.queries}
+        questions = [queries[query_id] for query_id in runs[0].query_ids]
+        answers = [_Answers.read(one, queries) for one in (night, pinned)]
+    except (InputError, KeyError):
+        return None
+    stage = _stage(moves, answers)
+    moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
+    worse = _worse_questions(moves[0].metric, runs)
+    return Cause(
+        stage=stage,
+        moves=tuple(moves),
+        questions=len(questions),
+        failed=(answers[0].failed, answers[1].failed),
+        refused=(answers[0].refused, answers[1].refused),
+        group=shared_group(questions, worse),
+        worst=tuple(_worst_questions(questions, runs, answers)[:shown]),
     )
 
 
-def _answer(evaluation: Evaluation, query_id: str) -> RagAnswer | None:
-    try:
-        return next((one for one in iter_responses(evaluation.responses) if one.query_id == query_id), None)
-    except InputError:
+def _move(name: str, found: Verdict) -> MetricMove | None:
+    evidence = found.evidence
+    if evidence.estimate is None or evidence.baseline_mean is None or evidence.current_mean is None:
         return None
+    is_worse = evidence.estimate != 0 and (evidence.estimate > 0) != evidence.higher_is_better
+    is_moved = found.kind == "regressed" or (evidence.p_value is not None and evidence.p_value <= MOVED_P)
+    if not is_worse or not is_moved:
+        return None
+    return MetricMove(name, evidence.baseline_mean, evidence.current_mean, found.kind == "regressed")
 
 
-def _where(changed: Sequence[str], asked: Sequence[str], queries: Mapping[str, EvaluationQuery]) -> Iterator[str]:
-    """Yield a sentence on the group of questions that explains the changed ones best, and one on their documents."""
-    groups = {query_id: list(_groups(queries[query_id])) for query_id in asked if query_id in queries}
-    total = Counter(group for found in groups.values() for group in found)
-    inside = Counter(group for query_id in changed for group in groups.get(query_id, ()))
-    expected = len(changed) / max(1, len(asked))
-    large = max(GROUP_MIN, GROUP_SHARE * len(changed))
-    explaining = [
-        (n / len(changed) * (n / total[group]), group)
-        for group, n in inside.items()
-        if group[0] != "document" and n >= large and n / total[group] >= GROUP_LIFT * expected
-    ]
-    if explaining:
-        group = min(explaining, key=lambda one: (-one[0], one[1]))[1]
-        yield (
-            f"{inside[group]} of the {len(changed)} changed questions have {group[0]} “{group[1]}”, "
-            f"which {total[group]} questions have."
+def _stage_of(metric: str) -> Stage:
+    if metric == FAILURE_RATE:
+        return "failures"
+    bare = metric.removeprefix(PAGE)
+    if bare in COMPARED["retrieval_scores"]:
+        return "retrieval"
+    return "citations" if bare in COMPARED["citation_scores"] else "answers"
+
+
+def _stage(moves: Sequence[MetricMove], answers: Sequence["_Answers"]) -> Stage:
+    """Return the first stage on a question's way that got worse: a later one suffers from it."""
+    moved = {_stage_of(move.metric) for move in moves}
+    if "failures" in moved:
+        return "failures"
+    if "retrieval" in moved:
+        return "retrieval"
+    now, before = answers
+    if now.refused - before.refused > REFUSED_MORE * now.answerable:
+        return "refusals"
+    return "answers" if "answers" in moved else "citations"
+
+
+class _Answers(NamedTuple):
+    by_id: Mapping[str, RagAnswer]
+    failed: int
+    refused: int
+    answerable: int
+
+    @classmethod
+    def read(cls, evaluation: Evaluation, queries: Mapping[str, EvaluationQuery]) -> "_Answers":
+        by_id = {answer.query_id: answer for answer in iter_responses(evaluation.responses)}
+        answerable = [answer for name, answer in by_id.items() if name in queries and not queries[name].is_impossible]
+        failed = sum(answer.status != "ok" for answer in by_id.values())
+        return cls(by_id, failed, sum(answer.abstained for answer in answerable), len(answerable))
+
+    def text(self, query_id: str) -> str:
+        answer = self.by_id.get(query_id)
+        if answer is None or answer.answer is None:
+            return (answer.error if answer else None) or "no answer"
+        return " ".join(strip_citations(answer.answer).split()) or "no answer"
+
+
+def _scores(metric: str, run: ScoredRun) -> Sequence[float | None]:
+    return run.columns[metric].scores if metric in run.columns else (None,) * len(run.query_ids)
+
+
+def _worse_questions(metric: str, runs: Sequence[ScoredRun]) -> set[int]:
+    """Return the places of the questions whose score is well below the mean of the pinned runs, or that failed."""
+    now, *before = (_scores(metric, run) for run in runs)
+    sign = -1 if metric == FAILURE_RATE else 1
+    found = set()
+    for place, score in enumerate(now):
+        known = [one for scores in before if (one := scores[place]) is not None]
+        if known and sign * ((score or 0.0) - sum(known) / len(known)) < -WORSE_BY:
+            found.add(place)
+    return found
+
+
+def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> QuestionGroup | None:
+    """Return the document or value that most of the worse questions share and most others do not; None without one.
+
+    Args:
+        worse: Places in `questions`.
+    """
+    members: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, question in enumerate(questions):
+        for name in set(_shared_values(question)):
+            members[name].append(place)
+    total = len(questions)
+    inside = Counter({name: len(worse.intersection(places)) for name, places in members.items()})
+    p_values = {
+        name: float(stats.hypergeom.sf(count - 1, total, len(members[name]), len(worse)))
+        for name, count in inside.items()
+        if count >= GROUP_SHARE * len(worse) and count > 1
+    }
+    # Of equal ones the larger group: a section rather than one of its documents.
+    best = min(p_values, key=lambda name: (p_values[name], -len(members[name]), name), default=None)
+    if best is None or p_values[best] * len(members) > GROUP_P:
+        return None
+    size = len(members[best])
+    return QuestionGroup(*best, inside[best], size, len(worse) - inside[best], total - size)
+
+
+def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:
+    yield from (("document", name) for name in question.relevant_documents)
+    fields = {"type": question.query_type, "difficulty": question.difficulty, **question.metadata}
+    for field, value in fields.items():
+        if field not in NOT_SHARED and isinstance(value, str) and value:
+            yield field, value
+
+
+def _worst_questions(
+    questions: Sequence[EvaluationQuery], runs: Sequence[ScoredRun], answers: Sequence[_Answers]
+) -> list[WorseQuestion]:
+    measure = next((name for name in ("exact_match", "f1") if name in runs[0].columns), None)
+    if measure is None:
+        return []
+    (now, then), (current, pinned) = answers, (_scores(measure, run) for run in (runs[0], runs[-1]))
+    falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
+    order = sorted((place for place in falls if falls[place] > 0), key=lambda place: -falls[place])[:CANDIDATES]
+    refused = {place: now.by_id[questions[place].query_id].abstained for place in order}
+    return [
+        WorseQuestion(
+            query_id=questions[place].query_id,
+            question=questions[place].query_text,
+            gold=questions[place].ground_truth_answer,
+            answer_before=then.text(questions[place].query_id),
+            answer_after=now.text(questions[place].query_id),
+            before=pinned[place],
+            after=current[place],
         )
-    documents = sorted((-n, group[1]) for group, n in inside.items() if group[0] == "document")
-    if documents:
-        named = [f"{name} ({-n} of {total['document', name]})" for n, name in documents[:DOCUMENTS]]
-        more = len(documents) - len(named)
-        yield f"Changed questions by document: {', '.join(named)}{f' and {more} more' if more else ''}."
-
-
-def _groups(query: EvaluationQuery) -> Iterator[tuple[str, str]]:
-    yield from (("document", name) for name in query.relevant_documents)
-    yield from (("type", value) for value in [query.query_type] if value)
-    yield from (("difficulty", value) for value in [query.difficulty] if value)
-    for key, value in query.metadata.items():
-        if isinstance(value, str) and key not in _OWN_FIELDS:
-            yield key.replace("_", " "), value
+        for place in sorted(order, key=lambda place: (-falls[place], refused[place], place))
+    ]

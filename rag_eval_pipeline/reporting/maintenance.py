@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -326,7 +327,7 @@ def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationRes
         evaluation = copy_for_scoring(workspace, pair, old)
         for scorer in SCORERS.values():
             scorer(workspace, evaluation, pair)
-        return publish(workspace, evaluation, pair, now=datetime.now(UTC))
+        return publish(workspace, evaluation, pair, now=clock.now())
 
 
 def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +30,8 @@ class SystemCorpus:
         files: Basenames, each document once.
         aliases: Every name that a system may use for a document (other names of it, names without `.pdf`) -> basename.
         fingerprint: Changes with the corpus.
+        system: Name of the system that is asked.
+        started: When the evaluation began.
         pages: Reads the text of every page, each document once.
         settings_folder: The folder of the system's file; paths in its settings are relative to it.
         state_folder: For what the system keeps about its server, such as what was uploaded.
@@ -40,6 +43,8 @@ class SystemCorpus:
     files: Sequence[str]
     aliases: dict[str, str]
     fingerprint: str
+    system: str
+    started: datetime
     pages: Callable[[], list[PageText]]
     settings_folder: Path
     state_folder: Path

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pydantic
 
@@ -82,6 +82,12 @@ class SystemFile(Model):
     evaluation: dict[str, Any] = pydantic.Field(
         default_factory=dict, description="Evaluation settings that differ for this system."
     )
+
+    @pydantic.model_validator(mode="after")
+    def _asks_again_what_changes(self) -> Self:
+        if getattr(self.settings, "is_by_night", False) and self.deterministic is not False:
+            raise ValueError("a path with {started} needs `deterministic: false`, or old answers would be reused")
+        return self
 
     @property
     def traits(self) -> Kind:

@@ -9,7 +9,9 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from string import Formatter
 from typing import Any, NoReturn, get_args
 
 import msgspec
@@ -43,7 +45,7 @@ from rag_eval_pipeline.systems.parsing import (
     scalar_text,
 )
 
-BENCHMARK = "{benchmark}"
+PLACEHOLDERS = ("benchmark", "system", "started")
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")
 FORMS = "JSON lines, a list in JSON, .results.json, SQuAD's predictions, responses.parquet or a TREC run"
 PARQUET_MAGIC = b"PAR1"
@@ -51,6 +53,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TREC_FIELDS = 6
 WARNINGS_SHOWN = 3
+FILES_SHOWN = 20
 
 IDS = ("query_id", "question_id", "id")
 QUESTIONS = ("question", "query_text", "query", "user_input")
@@ -65,8 +68,10 @@ class ReplaySettings(Model):
 
     path: str = pydantic.Field(
         min_length=1,
-        description="File with the answers, relative to this file; `{benchmark}` is replaced by the benchmark's name. "
-        "JSON lines, a list in JSON, .results.json, responses.parquet or a TREC run, recognised by content.",
+        description="File with the answers, relative to this file; `{benchmark}` and `{system}` are replaced by names, "
+        "`{started:%Y-%m-%d}` by the time (UTC) at which the evaluation began: a file a night, which needs "
+        "`deterministic: false`. JSON lines, a list in JSON, .results.json, responses.parquet or a TREC run, "
+        "recognised by content.",
     )
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
         default_factory=dict, description="What is published of the system that answered, such as model, retrieval_k."
@@ -79,6 +84,22 @@ class ReplaySettings(Model):
         description="What an empty answer is, unless the recording states that the system abstained; by default "
         "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
     )
+
+    @pydantic.field_validator("path")
+    @classmethod
+    def _has_known_placeholders(cls, path: str) -> str:
+        known = dict.fromkeys(PLACEHOLDERS, "x") | {"started": datetime(2000, 1, 1, tzinfo=UTC)}
+        try:
+            path.format(**known)
+        except (ValueError, LookupError, AttributeError) as error:
+            expected = f"a path whose placeholders are among {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
+            raise ValueError(f"{expected}: {error}") from None
+        return path
+
+    @property
+    def is_by_night(self) -> bool:
+        """Whether evaluations that begin at different times read different files."""
+        return any(name == "started" for _, name, _, _ in Formatter().parse(self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +159,21 @@ class Recordings:
 class ReplaySystem:
     """Answers from a file; `open_replay` makes one."""
 
-    def __init__(self, recordings: Recordings, sha256: str, settings: ReplaySettings, reader: AnswerReader) -> None:
+    def __init__(self, recordings: Recordings, path: Path, settings: ReplaySettings, reader: AnswerReader) -> None:
         self._recordings = recordings
-        self._sha256 = sha256
+        self._path = path
         self._settings = settings
         self._reader = reader
 
     def configuration(self) -> Configuration:
         """Return what the settings state, else what the file does, about the system that answered."""
         recorded = {name: self._recordings.configuration.get(name) for name in PUBLISHED}
-        return {**recorded, **self._settings.configuration, "recorded_as": self._recordings.form}
+        found: Configuration = {**recorded, **self._settings.configuration, "recorded_as": self._recordings.form}
+        return found | {"recording": self._path.name} if self._settings.is_by_night else found
 
-    def server_configuration(self) -> Mapping[str, Any]:
-        """Return the checksum of the recorded answers."""
-        return {"sha256": self._sha256}
+    def server_configuration(self) -> Mapping[str, Any] | None:
+        """Return the checksum of the recorded answers; None of a file a night, which is no change of the system."""
+        return None if self._settings.is_by_night else {"sha256": sha256_of(self._path)}
 
     def warnings(self) -> list[str]:
         """Return what was noticed while the recordings were read."""
@@ -177,7 +199,7 @@ class ReplaySystem:
 @contextlib.asynccontextmanager
 async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIterator[ReplaySystem]:
     """Read the file; a row that cannot be read is the failed answer to its question."""
-    path = corpus.settings_folder / settings.path.replace(BENCHMARK, corpus.benchmark)
+    path = _path_of(settings, corpus)
     recordings = read_recordings(path, corpus.aliases)
     if recordings.rows[0].fault is not None and all(recording.fault is not None for recording in recordings.rows):
         raise recordings.rows[0].fault
@@ -187,7 +209,26 @@ async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIt
         abstention=settings.abstention,
         empty_answer=settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error"),
     )
-    yield ReplaySystem(recordings, sha256_of(path), settings, AnswerReader(corpus, reading))
+    yield ReplaySystem(recordings, path, settings, AnswerReader(corpus, reading))
+
+
+def _path_of(settings: ReplaySettings, corpus: SystemCorpus) -> Path:
+    """Return the file with the answers.
+
+    Raises:
+        InputError: `missing_file` with the files that are there.
+    """
+    name = settings.path.format(benchmark=corpus.benchmark, system=corpus.system, started=corpus.started)
+    path = corpus.settings_folder / name
+    if path.is_file() or path.is_dir():
+        return path
+    expected = "recorded answers"
+    if settings.is_by_night:
+        expected += f" of the evaluation that began {corpus.started:%Y-%m-%d %H:%M} UTC"
+    there = sorted(one.name for one in path.parent.glob("*") if one.is_file())
+    shown = [*there[:FILES_SHOWN], *(["..."] if len(there) > FILES_SHOWN else [])]
+    hint = f"{path.parent} has {', '.join(shown) or 'no file'}."
+    raise InputError("missing_file", path, expected, hint=hint)
 
 
 def recorded_answer(query: Query, recording: Recording, reader: AnswerReader) -> RagAnswer:

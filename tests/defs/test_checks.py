@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import checks
 from rag_eval_pipeline.defs.checks import check_result
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.reporting.alerts import read_alerts
@@ -55,12 +55,7 @@ def hourly(workspace, monkeypatch):
         os.utime(workspace.benchmark(name).stamp, (NOW.timestamp(), NOW.timestamp()))
 
     def run(hours=1, *, raise_on_error=True):
-        class Clock(datetime):
-            @classmethod
-            def now(cls, tz=None):
-                return (NOW + timedelta(hours=hours)).astimezone(tz)
-
-        monkeypatch.setattr(checks, "datetime", Clock)
+        monkeypatch.setenv(NOW_VARIABLE, (NOW + timedelta(hours=hours)).isoformat())
         result = defs.resolve_job_def("hourly_checks").execute_in_process(
             resources={"workspace": WorkspaceResource(root=str(workspace.root))}, raise_on_error=raise_on_error
         )

@@ -9,9 +9,10 @@ import dagster as dg
 import pytest
 import yaml
 
+from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.stamp import Stamp, source_digest
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import evaluation, sensors
+from rag_eval_pipeline.defs import evaluation
 from rag_eval_pipeline.defs.partitions import pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.schedules import nightly, recheck
@@ -289,7 +290,7 @@ def test_aggregation_waits_an_hour_at_most(
     began = datetime(2026, 11, 21, 2, tzinfo=UTC)
     cursor = None
     for now in (began, began + timedelta(minutes=minutes)):
-        monkeypatch.setattr(sensors, "datetime", clock(now))
+        monkeypatch.setenv(NOW_VARIABLE, now.isoformat())
         result = aggregation_tick(cursor)
         if cursor is None:
             assert result.skip_reason.skip_message == "new results wait: 1 run is not finished"
@@ -306,17 +307,6 @@ def test_aggregation_follows_removed_and_replaced_results(workspace, aggregation
     os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 1))
 
     assert len(removed.run_requests) == len(aggregation_tick(removed.cursor).run_requests) == 1
-
-
-def clock(now):
-    """A `datetime` with a fixed now."""
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return now.astimezone(tz)
-
-    return Clock
 
 
 def publish_results(workspace):

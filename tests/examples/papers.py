@@ -1,5 +1,6 @@
 """Small PDFs with known pages, and a corpus of them as a system is given it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rag_eval_pipeline.corpus.text.pdf import read_texts
@@ -68,6 +69,8 @@ def papers_corpus(
         aliases={name: name for name in documents} | {name.removesuffix(".pdf"): name for name in documents},
         fingerprint="0123456789abcdef" * 4,
         pages=pages,
+        system=system,
+        started=datetime(2026, 11, 15, 2, tzinfo=UTC),
         settings_folder=root,
         state_folder=root / "systems" / system / "marsh-point",
     )

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.definitions import defs
-from rag_eval_pipeline.defs import aggregation, checks, evaluation, schedules, sensors
+from rag_eval_pipeline.defs import schedules, sensors
 from rag_eval_pipeline.defs.partitions import benchmarks, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.evaluation import asking, pipeline
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
@@ -68,16 +68,16 @@ class World:
         self.folder = folder
         self.planted = {}
         self.cursor = None
+        self.monkeypatch = monkeypatch
         self.now = datetime(2026, 9, 7, 2, tzinfo=UTC)  # a Monday
-        world = self
 
-        class Clock(datetime):
-            @classmethod
-            def now(cls, tz=None):
-                return world.now.astimezone(tz)
+    @property
+    def now(self):
+        return clock.now()
 
-        for module in (asking, pipeline, aggregation, checks, evaluation, sensors):
-            monkeypatch.setattr(module, "datetime", Clock)
+    @now.setter
+    def now(self, time):
+        self.monkeypatch.setenv(clock.NOW_VARIABLE, time.isoformat())
 
     @property
     def resources(self):

@@ -1,5 +1,6 @@
 """A small corpus that systems of every kind are asked about."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ def corpus_in(folder: Path) -> SystemCorpus:
         files=FILES,
         aliases={alias: name for name in FILES for alias in (name, name.removesuffix(".pdf"))},
         fingerprint="1",
+        system="recorded",
+        started=datetime(2026, 11, 15, 2, tzinfo=UTC),
         pages=lambda: PAGES,
         settings_folder=folder,
         state_folder=folder / "state",

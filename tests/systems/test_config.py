@@ -12,6 +12,7 @@ FILES = {
     "unknown setting": ("kind: embedded\nsettings: {top_k: 3}", "bad_format", "settings.top_k"),
     "malformed YAML": ("kind: [embedded", "bad_yaml", None),
     "empty file": ("", "bad_format", "kind"),
+    "old answers to reuse": ("kind: replay\nsettings: {path: '{started:%Y}.jsonl'}", "bad_format", "(top level)"),
 }
 
 
@@ -33,6 +34,7 @@ GOOD = {
     "openai": {"endpoint": ENDPOINT, "chat": {"model": "m"}},
     "nvidia": {"rag": ENDPOINT},
     "python": {"callable": "a:b"},
+    "replay": {"path": "{benchmark}.jsonl"},
 }
 SETTINGS = [
     ("http", {"answer": "a[?"}, "settings.answer"),
@@ -49,6 +51,8 @@ SETTINGS = [
     ("python", {"callable": "os:system('ls')"}, "settings.callable"),
     ("python", {"version_of": ["a b"]}, "settings.version_of"),
     ("python", {"arguments": {"a b": 1}}, "settings"),
+    ("replay", {"path": "{night}.jsonl"}, "settings.path"),
+    ("replay", {"path": "{started:%Y}/{.jsonl"}, "settings.path"),
 ]
 
 

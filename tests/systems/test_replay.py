@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -249,6 +251,31 @@ async def test_changed_recording_changes_the_fingerprint(replayed):
             found.append(system.server_configuration()["sha256"])
 
     assert found[0] != found[1] == found[2]
+
+
+async def test_file_of_a_night_is_that_of_the_evaluation_s_start(replayed, corpus, tmp_path):
+    by_night = {"path": "{benchmark}/{system}/{started:%Y-%m-%dT%H}.jsonl"}
+    folder = tmp_path / "coast" / "recorded"
+    folder.mkdir(parents=True)
+    for name, answer in (("2026-11-15T02", "They do."), ("2026-11-15T06", "No.")):
+        (folder / f"{name}.jsonl").write_text(json.dumps(ROW | {"answer": answer}))
+    found = []
+    for hour in (2, 6):
+        started = replace(corpus, started=datetime(2026, 11, 15, hour, 45, tzinfo=UTC))
+        async with open_replay(ReplaySettings.model_validate(by_night), started) as system:
+            assert system.server_configuration() is None  # another file is no other system
+            found.append(((await system.answer(SLEEP)).answer, system.configuration()["recording"]))
+
+    assert found == [("They do.", "2026-11-15T02.jsonl"), ("No.", "2026-11-15T06.jsonl")]
+    with pytest.raises(InputError) as error:
+        async with open_replay(
+            ReplaySettings.model_validate(by_night), replace(corpus, started=datetime(2026, 11, 17, 2, tzinfo=UTC))
+        ):
+            pass
+    assert error.value.code == "missing_file"
+    expected = "recorded answers of the evaluation that began 2026-11-17 02:00 UTC"
+    for part in (expected, "recorded/2026-11-17T02.jsonl", "has 2026-11-15T02.jsonl, 2026-11-15T06.jsonl."):
+        assert part in str(error.value)
 
 
 BAD = {

@@ -75,7 +75,8 @@ class Server:
         command = [
             sys.executable,
             "-m",
-            "rag_eval_pipeline.defs.serve",
+            "rag_eval_pipeline.cli",
+            "up",
             "--host",
             "127.0.0.1",
             "--port",

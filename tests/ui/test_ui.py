@@ -256,10 +256,11 @@ def test_run_of_a_broken_folder_fails_alone_and_names_the_file(server: Server, p
     assert [run for run in server.runs("evaluate") if "broken" in run.tags["dagster/partition"]] == []
 
 
-def test_serve_refuses_a_busy_port_before_a_second_daemon_starts():
+def test_up_refuses_a_busy_port_before_a_second_daemon_starts(tmp_path: Path):
+    (tmp_path / "data" / "sources").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        command = [sys.executable, "-m", "rag_eval_pipeline.defs.serve", "--port", port]
+        command = [sys.executable, "-m", "rag_eval_pipeline.cli", "up", "--workspace", str(tmp_path), "--port", port]
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert refused.returncode == 2

@@ -49,8 +49,8 @@ _CLOSE_LIMIT_S = 5.0
 _DEATH_LIMIT_S = 2.0
 _STALE_AFTER_S = 86_400.0
 _INSTALL_HINT = (
-    f"Install `chromium-headless-shell` (Debian) or run `playwright install chromium-headless-shell` with "
-    f"PLAYWRIGHT_BROWSERS_PATH set to a folder that every user can read, or set {EXECUTABLE_VARIABLE}."
+    "On Debian: apt-get install chromium-headless-shell. Elsewhere: playwright install --only-shell chromium (as root, "
+    f"with PLAYWRIGHT_BROWSERS_PATH set to a folder that every user can read). Or set {EXECUTABLE_VARIABLE} to one."
 )
 # What Chromium, or setpriv before it, says where a container refuses user namespaces or other users.
 _SANDBOX_REFUSED = ("No usable sandbox", "namespace sandbox", "credentials.cc", "zygote_host_impl", "setpriv:")
