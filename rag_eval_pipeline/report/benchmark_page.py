@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import Line, Point, trend
 from rag_eval_pipeline.report.comparison_page import by_weight, strongest
 from rag_eval_pipeline.report.data import ReportData, comparison_name
@@ -10,11 +11,13 @@ from rag_eval_pipeline.report.metrics import MetricCell, MetricView, metric_grou
 from rag_eval_pipeline.report.overview_page import board_rows, headline_metrics
 from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.runs import RunFile
+from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.incidents import headline_order
 
 NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
 NIGHTS_FOR_TREND = 3
-CHARTS_SHOWN = 4  # the others are folded
+CHARTS_SHOWN = 3  # the others are folded
 
 
 def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> None:
@@ -42,7 +45,14 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         nights_for_trend=NIGHTS_FOR_TREND,
         has_unanswerable=any(_n_unanswerable(row) for row in rows),
         comparisons=[
-            (row, comparison_name(row), strongest(row), by_weight(row.verdicts), report.provisional(row))
+            (
+                row,
+                comparison_name(row),
+                strongest(row),
+                by_weight(row.verdicts),
+                _decisive(row),
+                report.provisional(row),
+            )
             for row in report.comparisons
             if row.benchmark == benchmark
         ],
@@ -56,6 +66,12 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         reruns=report.reruns,
     )
     site.write(f"benchmarks/{benchmark}.html", page)
+
+
+def _decisive(row: Comparison) -> list[tuple[str, Verdict]]:
+    """Return the metrics that changed with their verdicts; the first of all metrics if none did."""
+    ordered = [(name, row.verdicts[name]) for name in headline_order(row.verdicts)]
+    return [one for one in ordered if one[1].kind in ("regressed", "improved")] or ordered[:1]
 
 
 def _n_unanswerable(row: ResultsHeader) -> int:

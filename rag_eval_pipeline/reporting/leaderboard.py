@@ -285,6 +285,7 @@ def _cell(row: ResultsHeader, column: str) -> str:
 
 # A table of 80 columns fits a terminal and a README.
 SHOWN = ("f1", "tolerance_jaccard", "hit@1", "ndcg@10")
+LEVEL_BELOW = "hit@1"  # the column that says at which level retrieval is scored
 
 
 def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
@@ -301,21 +302,23 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("benchmark\n  system", overflow="fold")
     headings = [metric_label(name).replace("@10", " @10").replace(" ", "\n") for name in shown]
-    for heading in ["n", "level", headings[0], "95 %", "vs\nbase", *headings[1:]]:
-        table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
+    for heading in [headings[0], "95 %", "vs\nbase", *headings[1:]]:
+        table.add_column(heading, justify="right", no_wrap=True)
     for benchmark, group in groupby(ranked(board.rows, board.trust, by=by), key=lambda one: one.row.benchmark):
         same = list(group)
         first = same[0].row
         asked = f"{first.summary['total_queries']:.0f}"
-        table.add_row(Text(benchmark, style="bold"), asked, "page" if first.retrieval_level == "page" else "doc")
+        level = "page" if first.retrieval_level == "page" else "doc"
+        below = [f"n = {asked}", "", "", *(level if name == LEVEL_BELOW else "" for name in shown[1:])]
+        table.add_row(Text(benchmark, style="bold"), *below)
         for one in same:
             main, *others = (_value(one, name, board.trust) for name in shown)
             change = _change(board.changes.get(one.row.evaluation_id, {}).get(metric))
-            table.add_row(f"  {one.row.system}", "", "", main, _interval(one.row, metric), change, *others)
+            table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
         scored = [first.metric(name).n_scored for name in shown]
         fewer = ["" if f"{n}" == asked or not n else f"{n}" for n in scored]
         if any(fewer):
-            table.add_row("  questions scored", "", "", fewer[0], "", "", *fewer[1:], style="dim")
+            table.add_row("  questions scored", fewer[0], "", "", *fewer[1:], style="dim")
     return table
 
 
