@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-http up test test-long check format bench golden clean
+.PHONY: help demo demo-http up test test-long check format bench golden reference docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -51,8 +51,18 @@ bench: $(VENV)/.installed  ## measurements; ratios, never asserted
 golden: $(VENV)/.browser  ## compare all products with those of another commit: make golden BASE=main
 	$(BIN)/python tools/golden.py $(or $(BASE),HEAD)
 
+reference: $(VENV)/.installed  ## write the generated parts of docs/reference
+	@$(BIN)/python tools/write_reference.py
+
+docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@mkdir -p site/sample-report
+	@if [ -f .demo/data/reports/index.html ]; then cp -R .demo/data/reports/. site/sample-report/; \
+	else echo '<!doctype html><title>Sample report</title><p>Run <code>make demo docs</code>: the sample is the report of the demo.' > site/sample-report/index.html; fi
+	@echo "Open site/index.html, or with its search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
+
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
-	rm -rf data/datasets data/evaluation data/reports data/benchmarks .dagster .demo-http
+	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo-http
 	find corpus -mindepth 1 -not -name .gitkeep -delete
 
 $(VENV)/bin/python:
@@ -64,6 +74,10 @@ $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -q rag_eval_pipeline
+	@touch $@
+
+$(VENV)/.docs: requirements-docs.txt | $(VENV)/.installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
 $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed

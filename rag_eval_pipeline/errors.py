@@ -4,6 +4,8 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 """
 
 import errno
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
@@ -11,6 +13,22 @@ MACHINE_ERRORS = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EROFS}
 )
 FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
+KNOWN_LIMIT = 30  # known names that a message lists
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """Return a question with the known names that are most like an unknown one; None if none is."""
+    by_lower = {one.lower(): one for one in known}
+    close = [by_lower[one] for one in get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.7)]
+    return f"Did you mean {' or '.join(close)}?" if close else None
+
+
+def unknown_name_hint(name: object, known: Iterable[str], what: str = "") -> str:
+    """Return a hint on an unknown name: the known ones that are most like it, else all: `Known systems: a, b.`."""
+    names = list(known)
+    more = f", ... ({len(names)} in all)" if len(names) > KNOWN_LIMIT else ""
+    listed = f"Known{what and f' {what}'}: {', '.join(names[:KNOWN_LIMIT]) or 'none'}{more}."
+    return did_you_mean(name, names) or listed
 
 
 def excerpt(value: object) -> str:

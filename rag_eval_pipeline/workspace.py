@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, unknown_name_hint
 
 # Names become partition keys, file names and URL parts: no `/`, `|` (Dagster's separator of dimensions), `,` or `...`
 # (its ranges).
@@ -235,6 +235,37 @@ class Workspace:
             corpus=self.root / "corpus" / name,
             dataset=self.root / "data" / "datasets" / name,
         )
+
+    def existing_benchmark(self, name: str) -> BenchmarkPaths:
+        """Return the paths of a benchmark.
+
+        Raises:
+            InputError: `bad_name`, or `no_benchmark` with the known ones.
+        """
+        paths = self.benchmark(name)
+        if paths.spec.is_file():
+            return paths
+        if paths.source.is_dir():
+            hint = "Create it (docs/benchmarks.md), or start with: rag-eval init NAME --from FILE|FOLDER|URL"
+            raise InputError("no_benchmark", f"data/sources/{name}/benchmark.yaml", "this file", hint=hint)
+        known = self.benchmarks()
+        hint = unknown_name_hint(name, known, "benchmarks") if known else "Start one: rag-eval init NAME --from FILE"
+        raise InputError("no_benchmark", "data/sources", "a benchmark", found=name, hint=hint)
+
+    def existing_system_file(self, name: str) -> Path:
+        """Return the settings file of a system under test.
+
+        Raises:
+            InputError: `bad_name`, or `no_system` with the known ones.
+        """
+        path = self.system_file(name)
+        if path.is_file():
+            return path
+        known = self.systems()
+        hint = unknown_name_hint(name, known, "systems")
+        if not known:
+            hint = "Start one: rag-eval system init NAME --url URL"
+        raise InputError("no_system", "data/config/systems", "a system", found=name, hint=hint)
 
     def system_file(self, name: str) -> Path:
         """Return the settings file of a system under test, which need not exist.

@@ -1,4 +1,4 @@
-"""A server on loopback that answers every POST by a function of its path and JSON body."""
+"""A server on loopback that answers every request by a function of its path and JSON body."""
 
 import json
 import threading
@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Reply = Any | tuple[int, Any]
+JSON = "application/json"
+Reply = Any | tuple[int, Any] | tuple[int, Any, str]
 
 
 class JsonServer(ThreadingHTTPServer):
-    """Keeps what it was sent; a reply is JSON or text, with a status if it is a pair."""
+    """Keeps what it was sent; a reply is JSON or text, with a status and a media type if it is a tuple."""
 
     daemon_threads = True
 
@@ -31,11 +32,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.bodies.append(body)
         self.server.headers.append(str(self.headers))
+        self._answer(body)
+
+    def do_GET(self) -> None:
+        self._answer(None)
+
+    def _answer(self, body: Any) -> None:
         reply = self.server.answer(self.path, body)
-        status, value = reply if isinstance(reply, tuple) else (200, reply)
+        status, value, media = (*reply, JSON)[:3] if isinstance(reply, tuple) else (200, reply, JSON)
         sent = (value if isinstance(value, str) else json.dumps(value)).encode()
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", media)
         self.send_header("content-length", str(len(sent)))
         self.end_headers()
         self.wfile.write(sent)

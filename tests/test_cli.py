@@ -69,15 +69,12 @@ def test_good_names_are_finished_although_another_is_bad(rag_eval, workspace):
     assert code == 2
     assert out.startswith(f"{RAILWAY}: 40 questions")
     assert one_line(error)
-    assert "data/sources/nowhere/benchmark.yaml: expected" in error
+    assert "data/sources: expected a benchmark, found 'nowhere'" in error
     assert workspace.benchmark(RAILWAY).stamp.exists()
 
 
 BAD_USE = {
-    "no such benchmark": (("plan", "nowhere"), "[missing_spec]"),
-    "no such system": (("evaluate", RAILWAY, "--system", "nobody"), "Known systems: embedded, embedded-weak."),
     "no such file": (("validate", "train.json"), "[missing_file]"),
-    "no such evaluation": (("compare", "eval_run_20200101_001", "eval_run_20200101_002"), "[missing_file]"),
     "no workspace": (("leaderboard", "--workspace", "/proc"), "[no_workspace]"),
     "a path for a name": (("plan", "../frames"), "[bad_name]"),
 }

@@ -15,6 +15,7 @@ from rag_eval_pipeline.cli.evaluations import calibrate, compare, evaluate, lead
 from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans
+from rag_eval_pipeline.cli.system_init import init_system
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.cli.workspaces import new, up
 from rag_eval_pipeline.errors import InputError, ServiceError
@@ -34,6 +35,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(keep_stdout_for_results(command))
+system.command("init")(keep_stdout_for_results(init_system))
 app.add_typer(system, name="system")
 
 

@@ -92,7 +92,7 @@ def plan(
     from rag_eval_pipeline.reporting.power import power as detectable
 
     root = find_workspace(workspace)
-    planned = make_plan(root.benchmark(name))
+    planned = make_plan(root.existing_benchmark(name))
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
         rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]

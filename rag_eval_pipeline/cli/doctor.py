@@ -18,7 +18,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     find_workspace_if_any,
 )
-from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
+from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def doctor(
     Example: rag-eval doctor
     """
     if only is not None and only not in CHECKS:
-        raise InputError("unknown_check", "--only", f"one of {', '.join(CHECKS)}", found=only)
+        hint = unknown_name_hint(only, CHECKS, "checks")
+        raise InputError("unknown_check", "--only", "the name of a check", found=only, hint=hint)
     find = find_workspace if only in _NEED_WORKSPACE else find_workspace_if_any
     machine = Machine(find(workspace) or Workspace(Path.cwd()))
     findings = [check(machine) for name, check in CHECKS.items() if only in (None, name)]

@@ -42,6 +42,10 @@ def history(
     from rag_eval_pipeline.reporting.history import history_rows, query_history
 
     root = find_workspace(workspace)
+    if benchmark is not None:
+        root.existing_benchmark(benchmark)
+    if system is not None:
+        root.existing_system_file(system)
     if sql is not None:
         found = query_history(root, sql)
         emit(found, as_json, ("\t".join(str(value) for value in row.values()) for row in found))
@@ -103,6 +107,8 @@ def pin(
     from rag_eval_pipeline.reporting.baselines import pin as run
 
     root = find_workspace(workspace)
+    root.existing_benchmark(benchmark)
+    root.existing_system_file(system)
     while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
         with progress_bars() as bar:
             _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))

@@ -12,6 +12,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     keep_stdout_for_results,
     print_notes,
+    printable,
 )
 
 EXCERPT_CHARS = 300
@@ -47,13 +48,14 @@ def probe(
     from rag_eval_pipeline.evaluation.asking import probe as run
 
     found = run(find_workspace(workspace), name, benchmark, questions=questions)
-    emit(found, as_json, [line for row in found["questions"] for line in _lines(row)])
+    emit(found, as_json, [printable(line) for row in found["questions"] for line in probe_lines(row)])
     print_notes(found["warnings"])
     if not found["answered"]:
         raise typer.Exit(UNAVAILABLE)
 
 
-def _lines(row: dict[str, Any]) -> list[str]:
+def probe_lines(row: dict[str, Any]) -> list[str]:
+    """Return what was parsed from one reply, for a terminal."""
     usage, ms = row["usage"], row["latency_ms"]
     latency = "latency not measured" if ms is None else f"{ms:.0f} ms"
     state = "abstained" if row["abstained"] else row["status"]

@@ -4,6 +4,7 @@ SQL runs in a child process (`sql_worker`) with limits on memory and time. Rows 
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pyarrow import types
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, TRACE_FILE, TRACE_ROW
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError as DecodeError
 from rag_eval_pipeline.sources.jsonl import json_value
@@ -235,8 +236,8 @@ def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) 
     for ours, theirs in columns.model_dump(exclude_none=True).items():
         for name in [theirs] if isinstance(theirs, str) else theirs:
             if name not in known:
-                listed = ", ".join(column for column in known if column not in TRACE_COLUMNS)
-                key, expected, hint = f"questions.{ours}", f"a column of {', '.join(source.files)}", f"Known: {listed}."
+                hint = unknown_name_hint(name, [column for column in known if column not in TRACE_COLUMNS])
+                key, expected = f"questions.{ours}", f"a column of {', '.join(source.files)}"
                 raise InputError("unknown_column", place(key, None), expected, field=key, found=name, hint=hint)
 
 
@@ -332,6 +333,10 @@ def _sql_error(error: Mapping[str, Any], relations: Mapping[str, Relation], plac
     else:
         listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())
         known = f"Known: {listed}."
+        names = [column for relation in relations.values() for column in relation.schema.names]
+        quoted = re.search(r'column "([^"]+)" not found', error["message"])
+        if quoted and (question := did_you_mean(quoted[1], names)):
+            known = f"{question} {known}"
     expected = "SQL that DuckDB runs" if error["code"] == "bad_sql" else error["message"]
     found = error["message"] if error["code"] == "bad_sql" else None
     where = place(error["query"], error["line"])

@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from rag_eval_pipeline.errors import InputError, fault_line
 from rag_eval_pipeline.storage.files import atomic_write
@@ -58,11 +59,13 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
 
 def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
     """Yield one line for each error, with the number of rows that have it; rows that `where` drops are no error."""
-    rows: dict[tuple[str | None, ...], list[QuarantineRecord]] = {}
+    rows: dict[QuarantineRecord, list[QuarantineRecord]] = {}
     for record in records:
         if record.stage != "where":
-            error = (record.code, record.file, record.field, record.expected, record.excerpt)
-            rows.setdefault(error, []).append(record)
+            # Why a document is missing is said with the document.
+            excerpt = None if record.stage == "documents" else record.excerpt
+            fault = replace(record, excerpt=excerpt, row=None, line=None, sha256=None, question_id=None)
+            rows.setdefault(fault, []).append(replace(record, excerpt=excerpt))
     for same in islice(rows.values(), LISTED):
         more = f" {len(same)} rows have this fault." if len(same) > 1 else ""
         yield same[0].message(benchmark) + more

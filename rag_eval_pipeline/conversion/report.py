@@ -120,7 +120,19 @@ def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
     """Return one line on each document that is missing, has drifted, or lost words in its PDF."""
     drifted = [f"{row.file_name}: {row.drift_reason} [{row.drift}]" for row in present(built) if row.drift is not None]
     lost = [f"{row.file_name}: {words_line(row)} of the page are in the PDF." for row in pages_with_words_lost(built)]
-    return (*(missing_note(row) for row in missing(built)), *drifted, *lost)
+    return (*_missing_notes(missing(built)), *drifted, *lost)
+
+
+def _missing_notes(rows: Sequence[CorpusDocument]) -> Iterator[str]:
+    """Yield a line for each cause; one that many documents share, such as a host that is not allowed, has one line."""
+    causes: dict[tuple[str | None, str | None], list[CorpusDocument]] = {}
+    for row in rows:
+        causes.setdefault((row.error_code, row.error and row.error.replace(row.url or "", "")), []).append(row)
+    for same in causes.values():
+        others = len({row.file_name for row in same}) - 1
+        yield missing_note(same[0]) + (
+            f". {others} more document{'s' if others > 1 else ''} likewise." if others else ""
+        )
 
 
 def missing_note(row: CorpusDocument) -> str:

@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.fields import SEMVER
+from rag_eval_pipeline.formats.model import value_hint
 from rag_eval_pipeline.formats.yaml import YamlDocument, read_yaml, resolve_scalars
 from rag_eval_pipeline.sources.spec import SourceSpec, SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths
@@ -158,14 +159,6 @@ class BenchmarkSpec(SpecPart):
         return {"columns": value} if isinstance(value, dict) else value
 
 
-_PARTS: dict[str, type[BaseModel]] = {
-    "source": SourceSpec,
-    "tables": SourceSpec,
-    "questions": QuestionColumns,
-    "expect": Expect,
-}
-
-
 def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
     """Read and check a benchmark's spec; the message of an `InputError` names the line."""
     shown = shown_path(paths, paths.spec.name)
@@ -203,14 +196,16 @@ def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
 def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> InputError:
     """Return the first error in the file; people correct one line at a time."""
     placed = [(text.line(detail["loc"]) or 1, detail) for detail in error.errors()]
-    line, detail = min(placed, key=lambda item: item[0])
+    # A missing key may be there under a wrong name.
+    line, detail = min(placed, key=lambda item: (item[1]["type"] == "missing", item[0]))
     place = f"{shown}, line {line}"
     field = ".".join(str(part) for part in detail["loc"] if part not in {"sql", "columns"})
-    more = f" {len(placed) - 1} more to mend." if len(placed) > 1 else ""
+    others = len(placed) - 1
+    more = f" There {'is' if others == 1 else 'are'} {others} more error{'s' if others > 1 else ''}." if others else ""
     if detail["type"] == "extra_forbidden":
-        known = ", ".join(_model(detail).model_fields)
+        key = str(detail["loc"][-1])
         return InputError(
-            "unknown_key", place, "a known key", found=str(detail["loc"][-1]), hint=f"Known: {known}.{more}"
+            "unknown_key", place, "a known key", found=key, hint=f"{value_hint(detail, BenchmarkSpec)}{more}"
         )
     if detail["type"] == "missing":
         return InputError("missing_key", place, f"the key `{detail['loc'][-1]}`", hint=f"Add it.{more}")
@@ -218,7 +213,7 @@ def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> Inpu
     expected = detail["msg"] if own else detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     if detail["type"] == "string_pattern_mismatch":
         expected = "a semantic version such as 1.0.0"
-    hint = detail.get("ctx", {}).get("hint")
+    hint = detail.get("ctx", {}).get("hint") or value_hint(detail, BenchmarkSpec)
     return InputError(
         detail["type"] if own else "bad_value",
         place,
@@ -227,9 +222,3 @@ def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> Inpu
         found=detail["input"],
         hint=f"{hint or ''}{more}".strip() or None,
     )
-
-
-def _model(detail: ErrorDetails) -> type[BaseModel]:
-    """Return the model that refused a key."""
-    top = detail["loc"][0]
-    return _PARTS[str(top)] if len(detail["loc"]) > 1 else BenchmarkSpec

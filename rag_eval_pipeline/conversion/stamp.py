@@ -189,7 +189,7 @@ def require_step(paths: BenchmarkPaths, step: str, digest: str) -> StepRecord:
             when one of its blocking checks failed.
     """
     path = paths.steps / f"{step}.json"
-    hint = f"Materialize {step} first, or run: rag-eval convert {paths.name}"
+    hint = f"Convert it: rag-eval convert {paths.name}"
     if not path.exists():
         raise InputError("step_missing", path, f"the step {step} to be done for {paths.name}", hint=hint)
     record = StepRecord.read(path)
@@ -218,18 +218,26 @@ def is_converted(paths: BenchmarkPaths, digest: str) -> bool:
     return (stamp.source_digest, stamp.code_version) == (digest, CODE_VERSION)
 
 
+def read_stamp(paths: BenchmarkPaths) -> Stamp:
+    """Return the stamp of a benchmark that is converted, maybe from an earlier source; else raise `not_converted`."""
+    if paths.stamp.exists():
+        return Stamp.read(paths.stamp)
+    hint = f"Convert it: rag-eval convert {paths.name}"
+    raise InputError("not_converted", paths.stamp, f"a finished conversion of {paths.name}", hint=hint)
+
+
 def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
     """Return the stamp of a benchmark that may be evaluated.
 
     Raises:
         InputError: `not_converted`, `stale_conversion`.
     """
-    hint = f"Materialize the conversion group, or run: rag-eval convert {paths.name}"
-    if not paths.stamp.exists():
-        raise InputError("not_converted", paths.stamp, f"a finished conversion of {paths.name}", hint=hint)
-    if not is_converted(paths, digest):
-        raise InputError("stale_conversion", paths.stamp, f"a conversion of the present {paths.source}", hint=hint)
-    return Stamp.read(paths.stamp)
+    if paths.stamp.exists() and not is_converted(paths, digest):
+        raise InputError(
+            "stale_conversion", paths.stamp, f"a conversion of the present {paths.source}",
+            hint=f"Convert it again: rag-eval convert {paths.name}",
+        )  # fmt: skip
+    return read_stamp(paths)
 
 
 def source_digest(paths: BenchmarkPaths) -> str:

@@ -428,9 +428,7 @@ def convert(
 @contextlib.contextmanager
 def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[BenchmarkPaths]:
     """Lock the benchmark, so that a whole conversion is not mixed with the steps of another."""
-    paths = workspace.benchmark(benchmark)
-    if not paths.spec.exists():
-        raise InputError("missing_spec", shown_path(paths, "benchmark.yaml"), "a folder with this file")
+    paths = workspace.existing_benchmark(benchmark)
     with locked(paths.lock, holder=f"{what} of {benchmark}, process {os.getpid()}", exclusive=True):
         yield paths
 

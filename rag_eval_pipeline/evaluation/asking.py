@@ -344,7 +344,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
                 timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,
             )
             unread = dict.fromkeys(key for reply in replies for key in unread_keys(reply))
-            rows.append(_row(query.query_text, answers[-1], files, list(unread)))
+            rows.append(reply_row(query.query_text, answers[-1], files, list(unread)))
             replies.clear()
         warnings = [*opened.warnings(), *retrieved_documents(answers, files, kind=file.kind).warnings()]
     return {
@@ -357,7 +357,10 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     }
 
 
-def _row(question: str, answer: RagAnswer, files: CorpusFiles, unread: list[str]) -> dict[str, Any]:
+def reply_row(
+    question: str, answer: RagAnswer, files: CorpusFiles | frozenset[str], unread: list[str]
+) -> dict[str, Any]:
+    """Return what was parsed from one reply; `files` has the names of the corpus."""
     row: dict[str, Any] = msgspec.to_builtins(answer)
     shown = ("query_id", "status", "answer", "abstained", "error", "error_code", "model", "latency_ms", "usage")
     return {

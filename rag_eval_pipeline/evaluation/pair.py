@@ -11,7 +11,6 @@ from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.settings import judge_fingerprint
-from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -42,9 +41,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         InputError: `no_benchmark`, `no_system`, `not_converted`, `stale_conversion`, `changed_dataset`, `no_questions`,
             or the errors of a file.
     """
-    paths = workspace.benchmark(benchmark)
-    if not paths.spec.exists():
-        raise InputError("no_benchmark", shown_path(paths, "benchmark.yaml"), "a folder with this file")
+    paths = workspace.existing_benchmark(benchmark)
     spec = read_spec(paths)
     with locked(paths.lock, holder=f"an evaluation of {benchmark}", exclusive=False):
         stamp = current_stamp(paths, source_digest(paths))
@@ -90,8 +87,4 @@ def find_system_file(workspace: Workspace, system: str) -> SystemFile:
     Raises:
         InputError: `no_system` with the known names, and the errors of the file.
     """
-    path = workspace.system_file(system)
-    if not path.exists():
-        known = ", ".join(workspace.systems()) or "none"
-        raise InputError("no_system", path, "a system's settings file", hint=f"Known systems: {known}.")
-    return read_system_file(path)
+    return read_system_file(workspace.existing_system_file(system))

@@ -445,7 +445,7 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
     try:
         return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
     except pydantic.ValidationError as error:
-        raise bad_format(f"{path}, {THRESHOLDS_KEY}", error) from error
+        raise bad_format(f"{path}, {THRESHOLDS_KEY}", error, QualityThresholds) from error
 
 
 class ThresholdCheck(NamedTuple):

@@ -39,6 +39,8 @@ SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_sc
 Which = Literal["missing", "failed", "all"]
 Start = Literal["resume", "rescore", "retry", "new"]
 
+NEWEST_SHOWN = 5  # ids in a message
+
 logger = logging.getLogger(__name__)
 
 
@@ -112,11 +114,16 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
     """Load an evaluation by its id.
 
     Raises:
-        InputError: `bad_evaluation_id`, `missing_file`, `bad_format`.
+        InputError: `bad_evaluation_id`, `no_evaluation` with the newest ids, `bad_format`.
     """
     if "/" in evaluation_id or evaluation_id.startswith("."):
         raise InputError("bad_evaluation_id", workspace.runs, "an evaluation id", found=evaluation_id)
     folder = workspace.runs / evaluation_id
+    if not (folder / "evaluation.json").exists():
+        newest = sorted((path.parent.name for path in workspace.runs.glob("*/evaluation.json")), reverse=True)
+        shown = ", ".join(newest[:NEWEST_SHOWN])
+        hint = f"The newest are {shown}." if newest else "There is none: rag-eval evaluate BENCHMARK --system SYSTEM"
+        raise InputError("no_evaluation", workspace.runs, "the id of an evaluation", found=evaluation_id, hint=hint)
     return Evaluation(folder, EvaluationRecord.read(folder / "evaluation.json"))
 
 

@@ -12,7 +12,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
-from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path
+from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path, value_hint
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.metrics.custom import QuestionMetric, find_metric
@@ -115,7 +115,7 @@ def merged_settings(
         raise InputError(
             "bad_setting", f"evaluation settings of {of}", expectation(first), field=field_path(first["loc"]),
             found=None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"],
-            hint=f"Known: {', '.join(EvaluationSettings.model_fields)}.",
+            hint=value_hint(first, EvaluationSettings),
         ) from error  # fmt: skip
     load_custom_metrics(settings.custom_metrics)  # so that a missing one is reported before anything is asked
     return settings

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, unknown_name_hint
 from rag_eval_pipeline.exports.folder import check_target, files_below, publishing_folder
 from rag_eval_pipeline.exports.nvidia import read_nvidia, write_nvidia
 from rag_eval_pipeline.exports.ragas import read_ragas, write_ragas
@@ -24,7 +24,6 @@ from rag_eval_pipeline.exports.retrieval import (
 )
 from rag_eval_pipeline.exports.source import ExportOptions, ExportSource, Written, load_source
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -84,13 +83,12 @@ def export(
     With an evaluation's id, or a system's name for its newest evaluation, its answers are exported too.
     """
     if format not in FORMATS:
-        raise InputError("unknown_format", "--format", f"one of {', '.join(FORMATS)}", found=format)
+        hint = unknown_name_hint(format, FORMATS, "formats")
+        raise InputError("unknown_format", "--format", "a format of exports", found=format, hint=hint)
     options = options or ExportOptions()
     check_target(workspace, target, overwrite=options.overwrite)
     target = target.resolve()
-    paths = workspace.benchmark(name)
-    if not paths.spec.exists():
-        raise InputError("no_benchmark", shown_path(paths, "benchmark.yaml"), "a folder with this file")
+    paths = workspace.existing_benchmark(name)
     with (
         locked(paths.lock, holder=f"an export of {name}", exclusive=False),
         publishing_folder(target, overwrite=options.overwrite) as folder,

@@ -9,7 +9,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_dige
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
@@ -184,7 +184,10 @@ def _find_evaluation(workspace: Workspace, evaluation: str, benchmark: str) -> E
     if newest is not None:
         return newest
     pointers = (workspace.runs / "by_pair" / benchmark).glob("*.json")
-    hint = f"Systems evaluated on it: {', '.join(sorted(pointer.stem for pointer in pointers)) or 'none'}."
+    evaluated = sorted(pointer.stem for pointer in pointers)
+    hint = f"Systems evaluated on it: {', '.join(evaluated) or 'none'}."
+    if question := did_you_mean(evaluation, evaluated):
+        hint = f"{question} {hint}"
     expected = f"an evaluation's id, or a system that was evaluated on {benchmark}"
     raise InputError("no_evaluation", workspace.runs, expected, found=evaluation, hint=hint)
 

@@ -5,15 +5,16 @@ number, true or false where the model takes one, and text where it takes text (`
 """
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, excerpt, fault_line
+from rag_eval_pipeline.errors import InputError, did_you_mean, excerpt, fault_line, unknown_name_hint
 from rag_eval_pipeline.formats.io import JSON, gzip_bytes, read_json_bytes
 from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
 from rag_eval_pipeline.storage.files import atomic_write
@@ -62,7 +63,7 @@ class FileModel(Model):
         try:
             return parse_file(cls, path)
         except pydantic.ValidationError as error:
-            raise bad_format(path, error) from error
+            raise bad_format(path, error, cls) from error
 
     def write(self, path: Path) -> None:
         """Publish the file atomically as `.json`, or compact as `.json.gz`; equal content gives equal bytes."""
@@ -150,12 +151,41 @@ def model_errors(error: pydantic.ValidationError) -> list[Any]:
     return [one for one in errors if one["loc"] == ("schema_version",) and one["type"] in VERSION_CODES] or errors
 
 
-def bad_format(path: Path | str, error: pydantic.ValidationError) -> InputError:
-    """Return the first of pydantic's errors as an InputError that counts the others."""
-    first, *others = model_errors(error)
-    more = f"There are {len(others)} more." if others else None
+def bad_format(
+    path: Path | str, error: pydantic.ValidationError, model: type[pydantic.BaseModel] | None = None
+) -> InputError:
+    """Return the first of pydantic's errors as an InputError that counts the others; `model` names the known keys."""
+    errors = sorted(model_errors(error), key=lambda one: one["type"] == "missing")  # an unknown key may be the cause
+    first, *others = errors
+    hints = [value_hint(first, model), f"There are {len(others)} more." if others else None]
     found = None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"]
-    return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=more)
+    hint = " ".join(filter(None, hints)) or None
+    return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=hint)
+
+
+def value_hint(error: Any, model: type[pydantic.BaseModel] | None) -> str | None:
+    """Return the known keys for an unknown one, and the known values that are like an unknown one."""
+    if error["type"] == "extra_forbidden" and model is not None:
+        return unknown_name_hint(error["loc"][-1], known_keys(model, error["loc"]), "keys")
+    if error["type"] == "literal_error":
+        return did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
+    return None
+
+
+def known_keys(model: type[pydantic.BaseModel], location: Sequence[int | str]) -> list[str]:
+    """Return the keys that a file of a model may have where pydantic found an unknown one."""
+    models = [model]
+    for part in location[:-1]:  # an index, a key of a mapping and the name of a union's member lead to no field
+        fields = [field for one in models for name, field in one.model_fields.items() if part in (name, field.alias)]
+        models = [inner for field in fields for inner in _models_in(field.annotation)] or models
+    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+
+
+def _models_in(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def decoding_error(error: Exception, path: Path, *, row: int | None = None) -> InputError:
@@ -184,7 +214,7 @@ def expectation(error: Any) -> str:
     if error["type"] == "missing":
         return "this field to be present"
     if error["type"] == "extra_forbidden":
-        return "no such field"
+        return "a known key"
     message: str = error["msg"]
     return message.removeprefix("Input should be ").removeprefix("Value error, ")
 

@@ -297,7 +297,7 @@ def _options(name: str, config: EvaluationConfig) -> Model:
     try:
         return EVALUATORS[name].options.model_validate(config.evaluator_configs.get(name, {}))
     except pydantic.ValidationError as error:
-        raise bad_format(f"evaluator_configs of {name}", error) from error
+        raise bad_format(f"evaluator_configs of {name}", error, EVALUATORS[name].options) from error
 
 
 def _evaluate(event: Event, name: str, options: Model, now: datetime) -> Evaluation:

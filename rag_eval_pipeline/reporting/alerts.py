@@ -73,7 +73,7 @@ def read_alert_settings(workspace: Workspace) -> AlertSettings:
     try:
         return AlertSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+        raise bad_format(path, error, AlertSettings) from error
 
 
 SUFFIX = ".alert.json"

@@ -87,7 +87,7 @@ def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     try:
         return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+        raise bad_format(path, error, VerdictSettings) from error
 
 
 # Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.

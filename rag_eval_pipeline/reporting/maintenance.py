@@ -77,7 +77,7 @@ def read_retention_settings(workspace: Workspace) -> RetentionSettings:
     try:
         return RetentionSettings.model_validate(read_settings(path, missing_ok=True))
     except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+        raise bad_format(path, error, RetentionSettings) from error
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.intervals import effective_clusters
@@ -81,7 +81,7 @@ class Power(NamedTuple):
 
 def power_of(workspace: Workspace, benchmark: str) -> Power:
     """Return what a converted benchmark can detect."""
-    stamp = Stamp.read(workspace.benchmark(benchmark).stamp)
+    stamp = read_stamp(workspace.existing_benchmark(benchmark))
     dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
     return power_of_questions(dataset.queries, read_verdict_settings(workspace))
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, unknown_name_hint
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.formats import evaluations as data_models
@@ -278,14 +278,14 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
     try:
         tests = AbSettings.model_validate(read_settings(path)).tests
     except pydantic.ValidationError as error:
-        raise bad_format(path, error) from error
+        raise bad_format(path, error, AbSettings) from error
     if not tests:
         raise InputError("no_ab_tests", path, "one test or more under `tests`")
     known = workspace.systems()
     for number, test in enumerate(tests):
         for side in (test.a, test.b):
             if side not in known:
-                hint = f"Known systems: {', '.join(known) or 'none'}."
+                hint = unknown_name_hint(side, known, "systems")
                 raise InputError("no_system", path, "a system", field=f"tests[{number}]", found=side, hint=hint)
     settings = read_verdict_settings(workspace)
     return [_run(workspace, test, settings, now) for test in tests]

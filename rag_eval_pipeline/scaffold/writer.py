@@ -60,9 +60,11 @@ def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:
         *_head(name, draft, profiled),
         "",
         f"name: {quote_scalar(name)}",
-        *_comment("Raise the version when questions or documents change: results of two versions are not compared."),
+        *comment_lines(
+            "Raise the version when questions or documents change: results of two versions are not compared."
+        ),
         "version: 1.0.0",
-        *_comment("Fill in the licence of the data as an SPDX identifier, and name its authors."),
+        *comment_lines("Fill in the licence of the data as an SPDX identifier, and name its authors."),
         "# license: CC-BY-SA-4.0",
         "# title: Name for people",
         "# language: en",
@@ -78,7 +80,10 @@ def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:
         lines += [*_guesses(draft, "retrieval_only"), "retrieval_only: true"]
     lines += ["", *_guesses(draft, "questions"), *_questions(draft), *(f"#  {choice}" for choice in draft.choices)]
     if draft.unused:
-        lines += ["# Columns that are not used:", *(line for each in draft.unused for line in _comment(f"- {each}"))]
+        lines += [
+            "# Columns that are not used:",
+            *(line for each in draft.unused for line in comment_lines(f"- {each}")),
+        ]
     lines += ["", *_guesses(draft, "documents")]
     if draft.documents is not None:
         lines += _sql("documents", draft.documents)
@@ -121,12 +126,12 @@ def _escape(character: str) -> str:
 
 
 def _head(name: str, draft: Draft, profiled: Iterable[str]) -> list[str]:
-    lines = _comment(f"Proposed by `rag-eval init`. Recognised: {draft.shape}.")
-    lines += [line for sentence in profiled for line in _comment(sentence)]
+    lines = comment_lines(f"Proposed by `rag-eval init`. Recognised: {draft.shape}.")
+    lines += [line for sentence in profiled for line in comment_lines(sentence)]
     if draft.missing:
-        lines += ["#", *_comment("This benchmark does not convert yet. Fill in:")]
-        lines += [*(line for sentence in draft.missing for line in _comment(f"- {sentence}")), "#"]
-    return lines + _comment(
+        lines += ["#", *comment_lines("This benchmark does not convert yet. Fill in:")]
+        lines += [*(line for sentence in draft.missing for line in comment_lines(f"- {sentence}")), "#"]
+    return lines + comment_lines(
         "Comments that begin with `guess:` state an assumption and its evidence: check them, and edit the key below "
         "where one is wrong. SQL is DuckDB over `source` and `tables`. "
         f"`rag-eval plan {name}` shows the result of this file without fetching or writing anything."
@@ -134,7 +139,7 @@ def _head(name: str, draft: Draft, profiled: Iterable[str]) -> list[str]:
 
 
 def _guesses(draft: Draft, key: str) -> list[str]:
-    return [line for guess in draft.guesses if guess.key == key for line in _comment(f"guess: {guess.text}")]
+    return [line for guess in draft.guesses if guess.key == key for line in comment_lines(f"guess: {guess.text}")]
 
 
 def _questions(draft: Draft) -> list[str]:
@@ -165,6 +170,7 @@ def _flow(origin: Origin) -> str:
     return "{" + ", ".join(f"{key}: {quote_scalar(value)}" for key, value in keys.items()) + "}"
 
 
-def _comment(text: str) -> list[str]:
+def comment_lines(text: str) -> list[str]:
+    """Return a text as YAML comments, wrapped."""
     shown = "".join(c if c.isprintable() else _escape(c) for c in text)
     return [f"# {line}" for line in textwrap.wrap(shown, COMMENT_WIDTH - 2, break_on_hyphens=False)]

@@ -40,7 +40,6 @@ _CHECK = "Check `url` in benchmark.yaml."
 _HEADERS = "State the header that the server asks for under `headers`, with ${NAME} for a secret."
 _HINTS = {
     "body_too_large": "If the file can be trusted, download it by hand and name it.",
-    "egress_blocked": "Private hosts are allowed one by one in data/config/egress.config.yaml.",
     "http_401": _HEADERS,
     "http_403": _HEADERS,
     "scheme": _CHECK,
@@ -173,7 +172,7 @@ def _input_error(url: str, error: DocumentError) -> InputError:
     elif error.code in {"host_unresolved", "connect_failed"}:
         found = f"{error.code}: {found}"
     code = error.code if error.code in _OWN_CODES else "download_failed"
-    hint = None if code == "tls_untrusted" else _HINTS.get(error.code, "Try again later.")
+    hint = None if code in ("tls_untrusted", "egress_blocked") else _HINTS.get(error.code, "Try again later.")
     if re.fullmatch(r"http_4\d\d", error.code) and error.code != "http_429":
         hint = _HINTS.get(error.code, _CHECK)
     return InputError(code, url, "a body that can be downloaded", found=found, hint=hint)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.systems import bm25
@@ -120,11 +120,13 @@ def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
     """Parse a system's settings; `of` names their file in messages."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind)
+        hint = did_you_mean(kind, KINDS)
+        raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind, hint=hint)
+    model = _model_of(kind)
     try:
-        return _model_of(kind).model_validate({"settings": {}, **data})
+        return model.model_validate({"settings": {}, **data})
     except pydantic.ValidationError as error:
-        raise bad_format(of, error) from error
+        raise bad_format(of, error, model) from error
 
 
 def read_system_file(path: Path) -> SystemFile:

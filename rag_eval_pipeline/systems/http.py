@@ -24,8 +24,9 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamR
 from rag_eval_pipeline.web.settings import HEADER_NAME, EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, json_values
 
-_SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api-?key", re.IGNORECASE)
+SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)
 _QUESTION = "{question}"
+JSON_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
 
 class ContextPaths(Model):
@@ -94,7 +95,7 @@ class HttpSettings(ReadingSettings):
         for name, text in value.items():
             if not HEADER_NAME.fullmatch(name) or not text.isascii() or not text.isprintable():
                 raise ValueError("names and values of headers, in ASCII")
-            if _SECRET_HEADER.search(name):
+            if SECRET_HEADER.search(name):
                 raise PydanticCustomError(
                     "misplaced_secret",
                     "headers without secrets; {name} belongs into headers_env of the endpoint",
@@ -159,16 +160,22 @@ class HttpSystem:
                 headers=settings.headers,
             )
             try:
-                return self._read(query, reply)
+                return self.read(query, reply)
             except WrongShape as wrong:
                 raise reply.failure("bad_response", f"expected {wrong}") from None
         except EndpointError as error:
             return failed_request(query, error, settings.prices)
 
-    def _read(self, query: Query, reply: Reply) -> RagAnswer:
-        """Read a reply; of a stream, each part is taken from the last value that has it."""
+    def read(self, query: Query, reply: Reply) -> RagAnswer:
+        """Return the answer in a reply; of a stream, each part is taken from the last value that has it.
+
+        Raises:
+            WrongShape: It has no answer, or a part of another type.
+            EndpointError: It is cut, or states an error.
+        """
         settings = self._settings
-        if isinstance(reply, StreamReply) and "json" not in reply.headers.get("content-type", ""):
+        media = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if isinstance(reply, StreamReply) and ("json" not in media or media in JSON_LINES):
             values, first_token_ms = self._values_of(reply)
         else:
             values, first_token_ms = [self._reader.observe(reply.json())], None

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import expectation, value_hint
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.web.settings import HEADER_NAME, VARIABLE_NAME
 from rag_eval_pipeline.web.tls import authorities
@@ -174,7 +175,8 @@ def read_egress_config(path: Path) -> EgressConfig:
         field = ".".join(str(part) for part in first["loc"]) or None
         # A secret that was written where its variable's name belongs must not end up in a log.
         found = None if first["loc"][:1] in {("credentials",), ("proxy_credentials",)} else first["input"]
-        raise InputError("bad_config", path, first["msg"], field=field, found=found) from None
+        hint, expected = value_hint(first, EgressConfig), expectation(first)
+        raise InputError("bad_config", path, expected, field=field, found=found, hint=hint) from None
     if config.ca_file is None:
         return config
     ca_file = path.parent / config.ca_file
@@ -298,12 +300,13 @@ class EgressPolicy:
         host, port = host_port(host, port)
         allowed = self.is_allowed(host, port, document)
         if not allowed:
+            allow = f'; add "{_written(HostPort(host, port))}" to allowed_hosts in data/config/egress.config.yaml'
             if port not in self.config.allowed_ports:
-                raise EgressBlocked(f"port {port} is not allowed")
+                raise EgressBlocked(f"port {port} is not allowed{allow}")
             # A corporate proxy may resolve names of its own network, and those have no dot.
             is_bare = self.config.proxy is not None and not re.search(r"[.:]", host)
             if host == "localhost" or host.endswith(_LOCAL_SUFFIXES) or is_bare:
-                raise EgressBlocked(f"{host} is a local name")
+                raise EgressBlocked(f"{host} is a local name{allow}")
             if host.endswith(_NOWHERE_SUFFIXES):
                 raise HostNowhere(f"{host} is no host of the internet")
         addresses = await self._resolve(host, port)
@@ -313,7 +316,7 @@ class EgressPolicy:
             # One bad address refuses all: a name server must not choose which of them is dialled.
             for address in addresses:
                 if not is_public(address):
-                    raise EgressBlocked(f"{host} has the address {address}, which is not public")
+                    raise EgressBlocked(f"{host} has the address {address}, which is not public{allow}")
         return addresses
 
 

@@ -167,7 +167,7 @@ def test_lock_is_free_after_a_run_that_failed(run, workspace):
 
 
 FAULTS = {
-    "a partition without a folder": ("convert", "broken", "questions", "[missing_spec]"),
+    "a partition without a folder": ("convert", "broken", "questions", "[no_benchmark]"),
     "a benchmark without a folder": ("evaluate", pair_key("broken", "embedded"), "responses", "[no_benchmark]"),
     "a system without a file": ("evaluate", pair_key(RAILWAY, "nobody"), "responses", "[no_system]"),
 }

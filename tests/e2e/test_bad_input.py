@@ -46,7 +46,7 @@ def a_folder_instead(file):
 
 # What is wrong -> the benchmark it is made from, the fault, and the place and code that the line must name.
 FAULTS = {
-    "no benchmark.yaml": (SEC, removed("benchmark.yaml"), "benchmark.yaml: ", "missing_spec"),
+    "no benchmark.yaml": (SEC, removed("benchmark.yaml"), "benchmark.yaml: ", "no_benchmark"),
     "a brace that is not closed": (
         SEC,
         edited('"docs/*.pdf"}}', '"docs/*.pdf"}'),

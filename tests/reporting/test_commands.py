@@ -122,10 +122,10 @@ def test_compare_of_results_files_equals_that_of_their_evaluations(rag_eval, ids
 
 
 FAULTS = {
-    "no id": (("compare", "nothing", "nowhere"), "missing_file"),
+    "no id": (("compare", "nothing", "nowhere"), "no_evaluation"),
     "no file": (("compare", "/no/such.results.json", "/no/such.results.json"), "missing_file"),
     "different datasets": (("compare", RAILWAY, "cairnmoor-observatory"), "not_comparable"),
-    "nothing to pin": (("pin", RAILWAY, "nobody"), "no_evaluations"),
+    "nobody to pin": (("pin", RAILWAY, "nobody"), "no_system"),
     "a path": (("pin", "../x", "embedded"), "bad_name"),
     "not a query": (("history", "--sql", "DROP"), "bad_query"),
 }

@@ -240,7 +240,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_any_value_is_an_answer_or_a_one_line_reason(value):
-    corpus = SystemCorpus("b", None, [], {}, "", list, None, None)
+    corpus = SystemCorpus("b", None, [], {}, "", "mine", None, list, None, None)
     answer = refusal = None
     try:
         answer = to_rag_answer(QUERY, parse_answer(value), AnswerReader(corpus), latency_ms=0.0)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.metrics.custom import installed_metrics, load_metric
 from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES, Family, Measure, Parameters
 
@@ -197,7 +197,9 @@ def _parse_numbers(text: str) -> tuple[float, ...] | None:
     return tuple(map(float, parts)) if all(map(_NUMBER.fullmatch, parts)) else None
 
 
-def _unknown(name: str, *, hint: str = "Write it like ndcg@10.") -> InputError:
+def _unknown(name: str, *, hint: str | None = None) -> InputError:
     known = sorted(family.metric.name for family in _families())
+    cutoff = name.rpartition("@")[2] if "@" in name else "10"
+    hint = hint or did_you_mean(name, [form.replace("@k", f"@{cutoff}") for form in known]) or "Write it like ndcg@10."
     accepted = ", ".join(name for name in known if name.endswith("@k") or name in ("map", "mrr", "ndcg"))
     return InputError("unknown_measure", "measure", f"{accepted}, or one of trec_eval's names", found=name, hint=hint)

@@ -1,0 +1,148 @@
+"""The mistakes that people make first: each is answered with what was meant, or where to look and what to do."""
+
+import re
+
+import pytest
+import yaml
+
+from rag_eval_pipeline import cli
+from tests.json_server import json_server
+
+RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+HTTP = {"endpoint": {"base_url": "http://127.0.0.1:9"}, "path": "/ask", "body": {"q": "{question}"}, "answer": "text"}
+COMPLETE = "name: mine\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
+EVALUATE = ("evaluate", OBSERVATORY, "--system")
+CONVERT = "Convert it: rag-eval convert mine"
+
+
+@pytest.fixture
+def mine(workspace):
+    """A benchmark of one's own with a spec to get wrong."""
+    source = workspace.sources / "mine"
+    source.mkdir()
+    (source / "q.csv").write_text("q,a\nWhere?,Here\n")
+
+    def write(spec):
+        (source / "benchmark.yaml").write_text(spec)
+
+    write(COMPLETE)
+    return write
+
+
+@pytest.fixture
+def rag_eval(workspace, mine, monkeypatch, capsys):
+    """Runs a command in the workspace; returns exit code, standard output, standard error."""
+    monkeypatch.chdir(workspace.root)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def spec(old, new):
+    return lambda workspace: (workspace.sources / "mine" / "benchmark.yaml").write_text(COMPLETE.replace(old, new))
+
+
+def system(**file):
+    return lambda workspace: workspace.system_file("mine").write_text(yaml.safe_dump(file))
+
+
+def setting(name, text):
+    return lambda workspace: (workspace.config / f"{name}.config.yaml").write_text(text)
+
+
+def http(**settings):
+    return system(kind="http", settings=HTTP | settings)
+
+
+def nothing(workspace):
+    pass
+
+
+MISTAKES = {
+    #                     done before                        typed                                     said
+    "benchmark":          (nothing, ("plan", "skarn-railwy"),                  "a benchmark, found 'skarn-railwy' [no_benchmark]. Did you mean skarn-railway?"),
+    "benchmark convert":  (nothing, ("convert", "skarn-railwy"),               "Did you mean skarn-railway?"),
+    "benchmark evaluate": (nothing, ("evaluate", "skarn-railwy", "--system", "embedded"), "Did you mean skarn-railway?"),
+    "benchmark history":  (nothing, ("history", "skarn-railwy"),               "Did you mean skarn-railway?"),
+    "benchmark power":    (nothing, ("power", "skarn-railwy"),                 "Did you mean skarn-railway?"),
+    "benchmark unlike":   (nothing, ("plan", "nowhere"),                       "Known benchmarks: cairnmoor-observatory, "),
+    "system":             (nothing, (*EVALUATE, "embeded"),                    "a system, found 'embeded' [no_system]. Did you mean embedded"),
+    "system unlike":      (nothing, (*EVALUATE, "nobody"),                     "Known systems: embedded, embedded-weak."),
+    "system pin":         (nothing, ("pin", RAILWAY, "embeded"),               "Did you mean embedded"),
+    "evaluation id":      (nothing, ("compare", "eval_run_20200101_001", "eval_run_20200101_002"), "[no_evaluation]. There is none: rag-eval evaluate BENCHMARK"),
+    "not converted":      (nothing, ("evaluate", "mine", "--system", "embedded"), f"[not_converted]. {CONVERT}"),
+    "not converted power": (nothing, ("power", "mine"),                        f"[not_converted]. {CONVERT}"),
+    "key":                (spec("source", "sorce"), ("plan", "mine"),          "mine/benchmark.yaml, line 3: expected a known key, found 'sorce' [unknown_key]. Did you mean source?"),
+    "key further in":     (spec("{question", "{quetion"), ("plan", "mine"),    "line 4: expected a known key, found 'quetion' [unknown_key]. Did you mean question?"),
+    "key of source":      (spec("q.csv", "{path: q.csv, formt: csv}"), ("plan", "mine"), "found 'formt' [unknown_key]. Did you mean format?"),
+    "format of source":   (spec("q.csv", "{path: q.csv, format: jsnl}"), ("plan", "mine"), "Did you mean jsonl"),
+    "column":             (spec("answer: a", "answer: answr"), ("plan", "mine"), "found 'answr' [unknown_column]. Known: q, a."),
+    "column in SQL":      (spec("{question: q, answer: a}", "SELECT qq AS question, a AS answer FROM source"), ("plan", "mine"), '"qq" not found'),
+    "kind of system":     (system(kind="htpp"), (*EVALUATE, "mine"),           "found 'htpp' [bad_format]. Did you mean http?"),
+    "key of system":      (system(kind="embedded", setings={}), (*EVALUATE, "mine"), 'field "setings": expected a known key [bad_format]. Did you mean settings?'),
+    "key of its settings": (http(pth="/x"), (*EVALUATE, "mine"),               'field "settings.pth": expected a known key [bad_format]. Did you mean path?'),
+    "key of its endpoint": (http(endpoint={"base_ulr": "http://x"}), (*EVALUATE, "mine"), "Did you mean base_url?"),
+    "key of a config":    (setting("verdicts", "min_efect: 0.02"), ("report",), "Did you mean min_effect?"),
+    "key of egress":      (setting("egress", "alowed_hosts: []"), ("convert", "mine"), "Did you mean allowed_hosts"),
+    "key of evaluation":  (system(kind="embedded", evaluation={"mesures": []}), (*EVALUATE, "mine"), "Did you mean measures?"),
+    "metric":             (nothing, ("score", "--qrels", "x", "--run", "y", "-m", "ndgc@5"), "[unknown_measure]. Did you mean ndcg@5?"),
+    "format":             (nothing, ("export", RAILWAY, "out", "--format", "biere"), "Known formats: nvidia, evret, beir"),
+    "check":              (nothing, ("doctor", "--only", "brwser"),            "Did you mean browser?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("prepare", "typed", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_is_answered_in_one_line_with_what_was_meant(prepare, typed, said, rag_eval, workspace):
+    prepare(workspace)
+
+    code, out, error = rag_eval(*typed)
+
+    assert (code, out) == (2, "")
+    assert said in error
+    assert error.count("\n") == 1
+    assert "Materialize" not in error
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [(("evalute",), "Did you mean 'evaluate'"), (("plan", RAILWAY, "--jsn"), "(Possible options: --json)")],
+    ids=["command", "option"],
+)
+def test_mistyped_command_and_option_are_answered_with_what_was_meant(typed, said, rag_eval):
+    code, out, error = rag_eval(*typed)
+
+    assert (code, out) == (2, "")
+    assert said in error
+
+
+def test_host_that_is_not_allowed_is_named_once_with_the_file_to_change(rag_eval, workspace, mine):
+    mine(COMPLETE.replace("answer: a", "answer: a, urls: u"))
+    pages = [f"http://127.0.0.1:8124/{page}.html" for page in "abc"]
+    (workspace.sources / "mine" / "q.csv").write_text("q,a,u\n" + "".join(f"{url},Here,{url}\n" for url in pages))
+
+    code, _, error = rag_eval("convert", "mine")
+
+    assert code == 2
+    assert error.count("8124") == error.splitlines()[0].count("8124") > 0
+    assert 'add "127.0.0.1:8124" to allowed_hosts in data/config/egress.config.yaml [egress_blocked]' in error
+    assert "2 more documents likewise." in error
+    assert "3 rows have this fault" in error
+
+
+def test_document_path_that_finds_other_names_is_answered_with_both(rag_eval, workspace):
+    with json_server(lambda path, body: {"text": "yes", "found": [{"title": "kb/Tides", "text": "t"}]}) as server:
+        contexts = {"path": "found[]", "document": "title", "text": "text"}
+        http(endpoint={"base_url": server.url}, contexts=contexts)(workspace)
+
+        code, out, error = rag_eval(*EVALUATE, "mine")
+
+    assert code == 0
+    assert "hit@1" not in out
+    assert re.search(r"0 of 16 retrieved passages name a document of the corpus\. Returned: 'kb/Tides'", error)
+    assert "contexts.document" in error
