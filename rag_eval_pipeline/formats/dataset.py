@@ -59,6 +59,12 @@ class EvaluationQuery(Model):
     )
 
     @property
+    def display_id(self) -> str:
+        """The id that the source gives the question, such as HR-001; else `query_id`."""
+        source_id = self.metadata.get("source_id")
+        return self.query_id if source_id is None else str(source_id)
+
+    @property
     def is_impossible(self) -> bool:
         """The corpus has no answer."""
         return self.metadata.get("is_impossible") is True

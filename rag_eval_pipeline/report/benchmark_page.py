@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import Line, Point, trend
-from rag_eval_pipeline.report.comparison_page import by_weight, strongest
 from rag_eval_pipeline.report.data import ReportData, comparison_name
 from rag_eval_pipeline.report.metrics import MetricCell, MetricView, metric_groups
 from rag_eval_pipeline.report.overview_page import board_rows, headline_metrics
@@ -48,7 +48,7 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
             (
                 row,
                 comparison_name(row),
-                strongest(row),
+                strongest(row.verdicts),
                 by_weight(row.verdicts),
                 _decisive(row),
                 report.provisional(row),

@@ -33,7 +33,7 @@ from rag_eval_pipeline.reporting.comparison_files import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.incidents import Incident, incident_of
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, Trust
-from rag_eval_pipeline.reporting.nightly import MetricNight
+from rag_eval_pipeline.reporting.nightly import MetricNight, Night
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.systems.config import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
@@ -74,6 +74,7 @@ class ReportData:
         damaged: A line for each results file that cannot be read.
         comparisons: Of the newest evaluations.
         marks: Evaluation -> metric -> `regressed` or `improved`.
+        verdict_nights: Evaluation -> its comparison with the baseline.
         stamps: Of each converted benchmark.
     """
 
@@ -85,6 +86,7 @@ class ReportData:
     trust: Trust
     comparisons: Sequence[Comparison]
     marks: Mapping[str, Mapping[str, str]] = field(repr=False)
+    verdict_nights: Mapping[str, Night] = field(repr=False)
     stamps: Mapping[str, Stamp] = field(repr=False)
 
     @cached_property
@@ -130,7 +132,7 @@ class ReportData:
 
     def compared_with(self, row: Comparison) -> Sequence[str]:
         """Return the evaluations that a pair's newest night is compared with, oldest first."""
-        if progress := self.progress(row):
+        if progress := self.provisional(row):
             return progress.earlier
         try:
             baseline = read_baseline(self.workspace, row.benchmark, row.new)
@@ -232,6 +234,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             if evaluation_id is not None and found.kind in ("regressed", "improved"):
                 bare = name.removeprefix("page/")
                 marks.setdefault(evaluation_id, {})[bare] = found.kind
+    verdict_nights = {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -240,7 +243,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             continue  # converted before and edited since: its results are still the newest there are
     return ReportData(
         workspace, history.by_pair, history.nights, history.reruns, history.damaged, Trust.of(workspace),
-        comparisons.rows, marks, stamps,
+        comparisons.rows, marks, verdict_nights, stamps,
     )  # fmt: skip
 
 

@@ -74,6 +74,8 @@ def metric_view(name: str) -> MetricView:
     if bare.endswith("_ms"):
         unit = "ms"
     meaning = re.sub(r"\btop k\b", f"top {bare.partition('@')[2]}", row.meaning)
+    if name != bare:  # the registry describes retrieval of documents
+        meaning = re.sub(r"\bdocument(s?)\b", r"page\1", meaning)
     return MetricView(name, label, meaning, unit, row.direction, category)
 
 
@@ -128,7 +130,12 @@ class MetricCell(NamedTuple):
 def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
     """Return a metric of an evaluation, with a reason if it is in doubt."""
     metric = row.metric(name)
-    return MetricCell(metric_view(name), metric, trust.doubt(row, name) if metric.value is not None else None)
+    is_page = row.retrieval_level == "page" and name in row.page_retrieval_metrics
+    return MetricCell(
+        metric_view(f"{PAGE}{name}" if is_page else name),
+        metric,
+        trust.doubt(row, name) if metric.value is not None else None,
+    )
 
 
 _JUDGE = "claims"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import sparkline
-from rag_eval_pipeline.report.comparison_page import by_weight, strongest
 from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
 from rag_eval_pipeline.report.metrics import MetricView, metric_view, shown
 from rag_eval_pipeline.report.render import SiteFolder, render
@@ -24,7 +24,7 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
     """Render `index.html`; `data` is the content of `report.json`."""
     baselines = [row for row in report.comparisons if row.kind == "baseline"]
     others = [
-        (row, comparison_name(row), strongest(row), by_weight(row.verdicts))
+        (row, comparison_name(row), strongest(row.verdicts), by_weight(row.verdicts))
         for row in report.comparisons
         if row.kind == "systems"
     ]

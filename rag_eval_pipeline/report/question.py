@@ -1,24 +1,26 @@
-"""The data of a question's page, and the table and the spreadsheet of all questions of a run.
+"""The data of a question's page.
 
 Texts are cut into segments here, where offsets are code points. Very long texts are shortened; the run's files hold
 them whole.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 from itertools import chain, repeat
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.citations import find_citations, strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
 from rag_eval_pipeline.metrics.answers import normalise_answer
+from rag_eval_pipeline.report.baseline_runs import Earlier
 from rag_eval_pipeline.report.page_images import DocumentSpan, DocumentTexts, PageImage
-from rag_eval_pipeline.report.runs import GOOD, OUTCOMES, Outcome, QuestionRow, RunSources, rank_measure
-from rag_eval_pipeline.report.text import Cell, count, dollars, milliseconds, replace_control_chars, shortened
+from rag_eval_pipeline.report.question_table import RESERVED
+from rag_eval_pipeline.report.runs import QuestionRow, text_checksum
+from rag_eval_pipeline.report.text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 Part = Literal["same", "missing", "extra"]
@@ -71,25 +73,72 @@ def _normal(words: Sequence[str]) -> list[str]:
     return [normalise_answer(word) or word.strip() for word in words]
 
 
-def annotate_answer(answer: str, claims: Sequence[Claim], citations: Sequence[Citation]) -> list[tuple[str, int, bool]]:
-    """Split an answer into segments.
+Span = tuple[int, int]
 
-    Returns:
-        Text, number of the claim it belongs to (the first of several, 0 for none), whether it is a citation's mark.
+
+def changed_words(before: str, now: str) -> tuple[list[Span], list[Span]]:
+    """Return where the first text has words that the second lacks, and the other way round; citations do not count.
+
+    Nothing is marked when either text has more than 400 words.
     """
-    marks = [(c.marker_start, c.marker_end) for c in citations if c.marker_start is not None and c.marker_end]
+    texts = [_without_citations(text) for text in (before, now)]
+    tokens = [list(re.finditer(r"\S+", text)) for text in texts]
+    if max(map(len, tokens)) > _TOKENS_MAX:
+        return [], []
+    words = [_normal([token[0] for token in side]) for side in tokens]
+    marked: tuple[list[Span], list[Span]] = ([], [])
+    for kind, first, last, start, end in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
+        if kind != "equal":
+            for side, low, high in ((0, first, last), (1, start, end)):
+                if high > low:
+                    marked[side].append((tokens[side][low].start(), tokens[side][high - 1].end()))
+    return marked
+
+
+def _without_citations(text: str) -> str:
+    """Return a text of the same length with spaces for its citations."""
+    for marker in find_citations(text):
+        text = text[: marker.start] + " " * (marker.end - marker.start) + text[marker.end :]
+    return text
+
+
+class AnswerPart(NamedTuple):
+    """A stretch of an answer.
+
+    Args:
+        claim: Number of the claim it belongs to, the first of several; 0 for none.
+        citations: Numbers of the citations whose mark it is, 0 for one that cites no place; empty if it is text.
+        is_changed: Whether the other answer lacks it.
+    """
+
+    text: str
+    claim: int
+    citations: tuple[int, ...] = ()
+    is_changed: bool = False
+
+
+def annotate_answer(
+    answer: str, claims: Sequence[Claim], citations: Sequence[Citation], changed: Sequence[Span] = ()
+) -> list[AnswerPart]:
+    """Split an answer where a claim, a citation's mark or changed words begin or end."""
+    marks: dict[Span, tuple[int, ...]] = {}
+    if not citations:
+        marks = {(one.start, one.end): () for one in find_citations(answer)}
+    for number, one in enumerate(citations, 1):
+        if one.marker_start is not None and one.marker_end:
+            place = one.marker_start, one.marker_end
+            marks[place] = (*marks.get(place, ()), number)
     limits = {0, len(answer)}
-    for start, end in [*((claim.start, claim.end) for claim in claims), *marks]:
+    for start, end in [*((claim.start, claim.end) for claim in claims), *marks, *changed]:
         limits |= {min(max(0, start), len(answer)), min(max(0, end), len(answer))}
     cuts = sorted(limits)
-    return [
-        (
-            replace_control_chars(answer[start:end]),
-            next((n for n, claim in enumerate(claims, 1) if claim.start <= start and end <= claim.end), 0),
-            any(first <= start and end <= last for first, last in marks),
-        )
-        for start, end in zip(cuts, cuts[1:], strict=False)
-    ]
+    parts = []
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        claim = next((n for n, claim in enumerate(claims, 1) if claim.start <= start and end <= claim.end), 0)
+        mark = next((numbers or (0,) for (first, last), numbers in marks.items() if first <= start and end <= last), ())
+        is_changed = not mark and any(first <= start and end <= last for first, last in changed)
+        parts.append(AnswerPart(replace_control_chars(answer[start:end]), claim, mark, is_changed))
+    return parts
 
 
 # Code points that are shown of a text.
@@ -102,6 +151,7 @@ PASSAGES_SHOWN = 10
 CITATIONS_SHOWN = 50
 GOLDS_SHOWN = 20
 MISSED_SHOWN = 20
+FACTS_SHOWN = 8
 
 
 class SupportShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,25 +183,41 @@ class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A citation with its text; `is_gold` when it overlaps a gold span."""
+    """A citation with its text; `file` is the document's name in the corpus, `is_gold` when it overlaps a gold span."""
 
     document: str
     start: int
     end: int
     text: str
     page: int | None = None
+    file: str | None = None
     is_gold: bool = False
     support: SupportShown | None = None
+
+
+class EarlierAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was answered before: in which run, its parts, and its F1 score there."""
+
+    run: str
+    date: str
+    label: str
+    outcome: str
+    answer: list[AnswerPart] = []
+    is_same: bool = False
+    f1: float | None = None
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The data of a question's page.
 
     Args:
-        facts: Label and value: kind of question, difficulty, source id.
+        name: Its id as people know it.
+        text_id: Checksum of the question.
+        facts: Label and value: kind of question, difficulty, the source's own.
         gold: Accepted answers.
         is_impossible: None if the dataset is gone.
-        answer: Segments: text, number of the claim (0 for none), whether it is a citation's mark.
+        answer: Its parts.
+        earlier: Of the baseline, or of the night before.
         difference: Segments against the nearest gold answer: part and text.
         missed: Relevant documents that were not retrieved.
         gold_places: Expected citations: document, page, start, end, text.
@@ -162,12 +228,15 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     id: str
+    name: str
     question: str
+    text_id: int
     outcome: str
     facts: list[tuple[str, str]] = []
     gold: list[str] = []
     is_impossible: bool | None = None
-    answer: list[tuple[str, int, bool]] = []
+    answer: list[AnswerPart] = []
+    earlier: EarlierAnswer | None = None
     difference: list[tuple[str, str]] = []
     claims: list[ClaimShown] = []
     passages: list[PassageShown] = []
@@ -203,12 +272,14 @@ def question_details(
     *,
     texts: DocumentTexts,
     pictures: list[PageImage],
+    earlier: Earlier | None = None,
 ) -> Details:
     """Return the data of a question's page; `query` is None if the dataset is gone."""
     is_impossible = query.is_impossible if query else None
     gold = query.accepted_answers if query else []
     given = (answer.answer or "")[:ANSWER_LENGTH]
     bare = strip_citations(given)
+    before, changed = _earlier_answer(row, given, earlier, is_impossible)
     wanted = nearest_gold_answer(gold, bare)
     spans = [span for span in document_spans(answer, query) if span.is_gold]
     relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
@@ -219,12 +290,15 @@ def question_details(
     cited = zip(answer.citations[:CITATIONS_SHOWN], chain(supports, repeat(None)), strict=False)
     return Details(
         id=replace_control_chars(row.query_id),
+        name=shortened(query.display_id if query else row.query_id, NAME_LENGTH),
+        text_id=text_checksum(row.query_text),
         question=shortened(row.query_text, ANSWER_LENGTH),
         outcome=row.outcome(is_impossible=is_impossible),
         facts=_facts(query),
         gold=[shortened(text, ANSWER_LENGTH) for text in gold[:GOLDS_SHOWN]],
         is_impossible=is_impossible,
-        answer=annotate_answer(given, claims, answer.citations),
+        answer=annotate_answer(given, claims, answer.citations, changed),
+        earlier=before,
         difference=[(s.part, replace_control_chars(s.text)) for s in answer_diff(wanted, bare)]
         if wanted and not row.abstained
         else [],
@@ -243,6 +317,31 @@ def question_details(
         error=shortened(row.error or (judgement.error if judgement else None) or "", ERROR_LENGTH),
         partial=shortened(answer.partial or "", ANSWER_LENGTH),
     )
+
+
+def _earlier_answer(
+    row: QuestionRow, given: str, earlier: Earlier | None, is_impossible: bool | None
+) -> tuple[EarlierAnswer | None, list[Span]]:
+    """Return the earlier answer to a question, and where the present one has other words."""
+    then = earlier.reference.given.get(row.query_id) if earlier else None
+    if earlier is None or then is None:
+        return None, []
+    night = earlier.reference
+    scores = night.scores[row.query_id]
+    if scores.text != text_checksum(row.query_text):
+        return None, []
+    text = (then.answer or "")[:ANSWER_LENGTH]
+    old, new = changed_words(text, given)
+    found = EarlierAnswer(
+        run=night.header.evaluation_id,
+        date=f"{night.header.timestamp:%Y-%m-%d}",
+        label=earlier.label,
+        outcome=night.outcome(row.query_id, is_impossible=is_impossible),
+        answer=annotate_answer(text, (), (), old),
+        is_same=text == given,
+        f1=scores.f1,
+    )
+    return found, new
 
 
 def _claim(claim: Claim, answer: str) -> ClaimShown:
@@ -291,6 +390,7 @@ def _citation(
         end=citation.end_char,
         text=shortened(texts.cut(name, citation.start_char, citation.end_char), PASSAGE_LENGTH),
         page=citation.page_number or texts.page_of(name, citation.start_char),
+        file=None if name == citation.file_name else name,
         is_gold=_meets(name, citation.start_char, citation.end_char, gold, texts),
         support=_support(support),
     )
@@ -309,9 +409,11 @@ def _meets(name: str, start: int, end: int, gold: Sequence[DocumentSpan], texts:
 def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     if query is None:
         return []
-    source_id = query.metadata.get("source_id")
-    facts = (("Type", query.query_type), ("Difficulty", query.difficulty), ("Source id", source_id))
-    return [(label, shortened(str(value), 200)) for label, value in facts if value is not None]
+    facts: list[tuple[str, object]] = [("Type", query.query_type), ("Difficulty", query.difficulty)]
+    own = (name for name in query.metadata if name not in RESERVED)
+    facts += [(name.replace("_", " ").capitalize(), query.metadata[name]) for name in own]
+    known = [(label, value) for label, value in facts if isinstance(value, (str, int, float))]
+    return [(shortened(label, 60), shortened(str(value), 200)) for label, value in known[:FACTS_SHOWN]]
 
 
 def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, str]]:
@@ -331,79 +433,3 @@ def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, st
     if answer.reused_from:
         rows.append(("Measured in", answer.reused_from))
     return rows
-
-
-PICTURED_QUESTIONS = 12  # a run: changed most, then wrong, then the first
-TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
-
-_MEANINGS = {
-    "f1": "Words shared with the gold answer",
-    "rank": "How high the relevant documents are ranked",
-    "citation": "Overlap of cited and gold spans",
-    "change": "F1 less that of the night before, in points",
-}
-
-
-def question_table(run: RunSources, outcomes: Sequence[Outcome], changes: Sequence[float | None]) -> dict[str, Any]:
-    """Return the table of questions as the page of a run loads it, a list for each column."""
-    rows = run.file.query_results
-    rank = rank_measure(run.header.retrieval_level)
-    places = {name: place for place, name in enumerate(OUTCOMES)}
-    answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
-    columns: list[tuple[str, str, str, list[Any]]] = [
-        ("id", "Id", "id", [replace_control_chars(row.query_id) for row in rows]),
-        ("outcome", "Outcome", "outcome", [places[outcome] for outcome in outcomes]),
-        ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]),
-        ("answer", "Answer", "text", [shortened(answer, TEXT_IN_TABLE) for answer in answers]),
-        ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
-        ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
-        ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
-        ("change", "Δ F1", "points", [_rounded(value) for value in changes]),
-        ("latency", "Latency", "ms", [_rounded(row.latency_ms) for row in rows]),
-    ]
-    return {
-        "caption": "Questions of this run",
-        "columns": [_column(name, label, kind) for name, label, kind, _ in columns],
-        "values": [values for *_, values in columns],
-        "filters": [{"column": "outcome", "label": "Outcome"}, {"column": "change", "label": "Since the night before"}],
-        "links": [{"column": "question", "href": "question.html#"}],
-    }
-
-
-def _column(name: str, label: str, kind: str) -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "label": label, "kind": kind}
-    if name in _MEANINGS:
-        column["meaning"] = _MEANINGS[name]
-    if kind == "outcome":
-        column["words"] = list(OUTCOMES.items())
-    return column
-
-
-def question_sheet(
-    run: RunSources, outcomes: Sequence[Outcome], changes: Sequence[float | None]
-) -> tuple[list[str], Iterator[list[Cell]]]:
-    """Return header and rows of a spreadsheet: whole texts, and a column for each metric."""
-    rows = run.file.query_results
-    names = list(dict.fromkeys(name for row in rows for name in row.individual_metrics))
-    header = ["query_id", "outcome", "status", "question", "answer", "error", "latency_ms", "change_f1", *names]
-
-    def cells() -> Iterator[list[Cell]]:
-        for row, outcome, moved in zip(rows, outcomes, changes, strict=True):
-            texts: list[Cell] = [row.query_id, OUTCOMES[outcome], row.status]
-            texts += [row.query_text, row.generated_answer, row.error]
-            yield [*texts, row.latency_ms, moved, *(row.score(name) for name in names)]
-
-    return header, cells()
-
-
-def select_for_images(outcomes: Sequence[Outcome], changes: Sequence[float | None]) -> set[int]:
-    """Return the questions whose pages are drawn: changed most, then wrong, then the first."""
-
-    def order(place: int) -> tuple[float, bool, int]:
-        return -abs(changes[place] or 0.0), outcomes[place] in GOOD, place
-
-    return set(sorted(range(len(outcomes)), key=order)[:PICTURED_QUESTIONS])
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

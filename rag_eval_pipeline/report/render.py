@@ -14,7 +14,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
-from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.report import text as numbers
 from rag_eval_pipeline.report.charts import legend_mark
 from rag_eval_pipeline.report.text import replace_control_chars
@@ -60,6 +60,7 @@ def _environment() -> Any:
         minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
         metric=metric_label,
         replace_control_chars=replace_control_chars,
+        bare=lambda name: name.removeprefix(PAGE_PREFIX),
         words=lambda text: str(text).replace("_", " "),
     )
     return environment
@@ -111,12 +112,17 @@ class SiteFolder:
         """Return whether a file belongs to the site so far."""
         return name in self._kept
 
-    def is_made(self, run: str, key: str) -> bool:
-        """Return whether a run's files exist and were made from this key; if so, they are kept."""
+    def is_made(self, run: str, key: str, *, enough: str | None = None) -> bool:
+        """Return whether a run's files exist and were made from this key; if so, they are kept.
+
+        Args:
+            enough: A beginning of the key that suffices, where the files could not be made as well again.
+        """
         made_from, files = self._old.runs.get(run, ("", []))
-        if made_from != key or not all((self.root / name).is_file() for name in files):
+        is_same = made_from == key or (enough is not None and made_from.startswith(enough))
+        if not is_same or not all((self.root / name).is_file() for name in files):
             return False
-        self._runs[run] = (key, files)
+        self._runs[run] = (made_from, files)
         self._kept.update(files)
         return True
 

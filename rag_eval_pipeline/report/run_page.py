@@ -1,10 +1,10 @@
 """The pages of a run: its metrics, its questions, and the page of one question."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from rag_eval_pipeline.report.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes
 from rag_eval_pipeline.report.charts import latency_histogram
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.metrics import (
@@ -16,13 +16,8 @@ from rag_eval_pipeline.report.metrics import (
     shown,
 )
 from rag_eval_pipeline.report.page_images import PageImages
-from rag_eval_pipeline.report.question import (
-    document_spans,
-    question_details,
-    question_sheet,
-    question_table,
-    select_for_images,
-)
+from rag_eval_pipeline.report.question import document_spans, question_details
+from rag_eval_pipeline.report.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.runs import (
     OUTCOMES,
@@ -31,12 +26,15 @@ from rag_eval_pipeline.report.runs import (
     QuestionsFile,
     RunFile,
     RunSources,
-    change,
+    rank_measure,
 )
 from rag_eval_pipeline.report.text import data_script, replace_control_chars, shortened, spreadsheet
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.reporting.history import ResultsHeader
+from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 
-TILES = ("f1", "exact_match", "ndcg@10", "abstention_f1", "citation_jaccard", "judged_correct", "latency_p50_ms")
+TILES = HEADLINE
+FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
 VALUE_LENGTH = 400  # code points of a setting
 QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
 
@@ -47,15 +45,18 @@ def write_run(
     run: RunSources,
     *,
     night: QuestionNight,
-    before: QuestionNight | None,
+    earlier: Earlier | None,
+    baseline: PairBaseline,
     pictures: PageImages | None,
+    pictured: Collection[str] = (),
 ) -> None:
     """Write the pages of a run with its questions.
 
     Args:
         night: Its scores.
-        before: The night before; None for the first.
-        pictures: None if the corpus is not what the run saw, or the run is not the newest.
+        earlier: What its questions are compared with; None for the first run.
+        pictures: None if the corpus is not what the run saw, or pages of this run are not drawn.
+        pictured: The questions whose pages are drawn.
     """
     folder = f"runs/{run.header.evaluation_id}"
     rows = run.file.query_results
@@ -63,46 +64,63 @@ def write_run(
     outcomes = [
         row.outcome(is_impossible=q.is_impossible if (q := queries.get(row.query_id)) else None) for row in rows
     ]
-    changes = [change(night.scores.get(row.query_id), before, row.query_id) for row in rows]
-    site.write(f"{folder}/data/questions.js", data_script("questions", question_table(run, outcomes, changes)))
-    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, outcomes, changes)))
-    pictured = select_for_images(outcomes, changes) if pictures else set()
+    moved = earlier.changes(night) if earlier else {}
+    table = question_table(run, outcomes, earlier, moved)
+    site.write(f"{folder}/data/questions.js", data_script("questions", table))
+    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, outcomes, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
         details = []
-        for place in range(first, min(first + QUESTIONS_A_FILE, len(rows))):
-            row = rows[place]
+        for row in rows[first : first + QUESTIONS_A_FILE]:
             answer, query = run.answers[row.query_id], queries.get(row.query_id)
-            drawn = pictures.of(document_spans(answer, query)) if pictures and place in pictured else []
+            is_drawn = pictures is not None and row.query_id in pictured
+            drawn = pictures.of(document_spans(answer, query)) if pictures and is_drawn else []
+            judged = run.judgements.get(row.query_id)
             details.append(
                 question_details(
-                    row, answer, query, run.judgements.get(row.query_id), texts=run.dataset.texts, pictures=drawn
+                    row, answer, query, judged, texts=run.dataset.texts, pictures=drawn, earlier=earlier
                 )
-            )
+            )  # fmt: skip
         name = f"details-{first // QUESTIONS_A_FILE:03d}"
         site.write(f"{folder}/data/{name}.js", data_script(name, details))
     if pictures:
         site.keep(sorted(pictures.used))
-        pictures.used.clear()
     # Claims and verdicts of a judge that is not calibrated are shown in grey.
     is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
     title = f"{run.header.benchmark} × {run.header.system}"
     names = {name for row in rows for name in row.individual_metrics}
-    judged = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
+    judged_names = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
     doubt = NOT_CALIBRATED if is_doubted else ""
-    values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged}
+    values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged_names}
+    level = PAGE if run.header.retrieval_level == "page" else ""
+    first_scores = [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))]
+    values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
     site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
     latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]
-    write_run_page(site, report, run.header, run=run, latencies=latencies, outcomes=outcomes)
+    parts = [
+        (facet, slices(facet, rows, moved, _sliced(run)))
+        for facet in facets([queries.get(row.query_id) for row in rows])
+    ]
+    write_run_page(
+        site, report, run.header, baseline=baseline, run=run, latencies=latencies, outcomes=outcomes, parts=parts
+    )
+
+
+def _sliced(run: RunSources) -> list[str]:
+    """Return the metrics of which means are shown by type of question."""
+    names = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
+    return [name for name in names if any(row.score(name) is not None for row in run.file.query_results)]
 
 
 def write_run_page(
     site: SiteFolder,
     report: ReportData,
-    header: Any,
+    header: ResultsHeader,
     *,
+    baseline: PairBaseline,
     run: RunSources | None = None,
     latencies: Sequence[float] = (),
     outcomes: Sequence[Outcome] = (),
+    parts: Sequence[tuple[Facet, Sequence[Slice]]] = (),
 ) -> None:
     """Write the page of a run's metrics; without `run`, of an older one whose questions are not in the report."""
     nights = [
@@ -113,15 +131,22 @@ def write_run_page(
     place = next(n for n, other in enumerate(nights) if other.evaluation_id == header.evaluation_id)
     stats = header.performance_metrics.get("latency_stats", {})
     marks = [(name, stats[name]) for name in ("p50", "p95", "p99") if stats.get(name) is not None]
+    groups = metric_groups(header, run.file if run else RunFile(), report.trust)
     values = {
         "run": header,
         "sources": run,
         "previous": nights[place - 1] if place else None,
         "rerun_of": report.reruns.get(header.evaluation_id),
-        "groups": metric_groups(header, run.file if run else RunFile(), report.trust),
+        "banner": run_banner(report, header, baseline),
+        "n_baseline": len(baseline.runs),
+        "provisional": baseline.provisional,
+        "changes": tile_changes(report, header, baseline, TILES),
+        "groups": groups,
+        "n_metrics": sum(len(group.rows) for group in groups),
         "abstention": header.answer_quality_metrics.get("abstention", {}),
         "stats": stats,
         "latency_limits": header.performance_metrics.get("latency_intervals", {}),
+        "in_flight": run.in_flight if run else None,
         "usage": header.performance_metrics.get("api_usage", {}),
         "judge_usage": header.performance_metrics.get("judge_usage", {}),
         "reused_from": header.performance_metrics.get("reused_from"),
@@ -130,6 +155,8 @@ def write_run_page(
         else None,
         "outcomes": [(name, label, outcomes.count(name)) for name, label in OUTCOMES.items() if name in outcomes],
         "tiles": [shown(header, name, report.trust) for name in TILES],
+        "parts": parts,
+        "sliced": [metric_view(name) for name in _sliced(run)] if run else [],
         "configuration": _configuration(run) if run else [],
     }
     site.write(f"runs/{header.evaluation_id}/index.html", render("run.html", root="../../", **values))

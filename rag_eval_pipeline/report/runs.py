@@ -1,6 +1,7 @@
 """The data of a run's pages: questions, answers, judgements, dataset and corpus."""
 
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,21 +80,29 @@ class QuestionRow(msgspec.Struct, frozen=True):
 
     def outcome(self, *, is_impossible: bool | None) -> Outcome:
         """Return the outcome; `is_impossible` is None when the dataset is gone."""
-        if self.status != "ok":
-            return "failed"
-        exact, f1 = self.score("exact_match"), self.score("f1")
-        if exact is None or f1 is None:
-            return "unscored"
-        if self.abstained:
-            return "rightly" if exact == 1 else "refused"
-        if is_impossible:
-            return "invented"
-        return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
+        scores = self.score("exact_match"), self.score("f1")
+        return outcome_of(self.status, *scores, is_abstained=self.abstained, is_impossible=is_impossible)
+
+
+def outcome_of(
+    status: str, exact: float | None, f1: float | None, *, is_abstained: bool, is_impossible: bool | None
+) -> Outcome:
+    """Return what became of a question; `is_impossible` is None when the dataset is gone."""
+    if status != "ok":
+        return "failed"
+    if exact is None or f1 is None:
+        return "unscored"
+    if is_abstained:
+        return "rightly" if exact == 1 else "refused"
+    if is_impossible:
+        return "invented"
+    return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
 
 
 class _NightScores(msgspec.Struct, frozen=True):
     """The scores that are shown over nights; decoding no others halves the time."""
 
+    exact_match: float | None = None
     f1: float | None = None
     ndcg: float | None = msgspec.field(default=None, name="ndcg@10")
     page_ndcg: float | None = msgspec.field(default=None, name="page/ndcg@10")
@@ -107,6 +116,13 @@ class NightRow(msgspec.Struct, frozen=True):
     query_text: str
     status: str
     individual_metrics: _NightScores
+
+
+class _AnsweredRow(NightRow, frozen=True):
+    """The same with its answer."""
+
+    generated_answer: str | None
+    abstained: bool
 
 
 class CustomMetric(msgspec.Struct, frozen=True):
@@ -124,10 +140,17 @@ class QuestionsFile(msgspec.Struct, frozen=True):
 
     query_results: list[QuestionRow] = []
     own_metrics: dict[str, CustomMetric] = {}
+    dataset_id: str = ""
 
 
 class _NightRows(msgspec.Struct, frozen=True):
     query_results: list[NightRow]
+    dataset_id: str = ""
+
+
+class _AnsweredRows(msgspec.Struct, frozen=True):
+    query_results: list[_AnsweredRow]
+    dataset_id: str = ""
 
 
 def read_questions(path: Path) -> QuestionsFile:
@@ -197,6 +220,12 @@ class RunSources:
     judgements: Mapping[str, Judgement]
     dataset: DatasetSources
     lost: Sequence[str]
+
+    @property
+    def in_flight(self) -> int | None:
+        """Questions in flight at once; None if the results do not state it."""
+        found = self.file.metadata.get("evaluation_parameters", {}).get("concurrency")
+        return found if isinstance(found, int) else None
 
 
 class DatasetCache:
@@ -291,30 +320,62 @@ MEASURES = (("f1", "F1"), ("rank", "nDCG@10"), ("citations", "Citation overlap")
 class Scores(NamedTuple):
     """A question's scores on one night."""
 
-    text: int  # of the question, as Python hashes it: equal ids of two dataset versions are not always one question
+    text: int  # checksum of the question: equal ids of two dataset versions are not always one question
     f1: float | None
     rank: float | None
     citations: float | None
 
 
+class Given(NamedTuple):
+    """What a system answered on one night; None if nothing arrived."""
+
+    answer: str | None
+    status: str
+    exact: float | None
+    is_abstained: bool
+
+
 class QuestionNight(NamedTuple):
-    """One evaluation's scores by question, with the digest of its results file."""
+    """One evaluation's scores by question, with the digest of its results file.
+
+    Args:
+        given: The answers, of the nights whose answers are shown; else empty.
+    """
 
     header: ResultsHeader
     digest: str
     scores: Mapping[str, Scores]
+    given: Mapping[str, Given] = {}
+    dataset_id: str = ""
+
+    def outcome(self, query_id: str, *, is_impossible: bool | None) -> Outcome:
+        """Return what became of a question of `given`."""
+        given = self.given[query_id]
+        f1 = self.scores[query_id].f1
+        return outcome_of(
+            given.status, given.exact, f1, is_abstained=given.is_abstained, is_impossible=is_impossible
+        )  # fmt: skip
 
 
-def read_question_night(workspace: Workspace, header: ResultsHeader) -> QuestionNight:
+def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
     data = results_path(workspace, header.evaluation_id).read_bytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    try:
-        rows = msgspec.json.decode(data, type=_NightRows).query_results
-    except msgspec.MsgspecError:
-        rows = []
     is_page = header.retrieval_level == "page"
-    return QuestionNight(header, digest, {row.query_id: _scores(row, is_page) for row in rows})
+    given: dict[str, Given] = {}
+    file: _NightRows | _AnsweredRows
+    try:
+        if with_answers:
+            file = msgspec.json.decode(data, type=_AnsweredRows)
+            for row in file.query_results:
+                exact = row.individual_metrics.exact_match
+                given[row.query_id] = Given(row.generated_answer, row.status, exact, row.abstained)
+        else:
+            file = msgspec.json.decode(data, type=_NightRows)
+    except msgspec.MsgspecError:
+        return QuestionNight(header, digest, {})
+    scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
+    return QuestionNight(header, digest, scores, given, file.dataset_id)
 
 
 def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
@@ -331,12 +392,16 @@ def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
     }
 
 
-def change(now: Scores | None, before: QuestionNight | None, query_id: str) -> float | None:
-    """Return F1 now less F1 on another night; None if either has none."""
-    if now is None or before is None or now.f1 is None:
-        return None
-    then = before.scores.get(query_id)
-    return now.f1 - then.f1 if then and then.text == now.text and then.f1 is not None else None
+def changes(now: QuestionNight, before: Sequence[QuestionNight], measure: str = "f1") -> dict[str, float]:
+    """Return each question's score less its mean over earlier evaluations, where all of them have one."""
+    found = {}
+    for query_id, scores in now.scores.items():
+        then = [night.scores.get(query_id) for night in before]
+        old = [getattr(one, measure) for one in then if one is not None and one.text == scores.text]
+        value = getattr(scores, measure)
+        if value is not None and old and len(old) == len(before) and None not in old:
+            found[query_id] = value - sum(old) / len(old)
+    return found
 
 
 def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:
@@ -347,9 +412,14 @@ def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float |
     return None if value is None else round(value, 3)
 
 
+def text_checksum(text: str) -> int:
+    """Return a checksum of a question's text."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
 def _scores(row: NightRow, is_page: bool) -> Scores:
     found = row.individual_metrics
     if row.status != "ok":
-        return Scores(hash(row.query_text), None, None, None)
+        return Scores(text_checksum(row.query_text), None, None, None)
     rank = found.page_ndcg if is_page else found.ndcg
-    return Scores(hash(row.query_text), found.f1, rank, found.citation_span_accuracy)
+    return Scores(text_checksum(row.query_text), found.f1, rank, found.citation_span_accuracy)

@@ -1,23 +1,30 @@
 """Write the report: a site of plain files in `data/reports` that opens without a network."""
 
 import hashlib
+from collections.abc import Collection, Mapping
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.report.answers import ANSWER_NIGHTS, write_answers
+from rag_eval_pipeline.report.baseline_runs import Earlier, PairBaseline, pair_baseline, run_banner, tile_changes
 from rag_eval_pipeline.report.benchmark_page import write_benchmark
 from rag_eval_pipeline.report.comparison_page import write_comparison
-from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_report_data
+from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_report_data, recent_alerts
 from rag_eval_pipeline.report.metrics import registry_digest
 from rag_eval_pipeline.report.overview_page import leaderboard_sheet, overview_page
 from rag_eval_pipeline.report.page_images import PageImages
+from rag_eval_pipeline.report.question_table import select_for_images
 from rag_eval_pipeline.report.render import SiteFolder, code_digest
-from rag_eval_pipeline.report.run_page import metric_meanings, write_run, write_run_page
+from rag_eval_pipeline.report.run_page import TILES, metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,
+    RunSources,
     nights_value,
     read_question_night,
     read_questions,
@@ -29,11 +36,11 @@ from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.regressions import Comparisons
 from rag_eval_pipeline.workspace import Workspace
 
-NIGHTS_WITH_QUESTIONS = 3  # of a pair; older runs have their metrics, and each question's scores
-PICTURES_A_BENCHMARK = 60
-PICTURE_BYTES_A_BENCHMARK = 4_000_000
+NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about; older runs have their metrics
+PICTURES_A_RUN = 30  # runs share the pictures of the same pages
+PICTURE_BYTES_A_RUN = 2_500_000
 
-_ASSETS = ("style.css", "page.js", "table.js", "question.js")
+_ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
@@ -48,20 +55,30 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     report = read_report_data(workspace, comparisons)
     for name in _ASSETS:
         site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
-    nights: dict[str, QuestionNight] = {}
     datasets = DatasetCache(report)
+    alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
+    nights: dict[str, QuestionNight] = {}
+    full: set[str] = set()
     for benchmark in report.benchmarks:
-        pictures: dict[str | None, PageImages] = {}
-        for pair in sorted(report.by_pair):
-            if pair[0] == benchmark:
-                nights |= _write_pair(site, report, pair, datasets, pictures)
+        pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
+        baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
+        for pair in pairs:
+            chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted)
+            nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
+            full |= chosen
+        queries = _newest_queries(report, benchmark, nights, datasets)
+        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full)
+        for pair in pairs:
+            _write_pair(site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted)
+            own = [nights[header.evaluation_id] for header in report.nights[pair]]
+            history = {**nights_value(own), "answers": [benchmark, n_files]}
+            site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
         write_benchmark(site, report, benchmark)
-    shown = [h.evaluation_id for runs in report.by_pair.values() for h in runs[-NIGHTS_WITH_QUESTIONS:]]
-    files = {name: read_questions(results_path(workspace, name)) for name in shown}
-    questions = {name: file.query_results for name, file in files.items() if file.query_results}
+    files = {name: read_questions(results_path(workspace, name)) for name in sorted(full)}
+    questions = {name: file for name, file in files.items() if file.query_results}
     for row in report.comparisons:
         if row.verdicts:
-            write_comparison(site, report, row, nights, questions)
+            write_comparison(site, report, row, nights, questions, datasets)
     site.write("meanings.js", data_script("meanings", metric_meanings(files.values())))
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
@@ -71,67 +88,153 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     return site
 
 
+def _runs_with_questions(
+    report: ReportData, pair: Pair, baseline: PairBaseline, alerted: Collection[str | None]
+) -> set[str]:
+    """Return the runs whose questions have pages: the newest, the last of the baseline, and those of alerts."""
+    headers = report.by_pair[pair]
+    chosen = {header.evaluation_id for header in headers[-NIGHTS_WITH_QUESTIONS:]}
+    chosen |= {report.nights[pair][-1].evaluation_id}
+    chosen |= {header.evaluation_id for header in headers if header.evaluation_id in alerted}
+    chosen |= {run.evaluation_id for run in baseline.runs[-1:]}
+    return chosen
+
+
+def _read_nights(
+    report: ReportData, pair: Pair, baseline: PairBaseline, full: Collection[str]
+) -> dict[str, QuestionNight]:
+    """Read the scores of all runs of a pair, and the answers of those that are shown."""
+    headers = report.by_pair[pair]
+    answered = {header.evaluation_id for header in headers[-ANSWER_NIGHTS:]} | baseline.ids | set(full)
+    # The night before a run is compared with it where there is no baseline.
+    answered |= {a.evaluation_id for a, b in pairwise(report.nights[pair]) if b.evaluation_id in full}
+    return {
+        header.evaluation_id: read_question_night(
+            report.workspace, header, with_answers=header.evaluation_id in answered
+        )
+        for header in headers
+    }
+
+
+def _newest_queries(
+    report: ReportData, benchmark: str, nights: Mapping[str, QuestionNight], datasets: DatasetCache
+) -> Mapping[str, EvaluationQuery]:
+    """Return the questions of the benchmark's newest night; empty if its dataset is gone."""
+    newest = max((row for row in report.newest if row.benchmark == benchmark), key=lambda row: row.timestamp)
+    return datasets.of(newest, nights[newest.evaluation_id].dataset_id).queries
+
+
 def _write_pair(
     site: SiteFolder,
     report: ReportData,
     pair: Pair,
     datasets: DatasetCache,
-    pictures: dict[str | None, PageImages],
-) -> dict[str, QuestionNight]:
-    """Write the runs of a pair and its questions over nights; return its nights by evaluation."""
-    workspace = report.workspace
+    nights: Mapping[str, QuestionNight],
+    baseline: PairBaseline,
+    *,
+    full: Collection[str],
+    alerted: Collection[str | None],
+) -> None:
+    """Write the runs of a pair."""
     headers = report.by_pair[pair]
-    nights = [read_question_night(workspace, header) for header in headers]
+    newest = report.nights[pair][-1]
+    pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
+    pictured: list[str] | None = None  # the same questions in all runs, by what changed in the newest
     before: QuestionNight | None = None
-    last = report.nights[pair][-1].evaluation_id
     for place, header in enumerate(headers):
         if place and headers[place - 1].evaluation_id not in report.reruns:
-            before = nights[place - 1]
-        is_full, is_newest = place >= len(headers) - NIGHTS_WITH_QUESTIONS, header.evaluation_id == last
-        key = _key(report, header, nights[place], before, is_full=is_full, is_newest=is_newest)
-        if site.is_made(header.evaluation_id, key):
+            before = nights[headers[place - 1].evaluation_id]
+        night = nights[header.evaluation_id]
+        earlier = _earlier(header, baseline, nights, before)
+        is_full, is_pictured = header.evaluation_id in full, header.evaluation_id in pictured_runs
+        is_pictured = is_full and is_pictured
+        key = _key(
+            report,
+            night,
+            earlier,
+            baseline,
+            is_full=is_full,
+            is_pictured=is_pictured,
+            newest=nights[newest.evaluation_id],
+        )
+        # Without the run's folder there are no passages and claims to make its pages from again.
+        is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
+        if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
             continue
         site.making(header.evaluation_id, key)
         if is_full:
-            run = read_run(workspace, header, datasets)
+            run = read_run(report.workspace, header, datasets)
             drawing = None
-            if is_newest and run.dataset.has_corpus:
-                corpus = header.fingerprints.get("corpus")
-                drawing = pictures.setdefault(
-                    corpus,
-                    PageImages(
-                        site.root, workspace.benchmark(pair[0]).corpus, run.dataset.texts,
-                        files_max=PICTURES_A_BENCHMARK, bytes_max=PICTURE_BYTES_A_BENCHMARK,
-                    ),
+            if is_pictured and run.dataset.has_corpus:
+                if pictured is None:
+                    now = nights[newest.evaluation_id]
+                    pictured = _pictured(
+                        report, now, _earlier(newest, baseline, nights, _night_before(report, pair, nights)), run
+                    )
+                drawing = PageImages(
+                    site.root, report.workspace.benchmark(pair[0]).corpus, run.dataset.texts,
+                    files_max=PICTURES_A_RUN, bytes_max=PICTURE_BYTES_A_RUN,
                 )  # fmt: skip
-            write_run(site, report, run, night=nights[place], before=before, pictures=drawing)
+            write_run(
+                site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing,
+                pictured=pictured or (),
+            )  # fmt: skip
             site.made(is_whole=not run.lost)
         else:
-            write_run_page(site, report, header)
+            write_run_page(site, report, header, baseline=baseline)
             site.made()
-    own = [night for night in nights if night.header.evaluation_id not in report.reruns]
-    site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", nights_value(own)))
-    return {night.header.evaluation_id: night for night in nights}
+
+
+def _night_before(report: ReportData, pair: Pair, nights: Mapping[str, QuestionNight]) -> QuestionNight | None:
+    found = report.nights[pair][-2:-1]
+    return nights[found[0].evaluation_id] if found else None
+
+
+def _earlier(
+    header: ResultsHeader, baseline: PairBaseline, nights: Mapping[str, QuestionNight], before: QuestionNight | None
+) -> Earlier | None:
+    """Return what a run's questions are compared with."""
+    if baseline.precedes(header):
+        label = "the nights so far" if baseline.provisional else "the baseline"
+        return Earlier(label, [nights[run.evaluation_id] for run in baseline.runs])
+    return Earlier("the night before", [before]) if before else None
+
+
+def _pictured(report: ReportData, night: QuestionNight, earlier: Earlier | None, run: RunSources) -> list[str]:
+    queries = run.dataset.queries
+    outcomes = {
+        query_id: night.outcome(
+            query_id, is_impossible=query.is_impossible if (query := queries.get(query_id)) else None
+        )
+        for query_id in night.given
+    }
+    return select_for_images(night, outcomes, earlier)
 
 
 def _key(
     report: ReportData,
-    header: ResultsHeader,
     night: QuestionNight,
-    before: QuestionNight | None,
+    earlier: Earlier | None,
+    baseline: PairBaseline,
     *,
     is_full: bool,
-    is_newest: bool,
+    is_pictured: bool,
+    newest: QuestionNight,
 ) -> str:
-    """Return a digest of everything that a run's pages are made from."""
+    """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
+    header = night.header
     stamp = report.stamps.get(header.benchmark)
-    parts = [
-        code_digest(), registry_digest(), night.digest, before.digest if before else "", is_full, is_newest,
+    own = [
+        code_digest(), registry_digest(), night.digest, is_full,
         [report.trust.doubt(header, name) for name in TASKS], report.systems.index(header.system),
         report.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    compared = [
+        [one.digest for one in earlier.nights] if earlier else [], newest.digest if is_pictured else "",
+        run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
+    ]  # fmt: skip
+    return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))
 
 
 def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:

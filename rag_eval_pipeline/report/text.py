@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rag_eval_pipeline.formats.citations import find_citations
+
 DASH = "–"
 
 
@@ -70,6 +72,15 @@ def replace_control_chars(text: str) -> str:
 def shortened(text: str, length: int) -> str:
     """Return at most `length` code points, with an ellipsis if the text was cut."""
     return replace_control_chars(text if len(text) <= length else text[: length - 1] + "…")
+
+
+def without_places(text: str) -> str:
+    """Return an answer with `[1]`, `[2]`, ... for its citations, as cells show it."""
+    parts, position = [], 0
+    for number, marker in enumerate(find_citations(text), 1):
+        parts += [text[position : marker.start], f"[{number}]"]
+        position = marker.end
+    return "".join([*parts, text[position:]])
 
 
 def script_json(value: Any) -> bytes:

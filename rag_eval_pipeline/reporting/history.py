@@ -16,7 +16,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -475,9 +475,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def update_history(workspace: Workspace) -> History:
-    """Read a part of the results files again, write the tables of those that lack them, and return the history."""
-    rows = published_results(workspace, verify_bytes=VERIFIED_BYTES)
+def update_history(workspace: Workspace, *, verify_bytes: float = VERIFIED_BYTES) -> History:
+    """Write the tables of results files that lack them, and return the history.
+
+    Args:
+        verify_bytes: As for `published_results`.
+    """
+    rows = published_results(workspace, verify_bytes=verify_bytes)
     history = _history(workspace, rows)
     results = _files(workspace.results, SUFFIX)
     tables = [_files(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
@@ -491,6 +495,18 @@ def update_history(workspace: Workspace) -> History:
             except InputError as error:
                 history.damaged.append(str(error))
     return history
+
+
+def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:
+    """Return the metrics of evaluations that have a table, in their order; `update_history` writes the tables."""
+    folder = history_folder(workspace) / TABLES["results"]
+    empty = COLUMNS[TABLES["results"]].empty_table()
+    tables = [empty]
+    for path in (folder / f"{name}.parquet" for name in evaluations):
+        if path.exists():
+            with path.open("rb") as handle, pq.ParquetFile(handle) as file:
+                tables.append(file.read())
+    return pa.concat_tables(tables)
 
 
 def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:

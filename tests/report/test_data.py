@@ -41,7 +41,7 @@ def report_data(workspace, *kinds):
     verdicts = {f"metric{n}": SimpleNamespace(kind=kind) for n, kind in enumerate(kinds)}
     row = Comparison("baseline", "harbour", "baseline", "asked", verdicts)
     by_pair = read_history(workspace).by_pair
-    return ReportData(workspace, by_pair, by_pair, {}, (), Trust(()), [row], {}, {})
+    return ReportData(workspace, by_pair, by_pair, {}, (), Trust(()), [row], {}, {}, {})
 
 
 STATUS = {
@@ -144,8 +144,9 @@ def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_side
     table = json.loads(text[text.index(",") + 1 : text.rindex(")")])
     places = {column["name"]: n for n, column in enumerate(table["columns"])}
     assert len(table["values"][places["id"]]) > 100
-    assert {link["column"]: link["href"] for link in table["links"]} == {
-        "question": "../runs/eval_run_20261002_001/question.html#", "old": "../runs/eval_run_20261001_001/question.html#",
-    }  # fmt: skip
-    before, now, change = (table["values"][places[name]] for name in ("f1_before", "f1", "change"))
+    assert (table["page"], table["old_page"]) == (
+        "../runs/eval_run_20261002_001/question.html", "../runs/eval_run_20261001_001/question.html",
+    )  # fmt: skip
+    now, before = (one["values"] for one in table["further"])
+    change = table["values"][places["change"]]
     assert [None if None in (a, b) else round(b - a, 4) for a, b in zip(before, now, strict=True)] == change

@@ -121,6 +121,7 @@ def test_odd_ids_metrics_and_addresses_are_text(hostile, open_page):
     expect(page.get_by_text("and 81 more")).to_be_visible()  # of 101 missed documents 20 are named
     page.goto(f"{address}#30")
     expect(page.get_by_text("Question 30 ")).to_be_visible()
+    page.locator("summary", has_text=" scores").click()
     scores = page.locator(".scores div").all_inner_texts()
     assert any("constructor" in text.lower() and "0.125" in text for text in scores)
     assert any("proto" in text and "0.250" in text for text in scores)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Claim
-from rag_eval_pipeline.report.question import annotate_answer, answer_diff, nearest_gold_answer
+from rag_eval_pipeline.report.question import annotate_answer, answer_diff, changed_words, nearest_gold_answer
 from rag_eval_pipeline.report.runs import QuestionRow
 from rag_eval_pipeline.systems.base import Citation
 
@@ -55,12 +55,28 @@ def test_annotate_answer_has_claims_and_citation_marks():
     claims = [Claim(0, 22, (0,), None, None), Claim(23, 31, (), None, None)]
     citation = Citation("a.pdf", 0, 9, 1, 9, 22)
 
-    assert annotate_answer(answer, claims, [citation]) == [
-        ("It rose. ", 1, False),
-        ("[a.pdf:1:0-9]", 1, True),
-        (" ", 0, False),
-        ("It fell.", 2, False),
+    assert annotate_answer(answer, claims, [citation], [(23, 25)]) == [
+        ("It rose. ", 1, (), False),
+        ("[a.pdf:1:0-9]", 1, (1,), False),
+        (" ", 0, (), False),
+        ("It", 2, (), True),
+        (" fell.", 2, (), False),
     ]
+
+
+CHANGED = {
+    #                               before                      now                          lost      new
+    "the same":                    ("It rose.",                 "It rose.",                  [],       []),
+    "another word":                ("It rose in May",           "It rose in June",           [(11, 14)], [(11, 15)]),
+    "more words":                  ("It rose",                  "It rose and fell",          [],       [(8, 16)]),
+    "nothing before":              ("",                         "It rose",                   [],       [(0, 7)]),
+    "a citation is no word":       ("It rose [a.pdf:1:0-9].",   "It rose [b.pdf:2:5-9].",    [],       []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "lost", "new"), CHANGED.values(), ids=CHANGED)
+def test_changed_words(before, now, lost, new):
+    assert changed_words(before, now) == (lost, new)
 
 
 @given(st.text(max_size=25), st.lists(PLACES, max_size=4), st.lists(PLACES, max_size=4))
@@ -71,7 +87,7 @@ def test_annotate_answer_loses_nothing_whatever_the_offsets(answer, claims, mark
         [Citation("a", 0, 1, 1, start, end) for start, end in marks],
     )
 
-    assert sum(len(text) for text, _, _ in segments) == len(answer)
+    assert sum(len(part.text) for part in segments) == len(answer)
 
 
 OUTCOMES = {

@@ -68,7 +68,7 @@ def test_site_has_a_page_for_everything_without_dead_links_or_inline_code(site):
     assert list(root.glob("pages/*.png"))
     for page in root.rglob("*.html"):
         html = page.read_text()
-        for target in re.findall(r'(?:href|src|data-src|data-history|data-meanings)="([^"#]+)', html):
+        for target in re.findall(r'(?:href|src|data-src|data-history|data-meanings)="([^"#?]+)', html):
             assert (page.parent / unquote(target)).resolve().is_file(), (page, target)
         assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
         assert re.findall(r"<script(?![^>]*\bsrc=)|\sstyle=|\son\w+=|<style", html) == []
@@ -80,7 +80,7 @@ def test_site_question_has_answer_claims_citations_passages_pictures_and_cost(si
     shown = next(one for one in found.values() if one.get("pictures") and one.get("claims") and one.get("difference"))
     results = json.loads(results_path(site, newest(site)).read_text())
     row = next(row for row in results["query_results"] if row["query_id"] == shown["id"])
-    assert "".join(text for text, _, _ in shown["answer"]) == row["generated_answer"]
+    assert "".join(text for text, *_ in shown["answer"]) == row["generated_answer"]
     assert shown["gold"]
     assert [one["rank"] for one in shown["passages"]] == sorted(one["rank"] for one in shown["passages"])
     assert len(shown["citations"]) == len(row["citations"])
@@ -140,7 +140,8 @@ def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_f
 
     changed = {name for name, digest in digests(reported).items() if before.get(name) != digest} - {STATE}
     comparison = f"comparisons/{OBSERVATORY}.embedded-weak.against.embedded.js"
-    assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv", comparison}
+    answers = f"nights/{OBSERVATORY}.answers-000.js"
+    assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv", comparison, answers}
     rows = list(csv.DictReader(io.StringIO((reported.reports / f"runs/{run}/questions.csv").read_text("utf-8-sig"))))
     assert (len(rows), rows[0]["answer"]) == (16, "'=HYPERLINK(1)")
     assert float(rows[0]["f1"]) >= 0

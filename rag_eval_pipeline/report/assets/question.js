@@ -6,101 +6,173 @@ const HEADING_LENGTH = 300; // code points; a longer question stands below its b
 const WORDS = { supported: "supported", not_found: "not found there", conflicting: "in conflict" };
 
 class QuestionPage {
-  // data: of the run's `questions`; chunk: questions a details file.
-  constructor(place, data) {
+  // data: of the run's `questions`; list: of the table that leads here, whose filter Previous and Next follow.
+  constructor(place, data, list) {
     this.place = place;
-    this.ids = data.values[data.columns.findIndex((column) => column.name === "id")].map(String);
-    this.words = data.columns.find((column) => column.name === "outcome").words;
+    this.outcomes = data.outcomes;
+    const all = new QuestionFilter(data);
+    this.ids = Array.from({ length: all.count }, (_, row) => all.key(row));
     this.chunk = Number(place.dataset.chunk);
     this.at = new Map(this.ids.map((id, index) => [id, index]));
+    this.filter = new QuestionFilter(list.data);
+    this.filter.read(location.search);
+    this.back = list.page;
+    this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
+    this.labels = new Labels(place.dataset);
     addEventListener("hashchange", () => this.show());
     this.show();
   }
 
   async show() {
-    const id = named(location.hash) || this.ids[0];
+    const id = named(location.hash) || this.order[0] || this.ids[0];
     const index = this.at.get(id);
     if (index === undefined) {
       this.place.replaceChildren(element("h1", {}, "No such question"), element("p", {}, "This run has no question ", element("code", {}, id), ". ", element("a", { href: "index.html" }, "All questions of this run")));
       return;
     }
+    const { dataset } = this.place;
     const name = `details-${String(Math.floor(index / this.chunk)).padStart(3, "0")}`;
     try {
       const [details, history, meanings] = await Promise.all([
         ragEval.load(name, `data/${name}.js`),
-        ragEval.load("history", this.place.dataset.history).catch(() => null),
-        ragEval.load("meanings", this.place.dataset.meanings).catch(() => ({})),
+        ragEval.load("history", dataset.history).catch(() => null),
+        ragEval.load("meanings", dataset.meanings).catch(() => ({})),
       ]);
+      let answers = null;
+      if (history?.answers) {
+        const [benchmark, files] = history.answers;
+        const file = `answers-${String(fileOf(id, files)).padStart(3, "0")}`;
+        answers = await ragEval.load(file, `${dataset.root}nights/${benchmark}.${file}.js`).catch(() => null);
+      }
+      if (id !== (named(location.hash) || this.order[0] || this.ids[0])) return; // the reader has gone on
       this.meanings = meanings;
-      this.draw(details[index % this.chunk], index, history);
+      this.draw(details[index % this.chunk], history, answers);
     } catch (error) {
       this.place.replaceChildren(element("h1", {}, `Question ${id}`), element("p", {}, `Its details cannot be shown: ${error.message}. Write the report again: rag-eval report.`));
     }
   }
 
-  draw(question, index, history) {
+  draw(question, history, answers) {
     const isRefresh = this.place.childElementCount > 0;
-    document.title = `Question ${question.id} · ${this.place.dataset.title}`;
+    document.title = `Question ${question.name} · ${this.place.dataset.title}`;
     const letters = Array.from(question.question);
     const isLong = letters.length > HEADING_LENGTH;
     const heading = element("h1", { tabindex: "-1" }, element("bdi", {}, isLong ? `${letters.slice(0, HEADING_LENGTH - 1).join("")}…` : question.question));
+    const found = answers?.questions[question.id];
+    const others = found && found.text === question.text_id ? { ...answers, of: found.systems } : null;
     this.place.replaceChildren(
-      element("div", { class: "question-head" }, heading, this.paging(index)),
+      element("div", { class: "question-head" }, heading, this.paging(question.id)),
       element(
-        "p", { class: "lead" }, chip(question.outcome, this.words.find(([word]) => word === question.outcome)[1]),
-        ` Question ${question.id}`, ...(question.facts ?? []).map(([label, value]) => ` · ${label}: ${value}`),
+        "p", { class: "lead" }, this.outcome(question.outcome),
+        ` Question ${question.name}`, ...(question.facts ?? []).map(([label, value]) => ` · ${label}: ${value}`),
       ),
       ...[
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
-        this.answers(question), this.claims(question), this.citations(question), this.pictures(question),
-        this.passages(question), this.history(question, history), this.scores(question),
+        this.answers(question), this.labels.form(question), this.pictures(question), this.citations(question), this.claims(question),
+        this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question),
       ].filter(Boolean),
     );
-    if (isRefresh && this.wasShown) heading.focus();
+    if (isRefresh && this.wasShown) {
+      heading.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
     this.wasShown = true;
   }
 
-  paging(index) {
-    const link = (label, place, key) => {
-      const id = this.ids[place];
-      return id === undefined
-        ? element("a", { class: "action", "aria-disabled": "true", role: "link" }, label)
-        : element("a", { class: "action", href: `#${encodeURIComponent(id)}`, rel: key }, label);
-    };
-    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"));
+  outcome(word) {
+    return chip(word, this.outcomes.find(([name]) => name === word)?.[1]);
   }
 
+  // Previous and Next go through the list as it was filtered and sorted; outside of it, through all questions.
+  paging(id) {
+    let list = this.order;
+    let index = list.indexOf(id);
+    if (index < 0) {
+      list = this.ids;
+      index = list.indexOf(id);
+    }
+    const link = (label, place, key) => (list[place] === undefined
+      ? element("a", { class: "action", "aria-disabled": "true", role: "link" }, label)
+      : element("a", { class: "action", href: `#${encodeURIComponent(list[place])}`, rel: key }, label));
+    const query = this.filter.write();
+    const isFiltered = list === this.order && this.order.length < this.ids.length;
+    const where = `${(index + 1).toLocaleString("en")} of ${list.length.toLocaleString("en")}${isFiltered ? " in the list" : ""}`;
+    const back = element("a", { href: `${this.back}${query ? `?${query}` : ""}#questions` }, where);
+    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"), back);
+  }
+
+  // Gold answer, the answer before and the present one beside each other; changed words are marked in both.
   answers(question) {
     const gold = question.gold?.length
       ? element("ul", { class: "plain" }, ...question.gold.map((text) => element("li", { class: "text" }, text)))
       : element("p", { class: "nothing" }, question.is_impossible ? "None: the documents do not answer this question." : "Not known: the dataset has changed since.");
-    const parts = [section("Gold answer", gold), section("Answer", this.answer(question))];
+    const { earlier } = question;
+    const parts = [section("Gold answer", gold)];
+    if (earlier) {
+      const name = { "the baseline": "Baseline answer", "the night before": "Answer of the night before" }[earlier.label] ?? "Answer before";
+      const run = element("a", { href: `../${earlier.run}/question.html#${encodeURIComponent(question.id)}` }, earlier.date);
+      parts.push(section(name, this.scored(earlier.outcome, earlier.f1, run), this.answer(earlier.answer, [], "missing")));
+    }
+    const f1 = new Map(question.scores).get("f1");
+    const present = section(earlier ? "Present answer" : "Answer", earlier ? this.scored(question.outcome, f1, this.place.dataset.night) : null, this.answer(question.answer, question.claims ?? [], "extra", true));
+    if (earlier?.is_same) present.append(element("p", { class: "quiet" }, "The same words as before."));
+    const raw = (question.answer ?? []).some((part) => part[2].length) ? element("details", {}, element("summary", {}, "As the system wrote it"), element("p", { class: "text code" }, question.answer.map(([text]) => text).join(""))) : null;
+    if (raw) present.append(raw);
+    parts.push(present);
     if (question.partial) parts.push(section("What had arrived", element("p", { class: "text" }, question.partial)));
-    const outer = element("div", {}, element("div", { class: "pair" }, ...parts));
+    const outer = element("div", {}, element("div", { class: "pair answers" }, ...parts));
+    const has = (list, changed) => (list ?? []).some((part) => part[3] === changed);
+    const legend = [];
+    if (earlier && has(earlier.answer, true)) legend.push(element("del", { class: "missing" }, "no longer said"));
+    if (earlier && has(question.answer, true)) legend.push(element("ins", { class: "extra" }, "not said before"));
+    if (legend.length) outer.append(element("p", { class: "quiet legend" }, ...legend.flatMap((one, place) => (place ? [" ", one] : [one]))));
     const stretches = question.difference ?? [];
     if (stretches.some(([part]) => part !== "same")) {
       const tags = { same: "span", missing: "del", extra: "ins" };
       const text = element("p", { class: "text" }, ...stretches.map(([part, words]) => element(tags[part], { class: part }, words)));
-      outer.append(section("Difference from the nearest gold answer", text, element("p", { class: "quiet" }, element("del", { class: "missing" }, "missing"), " in the answer, ", element("ins", { class: "extra" }, "not in the gold answer"), "; words are compared as SQuAD does.")));
+      const keys = [];
+      if (stretches.some(([part]) => part === "missing")) keys.push(element("del", { class: "missing" }, "missing in the answer"), " ");
+      if (stretches.some(([part]) => part === "extra")) keys.push(element("ins", { class: "extra" }, "not in the gold answer"), " ");
+      outer.append(element("details", { class: "card" }, element("summary", {}, "Difference from the nearest gold answer"), text, element("p", { class: "quiet" }, ...keys, "Words are compared as SQuAD does.")));
     }
     return outer;
   }
 
-  answer(question) {
-    if (!question.answer?.length) return element("p", { class: "nothing" }, "There is no answer.");
+  scored(outcome, f1, where) {
+    return element("p", { class: "scored" }, this.outcome(outcome), element("span", { class: "quiet" }, f1 === null || f1 === undefined ? null : `F1 ${ragEval.number(f1, 2)}`, where ? " · " : null, where));
+  }
+
+  // parts: [text, number of the claim, numbers of the citations that it marks, whether the other answer lacks it].
+  answer(parts, claims, changed, isPresent = false) {
+    if (!parts?.length) return element("p", { class: "nothing" }, "There is no answer.");
     const text = element("p", { class: "text" });
     let last = 0;
-    for (const [words, number, isMark] of question.answer) {
-      const claim = number ? question.claims[number - 1] : null;
+    for (const [words, number, cited, isChanged] of parts) {
+      const claim = number ? claims[number - 1] : null;
       if (last && number !== last) text.append(element("sup", {}, String(last)));
       last = number;
-      const inner = isMark ? element("span", { class: "cite" }, words) : words;
+      let inner = words;
+      if (cited.length) inner = element("span", { class: "cites", title: words }, ...(isPresent ? cited.map((n) => this.citation(n, words)) : ["[…]"]));
+      else if (isChanged) inner = element(changed === "missing" ? "del" : "ins", { class: changed }, words);
       const outcome = (claim?.by_citations ?? claim?.by_contexts)?.outcome;
       text.append(claim ? element("mark", { class: outcome ?? "none", title: `Claim ${number}: ${WORDS[outcome] ?? "nothing to support it"}` }, inner) : inner);
     }
     if (last) text.append(element("sup", {}, String(last)));
     return text;
+  }
+
+  // A number that leads to the page with the cited text framed, else to its row; its title is what the system wrote.
+  citation(number, words) {
+    if (!number) return element("span", { class: "cite", title: `${words}: no such place` }, "[?]");
+    const link = element("a", { class: "cite", href: location.hash || "#", title: words, "aria-label": `Citation ${number}` }, `[${number}]`);
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const target = document.querySelector(`[data-cites~="${number}"]`) ?? document.getElementById(`citation-${number}`);
+      target?.scrollIntoView({ block: "center" });
+      target?.focus({ preventScroll: true });
+    });
+    return link;
   }
 
   claims(question) {
@@ -109,13 +181,13 @@ class QuestionPage {
       const [verdict, reason] = question.judgement;
       notes.push(element("p", {}, "The judge finds the answer ", this.judged(verdict), reason ? ` ${reason}` : ""));
     }
-    if (!question.claims?.length) return notes.length ? section("The judge", ...notes, this.doubt()) : null;
+    if (!question.claims?.length) return notes.length ? untilLabelled(section("The judge", ...notes, this.doubt())) : null;
     const support = (found) => (found ? element("td", {}, this.judged(found.outcome, WORDS[found.outcome]), " ", element("span", { class: "quiet" }, found.reason ?? "")) : element("td", { class: "absent" }, "–"));
     const rows = question.claims.map((claim, index) => element(
       "tr", {}, element("td", { class: "number" }, String(index + 1)), element("td", { class: "text" }, claim.text),
       element("td", {}, claim.citations.map((n) => `[${n}]`).join(" ") || "none"), support(claim.by_citations), support(claim.by_contexts),
     ));
-    return section("Claims and their support", ...notes, this.doubt(), grid(["#", "Claim", "Citations", "By what it cites", "By what was retrieved"], rows, "Claims of the answer"));
+    return untilLabelled(section("Claims and their support", ...notes, this.doubt(), grid(["#", "Claim", "Citations", "By what it cites", "By what was retrieved"], rows, "Claims of the answer")));
   }
 
   judged(word, label) {
@@ -129,7 +201,7 @@ class QuestionPage {
   citations(question) {
     if (!question.citations?.length && !question.gold_places?.length) return null;
     const rows = (question.citations ?? []).map((one, index) => element(
-      "tr", {}, element("td", { class: "number" }, `[${index + 1}]`), element("td", { class: "code" }, one.document),
+      "tr", { id: `citation-${index + 1}`, tabindex: "-1" }, element("td", { class: "number" }, `[${index + 1}]`), element("td", { class: "code" }, one.document),
       element("td", { class: "number" }, String(one.page ?? "–")), element("td", { class: "number" }, `${one.start}–${one.end}`),
       element("td", {}, one.is_gold ? chip("gold", "overlaps gold") : element("span", { class: "absent" }, "no")),
       element("td", {}, one.support ? this.judged(one.support.outcome, WORDS[one.support.outcome]) : "–"),
@@ -154,10 +226,14 @@ class QuestionPage {
       const marks = drawing("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...gold.map(box("gold")), ...cited.map(box("cited")));
       const what = [gold.length ? "gold text filled" : "", cited.length ? "cited text framed" : ""].filter(Boolean).join(", ");
       const image = element("img", { src: this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
-      return element("figure", {}, element("div", { class: "sheet" }, image, marks), element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}`));
+      const numbers = (question.citations ?? []).flatMap((one, index) => (cited.length && one.page === page && (one.file ?? one.document) === document ? [index + 1] : []));
+      const keys = [gold.length ? [element("span", { class: "swatch gold" }), "gold "] : [], cited.length ? [element("span", { class: "swatch cited" }), `cited${numbers.length ? ` ${numbers.map((n) => `[${n}]`).join(" ")}` : ""}`] : []].flat();
+      return element(
+        "figure", { "data-cites": numbers.join(" ") || null, tabindex: "-1" }, element("div", { class: "sheet" }, image, marks),
+        element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}: `, ...keys),
+      );
     });
-    const legend = element("p", { class: "quiet" }, element("span", { class: "swatch gold" }), "gold ", element("span", { class: "swatch cited" }), "cited");
-    return section("Where it stands in the documents", legend, element("div", { class: "pair" }, ...sheets));
+    return section("Where it stands in the documents", element("div", { class: "pair" }, ...sheets));
   }
 
   passages(question) {
@@ -180,6 +256,46 @@ class QuestionPage {
     return section("Retrieved", missed, element("ol", { class: "passages" }, ...items), more);
   }
 
+  // This question as the newest night of each system answered it.
+  systems(answers, question) {
+    const names = answers ? Object.keys(answers.of) : [];
+    if (names.length < 2) return null;
+    const rows = names.map((name) => {
+      const { scores, answers: given } = answers.of[name];
+      const { run, nights } = answers.systems[name];
+      const newest = nights.findIndex(([id]) => id === run);
+      const [text, outcome] = given.find(([, , places]) => places.includes(newest)) ?? [null, null];
+      const isThis = run === this.place.dataset.run;
+      return element(
+        "tr", { class: isThis ? "this" : null },
+        element("th", { scope: "row" }, isThis ? `${name} (this run)` : element("a", { href: `../${run}/question.html#${encodeURIComponent(question.id)}` }, name)),
+        element("td", {}, outcome ? this.outcome(outcome) : "–"), element("td", { class: "text" }, text ?? "–"),
+        ...scores.map((value) => element("td", { class: "number" }, ragEval.number(value, 2))),
+      );
+    });
+    return section("All systems, newest night", grid(["System", "Outcome", "Answer", "F1", "nDCG@10", "Citation overlap"], rows, "This question, all systems"));
+  }
+
+  // The distinct answers of this system, and when it gave them.
+  overNights(answers, question) {
+    const own = answers?.of[this.place.dataset.system];
+    if (!own) return null;
+    const { nights } = answers.systems[this.place.dataset.system];
+    if (nights.length < 2) return null;
+    const night = (place) => {
+      const [run, date, note, hasPage] = nights[place];
+      const said = `${date.slice(5)}${note ? ` (${note})` : ""}`;
+      if (run === this.place.dataset.run) return element("strong", {}, said, " (this run)");
+      return hasPage ? element("a", { href: `../${run}/question.html#${encodeURIComponent(question.id)}`, title: run }, said) : element("span", { title: run }, said);
+    };
+    const rows = own.answers.map(([text, outcome, places]) => element(
+      "tr", {}, element("td", {}, this.outcome(outcome)), element("td", { class: "text" }, text ?? "–"),
+      element("td", { class: "number" }, String(places.length)), element("td", { class: "nights" }, ...places.flatMap((place, index) => [index ? ", " : "", night(place)])),
+    ));
+    const distinct = rows.length === 1 ? "The same answer on every night." : `${rows.length} different answers on ${nights.length} runs.`;
+    return section("Answers over nights", element("p", { class: "quiet" }, distinct), grid(["Outcome", "Answer", "Runs", "Nights"], rows, "Answers over nights"));
+  }
+
   history(question, history) {
     const row = history ? history.ids.indexOf(question.id) : -1;
     if (row < 0 || history.nights.length < 2) return null;
@@ -200,22 +316,37 @@ class QuestionPage {
 
   scores(question) {
     const judges = new Set(JSON.parse(this.place.dataset.judged));
+    const first = JSON.parse(this.place.dataset.first);
     const doubted = this.place.dataset.doubt;
-    const rooms = new Map();
-    for (const [name, value] of question.scores) {
-      const [label, meaning, room] = Object.hasOwn(this.meanings, name) ? this.meanings[name] : [name.replaceAll("_", " "), "", "Further measures"];
+    const values = new Map(question.scores);
+    const about = (name) => (Object.hasOwn(this.meanings, name) ? this.meanings[name] : [name.replaceAll("_", " "), "", "Further measures"]);
+    const row = (name) => {
+      const value = values.get(name);
       const isDoubted = doubted && judges.has(name) && value !== null;
-      const row = element("div", { title: meaning || null }, element("dt", {}, label), element("dd", { class: isDoubted ? "doubted" : null, title: isDoubted ? doubted : null }, ragEval.number(value, 3)));
-      rooms.set(room, [...(rooms.get(room) ?? []), row]);
+      const [label, meaning] = about(name);
+      return element("div", { class: judges.has(name) ? "judge" : null, title: meaning || null }, element("dt", {}, label), element("dd", { class: isDoubted ? "doubted" : null, title: isDoubted ? doubted : null }, ragEval.number(value, 3)));
+    };
+    const shown = first.filter((name) => values.get(name) !== null && values.get(name) !== undefined);
+    const groups = new Map();
+    for (const name of values.keys()) {
+      const heading = about(name)[2];
+      groups.set(heading, [...(groups.get(heading) ?? []), row(name)]);
     }
+    const lists = [...groups].flatMap(([heading, rows]) => [element("h3", {}, heading), element("dl", { class: "scores" }, ...rows)]);
     const costs = (question.costs ?? []).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value)));
-    const lists = [...rooms].flatMap(([room, rows]) => [element("h3", {}, room), element("dl", { class: "scores" }, ...rows)]);
     return element(
       "div", {},
+      lists.length ? section("Scores", element("dl", { class: "scores" }, ...shown.map(row)), element("details", {}, element("summary", {}, `All ${values.size} scores`), ...lists)) : null,
       section("Time and cost", element("dl", { class: "scores" }, ...costs)),
-      lists.length ? section("Scores", ...lists) : null,
     );
   }
+}
+
+// The number of the file that has a question; `answers.py` counts alike.
+function fileOf(id, files) {
+  let value = 0;
+  for (const byte of new TextEncoder().encode(id)) value = (Math.imul(value, 31) + byte) >>> 0;
+  return value % files;
 }
 
 // The question that an address names; one whose escapes are broken names itself.
@@ -225,6 +356,12 @@ function named(hash) {
   } catch {
     return hash.slice(1);
   }
+}
+
+// What somebody who labels should not read beforehand.
+function untilLabelled(part) {
+  part.classList.add("judge");
+  return part;
 }
 
 function section(title, ...children) {
@@ -258,10 +395,21 @@ function nightsChart(values, nights, own, label) {
   return chart;
 }
 
+// The table that leads here: that of a comparison if the address names one, else the run's.
+async function listOf(place, data) {
+  const name = new URLSearchParams(location.search).get("list") ?? "";
+  if (/^[\w-]+(\.[\w-]+)*$/.test(name)) {
+    const page = `${place.dataset.root}comparisons/${name}`;
+    const found = await ragEval.load("comparison", `${page}.js`).catch(() => null);
+    if (found) return { data: found, page: `${page}.html` };
+  }
+  return { data, page: "index.html" };
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("question");
   ragEval.load("questions", place.dataset.src).then(
-    (data) => new QuestionPage(place, data),
+    async (data) => new QuestionPage(place, data, await listOf(place, data)),
     (error) => place.replaceChildren(element("h1", {}, "Question"), element("p", {}, `It cannot be shown: ${error.message}. Write the report again: rag-eval report.`)),
   );
 });
