@@ -20,7 +20,9 @@ def main(requirements: str) -> int:
     total = len(re.findall(r"^[a-z0-9].*==", Path(requirements).read_text(), flags=re.MULTILINE | re.IGNORECASE))
     print(f"Installing {total} pinned packages into {Path(sys.prefix).name} ...", flush=True)
     # Modules are compiled when they are first imported: most never are.
-    code = _run([*PIP, "install", "--no-compile", "--progress-bar", "off", "--require-hashes", "-r", requirements], total)
+    code = _run(
+        [*PIP, "install", "--no-compile", "--progress-bar", "off", "--require-hashes", "-r", requirements], total
+    )
     return code or subprocess.call([*PIP, "install", "--quiet", "--no-deps", "--no-build-isolation", "-e", "."])
 
 
@@ -30,12 +32,14 @@ def _run(command: list[str], total: int) -> int:
         assert process.stdout is not None
         for line in process.stdout:
             last.append(line)
-            found += line.startswith(("Collecting ", "Requirement already satisfied"))
+            found += line.startswith(("Collecting ", "Processing ", "Ignoring ", "Requirement already"))
             phase = "unpacking  " if line.startswith("Installing collected") else "downloading"
             if sys.stdout.isatty():
                 done = min(found, total)
                 bar = "━" * (WIDTH * done // total)
-                print(f"\r{phase} {bar:<{WIDTH}} {done}/{total} {time.monotonic() - started:3.0f} s", end="", flush=True)
+                print(
+                    f"\r{phase} {bar:<{WIDTH}} {done}/{total} {time.monotonic() - started:3.0f} s", end="", flush=True
+                )
     if sys.stdout.isatty():
         print()
     if process.returncode:
