@@ -32,13 +32,15 @@ def compare(
         typer.Argument(
             metavar="OLD",
             autocompletion=complete_evaluation,
-            help="An evaluation id, such as eval_run_20250830_001, or a results file.",
+            help="An evaluation id, a results file, or a benchmark.",
         ),
     ],
     new: Annotated[
         str,
         typer.Argument(
-            metavar="NEW", autocompletion=complete_evaluation, help="Another evaluation of the same benchmark."
+            metavar="NEW",
+            autocompletion=complete_evaluation,
+            help="Another evaluation of the same benchmark, or a system.",
         ),
     ],
     workspace: Root = None,
@@ -53,17 +55,29 @@ def compare(
 ) -> None:
     """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
 
+    With a benchmark and a system, the newest evaluation is compared with the pinned baseline.
+
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
+    With the baseline: rag-eval compare skarn-railway embedded
     """
+    from rag_eval_pipeline.evaluation.baseline_files import read_baseline
     from rag_eval_pipeline.reporting.comparison import VerdictSettings, compare_named, read_verdict_settings
     from rag_eval_pipeline.reporting.comparison_files import comparison_record, write_junit, write_markdown
     from rag_eval_pipeline.reporting.incidents import comparison_headline
+    from rag_eval_pipeline.reporting.regressions import compare_with_baseline
 
     root = find_workspace_if_any(workspace)
-    found = compare_named(root, old, new)
+    before: tuple[str, ...] = (old,)
+    if root is not None and old in root.benchmarks():
+        root.existing_system_file(new)
+        found = compare_with_baseline(root, old, new)
+        pinned = read_baseline(root, old, new)
+        before = () if pinned is None else pinned.evaluations
+    else:
+        found = compare_named(root, old, new)
     settings = VerdictSettings() if root is None else read_verdict_settings(root)
     word, change = comparison_headline(found, level=settings.alpha / 2)
-    lines = () if as_json else [*_head(found, word, change), *_body(root, found)]
+    lines = () if as_json else [*_head(found, word, change), *_body(root, found, before)]
     emit(comparison_record(found) | {"verdict": word, "headline": change}, as_json, lines)
     if junit is not None:
         write_junit(junit, found)
@@ -76,16 +90,15 @@ def compare(
 
 
 def _head(found: "Comparison", word: str, change: str) -> Iterator[str]:
-    from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS
+    from rag_eval_pipeline.reporting.comparison_files import about_comparison
 
     yield f"{painted(word.upper(), COLOURS.get(word, 'yellow'))}  {painted(change, 'bold')}"
-    yield f"{found.benchmark}: {found.new} against {found.old}. Of {SINGLE_RUNS}."
-    if found.note:
-        yield found.note
+    yield f"{found.benchmark}: {found.new} against {found.old}"
+    yield from about_comparison(found)
     yield ""
 
 
-def _body(root: Workspace | None, found: "Comparison") -> Iterator[str]:
+def _body(root: Workspace | None, found: "Comparison", before: tuple[str, ...]) -> Iterator[str]:
     """Yield a line for each metric, then where a regression comes from, and the worst questions with both answers."""
     from rag_eval_pipeline.report.text import shortened
     from rag_eval_pipeline.reporting.causes import find_cause, worse_questions
@@ -93,13 +106,14 @@ def _body(root: Workspace | None, found: "Comparison") -> Iterator[str]:
 
     for line, verdict in comparison_lines(found):
         yield painted(line, COLOURS.get(verdict.kind))
-    if root is None or not all((root.runs / name / "evaluation.json").exists() for name in (found.old, found.new)):
+    now = found.evaluation_id or found.new
+    if root is None or not all((root.runs / name / "evaluation.json").exists() for name in (*before, now)):
         yield from moved_lines(found)
         return
-    cause = find_cause(root, found.new, [found.old], found.verdicts)
+    cause = find_cause(root, now, before, found.verdicts)
     if cause is not None:
         yield f"\n{shortened(cause.sentence, 500)}"
-    worst = cause.worst if cause is not None else worse_questions(root, found.new, found.old)
+    worst = cause.worst if cause is not None else worse_questions(root, now, before[-1])
     if worst:
         yield "\nQuestions that got worse most:"
     for one in worst:

@@ -128,6 +128,12 @@ def moved_lines(row: Comparison) -> Iterator[str]:
         yield from (f"  {metric_label(name)}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
 
 
+def about_comparison(row: Comparison) -> list[str]:
+    """Return sentences on the comparison: that it is of single runs, unless with a baseline, and its note."""
+    single = [] if row.kind == "baseline" else [f"Of {SINGLE_RUNS}."]
+    return [*single, *([row.note] if row.note else [])]
+
+
 def format_mean(value: float | None) -> str:
     """Format with three digits; a dash if there is no value."""
     return "-" if value is None else f"{value:.3f}"
@@ -175,7 +181,7 @@ def write_markdown(path: Path, row: Comparison, headline: str) -> None:
         "",
         f"**{_cell(headline)}**",
         "",
-        f"Of {SINGLE_RUNS}.{f' {_cell(row.note)}' if row.note else ''}",
+        " ".join(map(_cell, about_comparison(row))),
         "",
         "| metric | before | after | verdict | |",
         "|---|---:|---:|---|---|",

@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
@@ -58,7 +59,8 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
 
     assert lines[0].startswith("REGRESSED  Exact match 28 → 0 (−27.5 points, p = 0.")
     assert ", 0.01 is needed)" in lines[0]
-    assert lines[1].startswith(f"{RAILWAY}: {ids[1]} against {ids[0]}. Of single runs: ")
+    assert lines[1] == f"{RAILWAY}: {ids[1]} against {ids[0]}"
+    assert lines[2].startswith("Of single runs: ")
     [exact] = [line for line in lines if line.startswith("Exact match ")]
     assert exact.split()[2:5] == ["0.275", "->", "0.000"]
     assert "regressed: Exact match fell 27.5 points" in exact
@@ -123,7 +125,7 @@ def test_compare_of_results_files_equals_that_of_their_evaluations(rag_eval, ids
     rag_eval("compare", files[0], files[0])
     settings.unlink()
     shutil.rmtree(evaluated.evaluation_datasets)
-    assert rag_eval("compare", *files, code=3).splitlines()[2] == (
+    assert rag_eval("compare", *files, code=3).splitlines()[3] == (
         "The dataset is not here: each question counts by itself, also where questions share a document."
     )
 
@@ -146,6 +148,8 @@ FAULTS = {
     "no id": (("compare", "nothing", "nowhere"), "no_evaluation"),
     "no file": (("compare", "/no/such.results.json", "/no/such.results.json"), "missing_file"),
     "different datasets": (("compare", RAILWAY, "cairnmoor-observatory"), "not_comparable"),
+    "no baseline": (("compare", RAILWAY, "embedded"), "no_baseline"),
+    "no such system": (("compare", RAILWAY, "embeded"), "no_system"),
     "nobody to pin": (("pin", RAILWAY, "nobody"), "no_system"),
     "a path": (("pin", "../x", "embedded"), "bad_name"),
     "not a query": (("history", "--sql", "DROP"), "bad_query"),
@@ -170,6 +174,28 @@ def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
 
     [name] = [path.name for path in evaluated.runs.glob("eval_run_*")]  # deterministic: one run is enough
     assert line == f"{RAILWAY} x embedded is compared with {name}."
+
+
+def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, evaluated):
+    rag_eval("pin", RAILWAY, "embedded")
+    with pytest.raises(InputError, match="is_baseline"):
+        rag_eval("compare", RAILWAY, "embedded")
+    evaluated.system_file("embedded").write_text(evaluated.system_file("embedded-weak").read_text())
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+
+    lines = rag_eval("compare", RAILWAY, "embedded", code=3).splitlines()
+
+    assert lines[1] == f"{RAILWAY}: embedded against baseline"
+    assert not any("single runs" in line for line in lines)
+    # The weak system is now the newest of both: against the good one's evaluation, the verdict is the same.
+    verdicts = [
+        {name: (one["kind"], one["estimate"]) for name, one in json.loads(found)["verdicts"].items()}
+        for found in (
+            rag_eval("compare", RAILWAY, "embedded", "--json", code=3),
+            rag_eval("compare", *ids, "--json", code=3),
+        )
+    ]
+    assert verdicts[0] == verdicts[1]
 
 
 def test_history_prints_each_evaluation_with_its_role_and_verdict(rag_eval, ids, evaluated):
