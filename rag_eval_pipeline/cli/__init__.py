@@ -58,7 +58,7 @@ class Command(TyperCommand):
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         app.command(name, cls=Command, rich_help_panel=panel)(keep_stdout_for_results(command))
-system.command("init")(keep_stdout_for_results(init_system))
+system.command("init", cls=Command)(keep_stdout_for_results(init_system))
 app.add_typer(system, name="system", rich_help_panel="Run")
 
 

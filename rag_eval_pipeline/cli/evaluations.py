@@ -210,13 +210,15 @@ def compare(
         typer.Argument(
             metavar="OLD",
             autocompletion=complete_evaluation,
-            help="An evaluation id, such as eval_run_20250830_001, or a results file.",
+            help="An evaluation id, a results file, or a benchmark.",
         ),
     ],
     new: Annotated[
         str,
         typer.Argument(
-            metavar="NEW", autocompletion=complete_evaluation, help="Another evaluation of the same benchmark."
+            metavar="NEW",
+            autocompletion=complete_evaluation,
+            help="Another evaluation of the same benchmark, or a system.",
         ),
     ],
     workspace: Root = None,
@@ -231,7 +233,10 @@ def compare(
 ) -> None:
     """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
 
+    With a benchmark and a system, the newest evaluation is compared with the pinned baseline.
+
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
+    With the baseline: rag-eval compare skarn-railway embedded
     """
     from rag_eval_pipeline.reporting.comparison import compare_named
     from rag_eval_pipeline.reporting.comparison_files import (
@@ -240,9 +245,14 @@ def compare(
         write_junit,
         write_markdown,
     )
+    from rag_eval_pipeline.reporting.regressions import compare_with_baseline
 
     root = find_workspace_if_any(workspace)
-    found = compare_named(root, old, new)
+    if root is not None and old in root.benchmarks():
+        root.existing_system_file(new)
+        found = compare_with_baseline(root, old, new)
+    else:
+        found = compare_named(root, old, new)
     emit(comparison_record(found), as_json, comparison_lines(found))
     if junit is not None:
         write_junit(junit, found)
