@@ -22,7 +22,7 @@ from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.judges.lexical import LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.reporting.alerts import AlertSettings
+from rag_eval_pipeline.reporting.alert_files import AlertSettings
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.maintenance import RetentionSettings
 from rag_eval_pipeline.reporting.summaries import AbSettings

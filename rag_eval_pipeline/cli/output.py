@@ -183,7 +183,7 @@ def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Print a value as JSON, or the equivalent lines."""
     texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
     for text in texts:
-        print(text, file=results())
+        print(text, file=results(), flush=True)  # before what goes to standard error next
 
 
 def printable(line: str) -> str:
