@@ -42,7 +42,13 @@ def write_comparison(
     if file is not None and olds:
         label = row.old if row.kind == "systems" else "the baseline"
         queries = datasets.of(new, file.dataset_id).queries
-        table = comparison_table(file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries)
+        labels = (row.old, row.new) if row.kind == "systems" else ("Baseline answer", "Present answer")
+        if provisional:
+            labels = "Answer before", "Present answer"
+        table = comparison_table(
+            file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
+            old_label=labels[0], new_label=labels[1],
+        )  # fmt: skip
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
         if (old := olds[-1].header.evaluation_id) in questions:
             table["old_page"] = f"../runs/{old}/question.html"

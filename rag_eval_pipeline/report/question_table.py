@@ -199,6 +199,9 @@ def comparison_table(
     new: QuestionNight,
     earlier: Earlier,
     queries: Mapping[str, EvaluationQuery],
+    *,
+    old_label: str,
+    new_label: str,
 ) -> dict[str, Any]:
     """Return the questions that both sides were asked, with both answers; those first whose F1 differs most."""
     now = new.scores
@@ -230,8 +233,8 @@ def comparison_table(
         ("outcome", "Outcome now", "outcome", _outcome_places(outcomes)),
         ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in shared]),
         ("gold", "Gold", "text", [gold_text(query) for query in asked]),
-        ("old", "Answer before", "text", [old_answer(row) for row in shared]),
-        ("answer", "Present answer", "text", [_cell_text(row.generated_answer or "") for row in shared]),
+        ("old", old_label, "text", [old_answer(row) for row in shared]),
+        ("answer", new_label, "text", [_cell_text(row.generated_answer or "") for row in shared]),
         ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
         ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
     ]

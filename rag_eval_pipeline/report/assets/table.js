@@ -102,7 +102,11 @@ class RowTable {
     this.order = select([option("", "dataset"), ...this.data.columns.flatMap(({ name, label }) => [option(name, `${label} ↑`), option(`-${name}`, `${label} ↓`)])], (value) => {
       this.filter.sort = value ? { column: value.replace(/^-/, ""), isDown: value.startsWith("-") } : null;
     });
-    return element("div", { class: "controls", role: "search" }, ...labels, limits, element("label", { class: "order" }, "Order", this.order));
+    // On a narrow screen these are folded until one of them is set.
+    const isOpen = matchMedia("(min-width: 641px)").matches || this.filter.isNarrowed;
+    const [search, ...others] = labels;
+    const more = element("details", { class: "more", open: isOpen }, element("summary", {}, "Filters and order"), element("div", { class: "controls" }, ...others, limits, element("label", { class: "order" }, "Order", this.order)));
+    return element("div", { class: "controls", role: "search" }, search, more);
   }
 
   // Show the filter's state in its controls.
