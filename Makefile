@@ -7,22 +7,24 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-http up test test-long check format bench golden reference docs clean
+.PHONY: help demo demo-builtin demo-http up test test-long check format bench golden reference docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
-demo: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## convert and evaluate the bundled benchmarks, print the leaderboard
+# Each demo has a workspace and a Dagster instance of its own: .demo, .demo-builtin, .demo-http.
+demo: $(VENV)/.browser  ## eight recorded nights of three systems, one of which breaks; DEMO_SERVE=0 does not serve the report
 	@$(BIN)/python -m rag_eval_pipeline.demo
 
-demo-http: export DAGSTER_HOME = $(CURDIR)/.demo-http/.dagster
+demo-builtin: $(VENV)/.browser  ## four small benchmarks with the built-in system, a baseline without a model
+	@$(BIN)/python -m examples.demo_builtin
+
 demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
-	@mkdir -p $(DAGSTER_HOME)
-	@cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml
 	@$(BIN)/python -m examples.demo_http
 
-up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI and daemon on 127.0.0.1:3000; Ctrl-C stops everything
-	@$(BIN)/rag-eval up
+# The instance of another workspace is in it, whatever DAGSTER_HOME says.
+up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI, daemon and report; Ctrl-C stops them; WORKSPACE=.demo shows the demo
+	@$(if $(WORKSPACE),env -u DAGSTER_HOME) $(BIN)/rag-eval up $(if $(WORKSPACE),--workspace $(WORKSPACE))
 
 # Three processes on two processors: there is always one that waits for a server or a browser. One that dies is not
 # replaced: pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).
@@ -62,7 +64,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's repo
 	@echo "Open site/index.html, or with its search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
-	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo-http
+	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo .demo-builtin .demo-http
 	find corpus -mindepth 1 -not -name .gitkeep -delete
 
 $(VENV)/bin/python:
@@ -85,7 +87,7 @@ $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@touch $@
 
 # A package added to requirements.txt must be installed although the browser is there.
-demo demo-http up test test-long: $(VENV)/.installed
+demo demo-builtin demo-http up test test-long: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)

@@ -27,9 +27,10 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for part in ("sources", "config"):
-            shutil.copytree(REPOSITORY / "data" / part, Path(folder) / "data" / part)
         workspace = Workspace(Path(folder))
+        shutil.copytree(REPOSITORY / "data" / "config", workspace.config)
+        for sources in (REPOSITORY / "data" / "sources", REPOSITORY / "examples" / "benchmarks" / "sources"):
+            shutil.copytree(sources, workspace.sources, dirs_exist_ok=True)
         print(f"{'':34}{'first':>7}{'again':>9}{'ratio':>8}")
         for name in workspace.benchmarks():
             first, again = (seconds(lambda name=name: convert(workspace, name)) for _ in range(2))

@@ -1,18 +1,16 @@
-"""`make demo-http`: evaluate the bundled benchmarks over HTTP, with a server that fails one attempt in ten.
+"""`make demo-http`: evaluate the small benchmarks over HTTP, with a server that fails one attempt in ten.
 
 The mock RAG server ingests the PDFs and answers from them through the interfaces of NVIDIA's RAG Blueprint and of
-OpenAI. The demo has a workspace of its own and changes nothing in yours.
+OpenAI. The demo has a workspace of its own, `.demo-http/`, and changes nothing in yours.
 """
 
-import os
-import shutil
 import sys
-from pathlib import Path
 
+from examples.demo_builtin import evaluate_all, prepare
 from examples.mock_rag_server import RunningServer, mock_rag_server
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.files import atomic_write
-from rag_eval_pipeline.workspace import PROJECT, SYSTEM_SUFFIX, WORKSPACE_VARIABLE, Workspace
+from rag_eval_pipeline.workspace import PROJECT, SYSTEM_SUFFIX, Workspace
 
 FAULT_RATE = 0.1
 LATENCY_MS = 20.0
@@ -37,20 +35,18 @@ settings:
 
 
 def main() -> int:
-    """Run the demo; return 1 if a run failed."""
-    root = Path(os.environ.get(WORKSPACE_VARIABLE) or PROJECT / ".demo-http")
-    for part in ("sources", "config"):
-        shutil.copytree(PROJECT / "data" / part, root / "data" / part, dirs_exist_ok=True)
-    (root / "corpus").mkdir(exist_ok=True)
+    """Run the demo."""
+    workspace = prepare(PROJECT / ".demo-http")
     with mock_rag_server(faults=FAULT_RATE, latency_ms=LATENCY_MS) as server:
-        _write_systems(Workspace(root), server)
-        os.environ[WORKSPACE_VARIABLE] = str(root)
-        from rag_eval_pipeline.demo import main as demo  # reads the variable when it is imported
-
-        code = demo()
+        _write_systems(workspace, server)
+        evaluate_all(workspace)
         counts = server.counts(by_question=False)
-    print(f"Requests to the server: {counts}.")
-    return code
+    failed = sum(counts["faults"].values())
+    print(
+        f"The server failed {failed} of {counts['attempts']} attempts on purpose; "
+        f"{counts['answered']} of {counts['questions']} questions were answered in the end."
+    )
+    return 0
 
 
 def _write_systems(workspace: Workspace, server: RunningServer) -> None:
@@ -63,4 +59,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except (InputError, ServiceError) as error:
-        sys.exit(f"rag-eval: {error}")
+        sys.exit(f"make demo-http: {error}")

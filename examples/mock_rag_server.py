@@ -1,6 +1,6 @@
 r"""A mock of the servers that this project evaluates, for trials and tests on one machine.
 
-    python examples/mock_rag_server.py --port 8080 --corpus corpus/tarrow-lights
+    python examples/mock_rag_server.py --port 8080 --corpus corpus/skarn-railway
 
 One port serves these interfaces:
 

@@ -24,6 +24,12 @@ SHARED = REPOSITORY.parent / "shared"
 settings.register_profile("release", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("suite", settings.get_profile("release"), max_examples=25, derandomize=True)
 settings.load_profile("suite")
+# Name -> folder with its source: the one that a clone shows as an example, and the small ones of `make demo-builtin`.
+BUNDLED = {
+    spec.parent.name: spec.parent
+    for folder in (REPOSITORY / "data" / "sources", REPOSITORY / "examples" / "benchmarks" / "sources")
+    for spec in sorted(folder.glob("*/benchmark.yaml"))
+}
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
 MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 # These wait for servers, daemons and browsers more than they compute: they begin first, and the others fill their time.
@@ -65,12 +71,12 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
 
 @pytest.fixture(scope="session")
 def bundled(made_once: MadeOnce) -> Path:
-    """The workspace of the repository, all of its benchmarks converted by the real converter with the real browser."""
+    """A workspace with the small benchmarks, all converted by the real converter with the real browser."""
 
     def make(root: Path) -> None:
-        for folder in ("sources", "config"):
-            shutil.copytree(REPOSITORY / "data" / folder, root / "data" / folder)
-        for name in Workspace(root).benchmarks():
+        shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+        for name, source in BUNDLED.items():
+            shutil.copytree(source, Workspace(root).benchmark(name).source)
             convert(Workspace(root), name)
 
     return made_once("bundled", make)

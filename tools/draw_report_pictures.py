@@ -46,9 +46,10 @@ class Nights:
     """
 
     def __init__(self, root: Path) -> None:
-        for name in ("sources", "config"):
-            shutil.copytree(REPOSITORY / "data" / name, root / "data" / name)
         self.workspace = Workspace(root)
+        shutil.copytree(REPOSITORY / "data" / "config", self.workspace.config)
+        for sources in (REPOSITORY / "data" / "sources", REPOSITORY / "examples" / "benchmarks" / "sources"):
+            shutil.copytree(sources, self.workspace.sources, dirs_exist_ok=True)
         self.now = datetime(2026, 10, 5, 2, tzinfo=UTC)
         self.workspace.system_file("embedded-weak").unlink()
         for name in self.workspace.benchmarks():

@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALLOWED = REPOSITORY / "tools" / "golden_allowed.txt"
 PRODUCTS = ("corpus", "data/datasets", "data/evaluation/datasets", "data/evaluation/ground_truth")
+SOURCES = ("data/sources", "examples/benchmarks/sources")  # where a commit has its small benchmarks
 REPORT_DATA = ("report.json", "leaderboard.json", "regressions.json")
 # What differs between two runs of the same code: clocks, load, and what is named or hashed from them.
 VOLATILE = re.compile(
@@ -90,7 +91,9 @@ def check_out(commit: str, folder: Path) -> None:
 def prepare(workspace: Path, *, sources: Path, code: Path) -> None:
     """Lay out a workspace: the sources that both sides share, and the settings of the side's own commit."""
     shutil.rmtree(workspace, ignore_errors=True)
-    shutil.copytree(sources / "data" / "sources", workspace / "data" / "sources")
+    for folder in SOURCES:
+        if (sources / folder).is_dir():
+            shutil.copytree(sources / folder, workspace / "data" / "sources", dirs_exist_ok=True)
     settings = (
         sources if (sources / "data" / "config").is_dir() and not (sources / "rag_eval_pipeline").is_dir() else code
     )

@@ -40,6 +40,7 @@ SHARED: dict[type[pydantic.BaseModel], str] = {  # described once
     Budget: "budget",
     Prices: "prices",
 }
+TO_BE_SORTED = "\n## To be sorted\n"  # a section of errors.md that is written anew each time
 FILES: dict[str, type[pydantic.BaseModel]] = {
     "`benchmark.yaml`": BenchmarkSpec,
     "`systems/<name>.config.yaml`": SystemFile,
@@ -60,7 +61,7 @@ def pages() -> dict[str, str]:
     """Return the whole text of each page that is generated, by its name."""
     parts = {"commands.md": _commands(), "settings.md": _settings(), "metrics.md": _metrics()}
     found = {name: _head(name) + MARKER + "\n" + text for name, text in parts.items()}
-    errors = (REFERENCE / "errors.md").read_text()
+    errors = (REFERENCE / "errors.md").read_text().partition(TO_BE_SORTED)[0]
     return {**found, "errors.md": errors + _missing_codes(errors)}
 
 
@@ -93,7 +94,8 @@ def _head(name: str) -> str:
 def _missing_codes(page: str) -> str:
     missing = {code: text for code, text in error_codes().items() if code not in documented_codes(page)}
     rows = [f"| `{code}` | expected {_cell(text)} | |" for code, text in sorted(missing.items())]
-    return "\n## To be sorted\n| code | cause | what to do |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+    table = "| code | cause | what to do |\n|---|---|---|\n"
+    return TO_BE_SORTED + table + "\n".join(rows) + "\n" if rows else ""
 
 
 def _metrics() -> str:

@@ -79,7 +79,7 @@ def plan(
 ) -> None:
     """Count the questions and documents of a benchmark, without fetching, rendering or writing anything.
 
-    Example: rag-eval plan tarrow-lights
+    Example: rag-eval plan skarn-railway
     """
     from dataclasses import asdict
 
@@ -132,7 +132,7 @@ def convert(
 ) -> None:
     """Convert benchmarks: corpus PDFs, train.json, .eval.json, .gt.json.
 
-    Example: rag-eval convert tarrow-lights
+    Example: rag-eval convert skarn-railway
     """
     from rag_eval_pipeline.conversion.report import conversion_sentences
     from rag_eval_pipeline.conversion.steps import convert as run
@@ -187,7 +187,7 @@ def validate(
 ) -> None:
     """Check files against their specification and print their version; exits 2 if a file is invalid.
 
-    Example: rag-eval validate data/datasets/tarrow-lights/train.json
+    Example: rag-eval validate data/datasets/skarn-railway/train.json
     """
     from dataclasses import asdict
 
@@ -232,7 +232,7 @@ def export(
 ) -> None:
     """Write a converted benchmark in another tool's format.
 
-    Example: rag-eval export tarrow-lights out/tarrow --format nvidia
+    Example: rag-eval export skarn-railway out/skarn --format nvidia
     """
     from rag_eval_pipeline.exports import ExportOptions
     from rag_eval_pipeline.exports import export as run

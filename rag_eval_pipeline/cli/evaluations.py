@@ -47,7 +47,7 @@ def evaluate(
 ) -> None:
     """Ask a system a benchmark's questions, score the answers, publish the results.
 
-    Example: rag-eval evaluate tarrow-lights --system embedded
+    Example: rag-eval evaluate skarn-railway --system embedded
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
@@ -280,7 +280,7 @@ def calibrate(
 ) -> None:
     """Compare the judge's verdicts with labels; write a trust card and print its path.
 
-    Example: rag-eval calibrate tarrow-lights --system embedded --labels labels.csv
+    Example: rag-eval calibrate skarn-railway --system embedded --labels labels.csv
     Several: rag-eval calibrate NAME --system a --labels a.csv --system b --labels b.csv
     """
     from rag_eval_pipeline.evaluation.judging import Labelled, calibrate_judge

@@ -28,17 +28,18 @@ class QuestionColumns(SpecPart):
     """The short form: our column <- their column."""
 
     question: Text = Field(description="Column with the question.")
-    answer: Text | None = Field(default=None, description="Column with the answer; else the first of `answers`.")
+    answer: Text | None = Field(default=None, description="Column with the answer; by default the first of `answers`.")
     answers: Text | None = Field(default=None, description="Column with the accepted answers: a list, or one text.")
     is_impossible: Text | None = Field(default=None, description="Column with true or false; missing is false.")
     source_id: Text | None = Field(default=None, description="Column with the source's own id.")
     urls: Text | None = Field(default=None, description="Column with the documents' URLs: a list, or one text.")
     contexts: Text | None = Field(default=None, description="Column with a list of contexts: structs, or gold texts.")
     query_type: Text | None = Field(
-        default=None, description="Column with factual, analytical, comparative, temporal; other words go to metadata."
+        default=None,
+        description="Column with factual, analytical, comparative or temporal; other values become metadata.",
     )
     difficulty: Text | None = Field(
-        default=None, description="Column with easy, medium, hard; other words go to metadata."
+        default=None, description="Column with easy, medium or hard; other values become metadata."
     )
     metadata: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(), description="Column or columns kept beside the question under their own names."
@@ -58,13 +59,15 @@ class QuestionsSpec(SpecPart):
 class Expect(SpecPart):
     """Counts that must come out; a blocking check compares them."""
 
-    rows: int | None = Field(default=None, ge=0, description="Rows that were read, undecodable ones included.")
+    rows: int | None = Field(
+        default=None, ge=0, description="Rows that were read, including rows that cannot be decoded."
+    )
     questions: int | None = Field(default=None, ge=0, description="Accepted questions.")
     impossible: int | None = Field(
         default=None, ge=0, description="Accepted questions without an answer in the corpus."
     )
     dropped: int | None = Field(default=None, ge=0, description="Rows that `where` leaves out.")
-    quarantined: int | None = Field(default=None, ge=0, description="Rows that were refused.")
+    quarantined: int | None = Field(default=None, ge=0, description="Rejected rows.")
     contexts: int | None = Field(default=None, ge=0, description="Contexts of accepted questions.")
     documents: int | None = Field(default=None, ge=0, description="Documents of the corpus.")
 
@@ -78,19 +81,21 @@ class Expect(SpecPart):
 class BenchmarkSpec(SpecPart):
     """One benchmark: where its rows are, and what of them is question, answer, document."""
 
-    name: str = Field(description="Equals the folder's name; becomes partition key and file name.")
-    title: Text | None = Field(default=None, description="Name for people; else the name.")
-    version: str = Field(
-        pattern=rf"^{SEMVER}$", description="Semantic version of this benchmark: three numbers, as 1.10.0."
+    name: str = Field(description="The folder's name; it becomes the partition key and the name of files.")
+    title: Text | None = Field(default=None, description="Title shown to people; by default the name.")
+    version: str = Field(pattern=rf"^{SEMVER}$", description="Semantic version of this benchmark, such as 1.10.0.")
+    license: Text | None = Field(
+        default=None, description="Licence of the data, as an SPDX identifier if there is one."
     )
-    license: Text | None = Field(default=None, description="Licence of the data, SPDX where there is one.")
     description: Text | None = Field(default=None, description="One or two sentences for people.")
     language: Text | None = Field(default=None, description="ISO 639-1 code of the questions' language.")
-    domain: Text | None = Field(default=None, description="What it is about.")
-    released: datetime.date | None = Field(default=None, description="Day of publication; becomes created_at.")
+    domain: Text | None = Field(default=None, description="Subject of the questions.")
+    released: datetime.date | None = Field(default=None, description="Day of publication; `created_at` in the dataset.")
     source: Source = Field(description="The rows that become questions: relation `source`.")
     tables: dict[str, Source] = Field(default={}, description="Further relations by name.")
-    questions: QuestionsSpec = Field(description="One row a question: SQL, or our column <- their column.")
+    questions: QuestionsSpec = Field(
+        description="One row per question: SQL, or a mapping of our columns to those of the source."
+    )
     documents: Text | None = Field(
         default=None,
         description="SQL: url or name, and file, html, markdown or text; without it, pages are fetched from their URL.",
@@ -106,39 +111,40 @@ class BenchmarkSpec(SpecPart):
     )
     on_missing_document: Literal["quarantine", "keep", "fail"] = Field(
         default="quarantine",
-        description="quarantine: the question goes; keep: the context goes; fail: the conversion fails.",
+        description="quarantine: the question is rejected; keep: the context is removed; fail: the conversion fails.",
     )
     recheck: Literal["never", "nightly"] = Field(
         default="never",
-        description="nightly: pages that documents were fetched from are looked at again each night at 01:00 UTC.",
+        description="nightly: pages that documents were fetched from are fetched again at 01:00 UTC, to "
+        "detect changes.",
     )
     on_drift: Literal["keep", "update", "fail"] = Field(
         default="keep",
-        description="What happens when a page says something else than the document that was made of it. keep: the "
-        "document stays and a check says so; fail: that check blocks; update: the page takes its place.",
+        description="What happens when a page has changed since its document was made. keep: the document "
+        "stays and a check warns; fail: the check blocks; update: the document is replaced.",
     )
     error_pages: Literal["quarantine", "keep"] = Field(
         default="quarantine",
-        description="quarantine: fetched pages that only say not found, log in, consent or wait are no documents.",
+        description="quarantine: fetched pages that are an error, login, consent or waiting page are rejected.",
     )
     min_page_words: Annotated[float, BeforeValidator(resolve_scalars)] = Field(
         default=0.3,
         ge=0,
         le=1,
-        description="Least share of the words that a person can see on a page that its PDF must have; a page with less "
-        "is no document (`page_words_lost`).",
+        description="Minimum share of the page's visible words that the PDF must contain; otherwise the "
+        "page is rejected (`page_words_lost`).",
     )
     unnamed_urls: Literal["skip", "fetch"] = Field(
         default="skip",
-        description="Rows of `documents` with a URL and no body that no accepted question names. skip: they are not "
-        "fetched; fetch: they are, as distractors.",
+        description="Rows of `documents` with a URL, without a body, that no accepted question names: skip"
+        " them, or fetch them as distractors.",
     )
     naming: Literal["stem", "strict"] = Field(
         default="stem", description="strict: two documents with one file name are an error."
     )
-    expect: Expect = Field(default=Expect(), description="Counts that must come out.")
+    expect: Expect = Field(default=Expect(), description="Expected counts; a blocking check compares them.")
     evaluation: Annotated[dict[str, Any], BeforeValidator(resolve_scalars)] = Field(
-        default={}, description="Settings of evaluations on this benchmark; they go over evaluation_defaults."
+        default={}, description="Evaluation settings of this benchmark; they override evaluation_defaults."
     )
 
     @field_validator("tables")

@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import dagster as dg
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 
 LOG_INTERVAL_S = 5.0
+Progress = Callable[[str, int, int], None]
+_listener: ContextVar[Progress | None] = ContextVar("progress_listener", default=None)
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -31,14 +34,27 @@ def as_dagster_failure() -> Iterator[None]:
         raise dg.Failure(str(os_fault(error))) from None
 
 
+@contextmanager
+def listen_to_progress(listener: Progress) -> Iterator[None]:
+    """Call `listener(subject, done, total)` for all progress of the runs that are executed in this block."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
 def progress_log(context: dg.AssetExecutionContext, subject: str) -> Callable[[int, int], None]:
     """Return a callback `(done, total)` that logs the rate and the time remaining every few seconds."""
+    listener = _listener.get()
     started = logged = time.monotonic()
     resumed_from: int | None = None  # what an earlier run had finished does not count towards this run's rate
 
     def report(done: int, total: int) -> None:
         nonlocal logged, resumed_from
         now = time.monotonic()
+        if listener is not None:
+            listener(subject, done, total)
         resumed_from = done - 1 if resumed_from is None else resumed_from
         if done < total and now - logged < LOG_INTERVAL_S:
             return

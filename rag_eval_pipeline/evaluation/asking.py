@@ -138,6 +138,7 @@ async def _ask_missing(
     progress: Progress | None,
 ) -> None:
     done = len(pair.queries) - len(missing)
+    in_flight = pair.settings.concurrency or pair.system_file.in_flight
     started = time.monotonic()
     ledger = UsageLedger(
         workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
@@ -158,7 +159,7 @@ async def _ask_missing(
                 system,
                 (Query(query.query_id, query.query_text) for query in missing),
                 keep,
-                in_flight=pair.settings.concurrency or pair.system_file.in_flight,
+                in_flight=in_flight,
                 timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
                 reserve=ledger.reserve,
             )
@@ -166,7 +167,7 @@ async def _ask_missing(
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
-        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
+        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings), in_flight=in_flight)
     atomic_write_json(evaluation.resources, samples)
 
 

@@ -331,6 +331,7 @@ def performance(
             "answers_without_tokens": usage.n_without_tokens,
         },
         judge_usage=judge_usage(read_judgements(evaluation)),
+        in_flight=evaluation.record.in_flight,
         reused_from=source,
     )
 

@@ -67,6 +67,7 @@ class EvaluationRecord(FileModel):
     retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
     warnings: tuple[str, ...] = pydantic.Field((), description="What was noticed while replies were read.")
     asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
+    in_flight: int | None = pydantic.Field(None, description="Questions asked at once; latencies depend on it.")
     rescored_from: str | None = pydantic.Field(
         None, description="The evaluation all of whose answers are scored again here; absent where a system was asked."
     )

@@ -50,13 +50,13 @@ class EvaluationSettings(Model):
         "point of the group rag_eval_pipeline.metrics.",
     )
     tolerance_chars: int = pydantic.Field(
-        10, ge=0, description="Edges of a citation this near to the gold ones count as equal."
+        10, ge=0, description="Citation ends within this many characters of the gold ends count as equal."
     )
-    random_seed: int = pydantic.Field(42, description="Of bootstrap and permutation.")
-    min_coverage: float = pydantic.Field(0.98, ge=0, le=1, description="Share answered; below, a check warns.")
-    judge: JudgeSettings = pydantic.Field(
-        JudgeSettings(), description="What judges correctness and support; lexical unless set otherwise."
+    random_seed: int = pydantic.Field(42, description="Random seed of bootstrap and permutation.")
+    min_coverage: float = pydantic.Field(
+        0.98, ge=0, le=1, description="Minimum share of answered questions; below it a check warns."
     )
+    judge: JudgeSettings = pydantic.Field(JudgeSettings(), description="The judge of correctness and support.")
     evaluators: EvaluationConfig | None = pydantic.Field(
         None,
         description="Evaluators to run on every answer, {evaluators: [quality, toxicity, relevance, length]}; none by "
@@ -71,7 +71,7 @@ class EvaluationSettings(Model):
     timeout_seconds: float = pydantic.Field(
         30.0,
         gt=0,
-        description="For one question; then its status is `timeout`. Limits of servers are in their endpoints.",
+        description="Time limit for one question, of systems without an endpoint; endpoints have their own limits.",
     )
 
     @pydantic.field_validator("measures")

@@ -168,6 +168,7 @@ class PerformanceMetrics(Model):
     judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
         default_factory=dict, description="What judging took; empty without a judge."
     )
+    in_flight: int | None = pydantic.Field(None, description="Questions asked at once; latencies depend on it.")
     reused_from: str | None = pydantic.Field(None, description="The evaluation in which these values were measured.")
 
 

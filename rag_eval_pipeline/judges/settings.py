@@ -29,8 +29,8 @@ class JudgeSettings(Model):
     # A secret written where a variable's name belongs must not come back in an error.
     model_config = pydantic.ConfigDict(hide_input_in_errors=True)
 
-    kind: JudgeKind = pydantic.Field("lexical", description="What judges; none leaves the judge's scores null.")
-    budget: Budget = pydantic.Field(Budget(), description="What judging may cost in one UTC day.")
+    kind: JudgeKind = pydantic.Field("lexical", description="Kind of judge; none leaves the judge's scores null.")
+    budget: Budget = pydantic.Field(Budget(), description="Limits for the judge in one UTC day.")
     min_agreement: float = pydantic.Field(
         0.60, ge=0, le=1, description="Lower limit of kappa with people's labels from which the judge is calibrated."
     )

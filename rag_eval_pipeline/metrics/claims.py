@@ -248,13 +248,13 @@ def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
 class QualityThresholds(Model):
     """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
 
-    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Least mean Jaccard with tolerance.")
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum of the citation overlap.")
     citation_validity: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Least share of citations that support."
+        None, ge=0, le=1, description="Minimum share of citations that support their claim."
     )
-    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Least factual consistency.")
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum factual consistency.")
     hallucination_tolerance: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Largest share of claims that no cited text supports."
+        None, ge=0, le=1, description="Maximum share of claims that no cited text supports."
     )
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.report.metrics import PAGE, shown
@@ -55,13 +53,7 @@ def baseline_ids(report: ReportData, row: Comparison) -> list[str]:
     """Return the evaluations that a comparison's newer side is compared with."""
     if row.kind == "systems":
         return [report.nights[row.benchmark, row.old][-1].evaluation_id]
-    if progress := report.provisional(row):
-        return list(progress.earlier)
-    try:
-        baseline = read_baseline(report.workspace, row.benchmark, row.new)
-    except InputError:
-        return []
-    return list(baseline.evaluations) if baseline else []
+    return list(report.compared_with(row))
 
 
 def pair_baseline(report: ReportData, pair: Pair) -> PairBaseline:

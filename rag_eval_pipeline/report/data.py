@@ -5,6 +5,7 @@ Source of the parts of `report.json`: Citation Accuracy Evaluation 9.2, generate
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -14,18 +15,27 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
-from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import Point
 from rag_eval_pipeline.report.text import milliseconds, number, points
-from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, alerts_folder
+from rag_eval_pipeline.reporting.alerts import (
+    SUFFIX,
+    Alert,
+    LatePair,
+    alerts_folder,
+    late_pairs,
+    read_alert_settings,
+)
 from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, needed_runs, newest_alike
 from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
 from rag_eval_pipeline.reporting.comparison_files import comparison_record
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.incidents import Incident, incident_of
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, Trust
 from rag_eval_pipeline.reporting.nightly import MetricNight, Night
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
+from rag_eval_pipeline.systems.config import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
 
 Pair = tuple[str, str]
@@ -45,6 +55,12 @@ class Provisional(NamedTuple):
     def words(self) -> str:
         """`provisional: 4 of 5 nights`."""
         return f"provisional: {self.nights} of {self.needed} nights"
+
+    @property
+    def sentence(self) -> str:
+        """`the first baseline needs 5 nights; 3 are there`."""
+        be = "is" if self.nights == 1 else "are"
+        return f"the first baseline needs {self.needed} nights; {self.nights} {be} there"
 
 
 @dataclass(frozen=True)
@@ -98,9 +114,13 @@ class ReportData:
         return all_published(self.workspace)
 
     def provisional(self, row: Comparison) -> Provisional | None:
-        """Return how far the pair of a comparison is on the way to its baseline; None if it has one."""
+        """Return how far the compared pair is on the way to its baseline; None if it has one or is not compared."""
+        return self.progress(row) if row.verdicts else None
+
+    def progress(self, row: Comparison) -> Provisional | None:
+        """Return how far a pair is on the way to its baseline; None if it has one."""
         evaluations = self._published.get((row.benchmark, row.new))
-        if row.kind != "baseline" or not row.verdicts or not evaluations:
+        if row.kind != "baseline" or not evaluations:
             return None
         try:
             if read_baseline(self.workspace, row.benchmark, row.new) is not None:
@@ -109,6 +129,72 @@ class ReportData:
             return None
         earlier = tuple(one.record.evaluation_id for one in earlier_runs(evaluations))
         return Provisional(len(newest_alike(evaluations)), needed_runs(evaluations[-1]), earlier)
+
+    def compared_with(self, row: Comparison) -> Sequence[str]:
+        """Return the evaluations that a pair's newest night is compared with, oldest first."""
+        if progress := self.provisional(row):
+            return progress.earlier
+        try:
+            baseline = read_baseline(self.workspace, row.benchmark, row.new)
+        except InputError:
+            return ()
+        return baseline.evaluations if baseline else ()
+
+    @cached_property
+    def incidents(self) -> Sequence[Incident]:
+        """The flagged changes of each pair against its baseline, regressions first."""
+        found = [
+            incident_of(
+                self.workspace, row.benchmark, row.new, row.verdicts, evaluation_id=row.evaluation_id,
+                rerun=row.rerun, baseline=self.compared_with(row),
+            )
+            for row in self.comparisons
+            if row.kind == "baseline"
+        ]  # fmt: skip
+        return sorted((one for one in found if one is not None), key=lambda one: one.kind != "regressed")
+
+    @cached_property
+    def changes(self) -> Mapping[str, Mapping[str, Verdict]]:
+        """Evaluation -> metric -> verdict against the baseline; retrieval metrics by their bare names."""
+        return {
+            row.evaluation_id: {name.removeprefix(PAGE_PREFIX): found for name, found in row.verdicts.items()}
+            for row in self.comparisons
+            if row.kind == "baseline" and row.evaluation_id is not None
+        }
+
+    @cached_property
+    def not_nightly(self) -> Mapping[str, SystemFile]:
+        """Systems that the nightly schedule does not ask, with their files."""
+        return {name: file for name, file in self._system_files.items() if not file.is_nightly}
+
+    @cached_property
+    def embedded(self) -> frozenset[str]:
+        """The systems of this package, which are a baseline without a model."""
+        return frozenset(name for name, file in self._system_files.items() if file.kind == "embedded")
+
+    @cached_property
+    def _system_files(self) -> Mapping[str, SystemFile]:
+        files = {}
+        for name in self.systems:
+            with suppress(InputError):  # a broken file is reported where systems are asked
+                files[name] = read_system_file(self.workspace.system_file(name))
+        return files
+
+    @cached_property
+    def overdue(self) -> frozenset[Pair]:
+        """Nightly pairs that were last published long before the newest night of the report."""
+        published = [
+            LatePair(benchmark=pair[0], system=pair[1], since=headers[-1].timestamp)
+            for pair, headers in self.by_pair.items()
+            if pair[1] not in self.not_nightly
+        ]
+        if not published:
+            return frozenset()
+        newest = max(headers[-1].timestamp for headers in self.by_pair.values())
+        with suppress(InputError):
+            late = late_pairs(newest, published, read_alert_settings(self.workspace))
+            return frozenset((pair.benchmark, pair.system) for pair in late)
+        return frozenset()
 
     @cached_property
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
@@ -329,8 +415,8 @@ def _issues(report: ReportData, row: ResultsHeader) -> Iterator[dict[str, str]]:
         yield issue("over_refusal", finding, "Loosen its rule for abstaining, or retrieve more.")
     invented, right = abstention.get("unanswerable_answered") or 0, abstention.get("unanswerable_abstained") or 0
     if invented and invented / (invented + right) > INVENTED:
-        finding = f"It answers {invented} of {invented + right} questions that the documents do not answer."
-        yield issue("invented", finding, "Ask it to abstain where nothing retrieved holds the answer.")
+        finding = f"It answered {invented} of {invented + right} questions that the documents do not answer."
+        yield issue("invented", finding, "Prompt it to abstain when the retrieved text lacks the answer.")
     found, cited = row.metric("hit@5").value, row.metric("citation_jaccard").value
     if found is not None and cited is not None and found >= FOUND and cited <= MISPLACED:
         finding = f"Documents are found (hit@5 {number(found)}), but citations overlap gold by {number(cited)} only."

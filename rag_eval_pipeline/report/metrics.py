@@ -111,6 +111,15 @@ class MetricCell(NamedTuple):
         return f"{number(limits[0])} to {number(limits[1])}" if limits else None
 
     @property
+    def short_interval(self) -> str | None:
+        """`0.41–0.53`, for narrow columns."""
+        limits = self.metric.confidence_interval
+        if limits is None:
+            return None
+        low, high = (milliseconds(x) if self.view.unit == "ms" else number(x, 2) for x in limits)
+        return f"{low}–{high}"
+
+    @property
     def note(self) -> str | None:
         """Why it is missing, or why it is in doubt."""
         if self.metric.value is None:

@@ -108,6 +108,10 @@ class SiteFolder:
         if self._current is not None:
             self._runs[self._current][1].extend(names)
 
+    def has(self, name: str) -> bool:
+        """Return whether a file belongs to the site so far."""
+        return name in self._kept
+
     def is_made(self, run: str, key: str, *, enough: str | None = None) -> bool:
         """Return whether a run's files exist and were made from this key; if so, they are kept.
 

@@ -12,11 +12,12 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.answers import ANSWER_NIGHTS, write_answers
 from rag_eval_pipeline.report.baseline_runs import Earlier, PairBaseline, pair_baseline, run_banner, tile_changes
+from rag_eval_pipeline.report.benchmark_page import write_benchmark
 from rag_eval_pipeline.report.comparison_page import write_comparison
 from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_report_data, recent_alerts
 from rag_eval_pipeline.report.metrics import registry_digest
+from rag_eval_pipeline.report.overview_page import leaderboard_sheet, overview_page
 from rag_eval_pipeline.report.page_images import PageImages
-from rag_eval_pipeline.report.pages import leaderboard_sheet, overview_page, write_benchmark
 from rag_eval_pipeline.report.question_table import select_for_images
 from rag_eval_pipeline.report.render import SiteFolder, code_digest
 from rag_eval_pipeline.report.run_page import TILES, metric_meanings, write_run, write_run_page
@@ -82,7 +83,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
-    site.write("index.html", overview_page(report, data))
+    site.write("index.html", overview_page(site, report, data))
     site.close()
     return site
 

@@ -59,7 +59,9 @@ class AlertSettings(Model):
     )
     mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
     mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
-    questions_shown: int = pydantic.Field(5, ge=0, le=50, description="Questions a metric in a message.")
+    questions_shown: int = pydantic.Field(
+        5, ge=0, le=50, description="Number of questions shown per metric in a message."
+    )
     retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is given up.")
 
 

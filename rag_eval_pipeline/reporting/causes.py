@@ -79,12 +79,18 @@ class WorseQuestion(NamedTuple):
     """
 
     query_id: str
+    source_id: str | None
     question: str
     gold: str | None
     answer_before: str
     answer_after: str
     before: float | None
     after: float | None
+
+    @property
+    def name(self) -> str:
+        """The id that users know: the source's, else the dataset's."""
+        return self.source_id or self.query_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +284,7 @@ def _worst_questions(
     return [
         WorseQuestion(
             query_id=questions[place].query_id,
+            source_id=source_id if isinstance(source_id := questions[place].metadata.get("source_id"), str) else None,
             question=questions[place].query_text,
             gold=questions[place].ground_truth_answer,
             answer_before=then.text(questions[place].query_id),

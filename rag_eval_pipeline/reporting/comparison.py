@@ -53,12 +53,14 @@ TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "supp
 class VerdictSettings(Model):
     """`data/config/verdicts.config.yaml`; the documented error rates were simulated with these defaults."""
 
-    alpha: float = pydantic.Field(RULES.alpha, gt=0, lt=1, description="Two-sided, after Holm over the metrics.")
+    alpha: float = pydantic.Field(
+        RULES.alpha, gt=0, lt=1, description="Level of the two-sided test, after Holm's correction over the metrics."
+    )
     min_effect: float = pydantic.Field(
         RULES.min_effect, ge=0, le=1, description="Smaller changes, as a share of a metric's range, are never reported."
     )
     equivalence_margin: float = pydantic.Field(
-        RULES.equivalence_margin, gt=0, le=1, description="A change is small when its whole interval is inside this."
+        RULES.equivalence_margin, gt=0, le=1, description="A change is small if its whole interval is within this."
     )
     min_questions: int = pydantic.Field(
         RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
@@ -70,7 +72,10 @@ class VerdictSettings(Model):
         "itself, also where noise is shared, which then raises false alarms.",
     )
     rerun_after_hours: float = pydantic.Field(
-        2.0, ge=0, description="A bad hour of a server must not be confirmed by a rerun within it."
+        2.0,
+        ge=0,
+        description="Minimum hours between a flagged night and its rerun, so that one bad hour "
+        "of a server does not confirm itself.",
     )
     blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
     quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the metrics.")

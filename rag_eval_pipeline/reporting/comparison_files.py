@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, VerdictKind
@@ -91,6 +93,14 @@ def comparison_record(row: Comparison) -> dict[str, Any]:
     parts = {name: getattr(row, name) for name in ComparisonRow.model_fields if name != "verdicts"}
     verdicts = {name: VerdictRecord.of(found, row.moved.get(name, ())) for name, found in row.verdicts.items()}
     return ComparisonRow(**parts, verdicts=verdicts).model_dump()
+
+
+def read_comparison_rows(path: Path) -> tuple[ComparisonRow, ...]:
+    """Return the rows of `regressions.json`; none if it is not there, of another version, or edited."""
+    try:
+        return Regressions.model_validate_json(read_bytes(path)).root
+    except (InputError, pydantic.ValidationError):
+        return ()
 
 
 def comparison_of(record: ComparisonRow) -> Comparison:

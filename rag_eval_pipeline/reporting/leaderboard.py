@@ -2,20 +2,24 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from itertools import zip_longest
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
+from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.reporting.comparison_files import comparison_of, read_comparison_rows
 from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history, update_history
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -80,7 +84,6 @@ HEADLINE = (
     "exact_match", "f1", "judged_correct", "abstention_f1", "tolerance_jaccard", "faithfulness", "hit@1", "hit@5",
     "ndcg@10", "mrr", FAILURE_RATE, "latency_p50_ms",
 )  # fmt: skip
-MAIN_METRIC = HEADLINE[0]
 
 
 class Trust:
@@ -105,14 +108,78 @@ class Trust:
         return None if known else NOT_CALIBRATED
 
 
+class RankedRow(NamedTuple):
+    """A system on a benchmark, and the metrics in which no system on it is better."""
+
+    row: ResultsHeader
+    best: frozenset[str]
+
+
+def main_metric(rows: Iterable[ResultsHeader], trust: Trust) -> str:
+    """Return the first metric of `HEADLINE` that any of the rows has and that needs no uncalibrated judge."""
+    rows = list(rows)
+    known = (name for name in HEADLINE if any(_trusted_value(row, name, trust) is not None for row in rows))
+    return next(known, HEADLINE[0])
+
+
+def ranked(rows: Iterable[ResultsHeader], trust: Trust, *, by: str | None = None) -> list[RankedRow]:
+    """Return rows by benchmark, on each the best system first, with what each is best in.
+
+    Args:
+        by: The metric that is sorted by; `main_metric` of the benchmark by default.
+    """
+    found = []
+    for _, group in groupby(sorted(rows, key=lambda row: row.benchmark), key=lambda row: row.benchmark):
+        same = list(group)
+        best = {name: _best(same, name, trust) for name in HEADLINE}
+        metric = by or main_metric(same, trust)
+        same.sort(key=lambda row: (_rank_key(row, metric), row.system))
+        found += [
+            RankedRow(row, frozenset(name for name, value in best.items() if _is(row, name, value))) for row in same
+        ]
+    return found
+
+
+def _best(rows: Sequence[ResultsHeader], name: str, trust: Trust) -> float | None:
+    """Return the best value of a metric; None if fewer than two rows have one or all are equal."""
+    values = [value for row in rows if (value := _trusted_value(row, name, trust)) is not None]
+    if len(values) < 2 or len(set(values)) == 1:
+        return None
+    return min(values) if is_lower_better(name) else max(values)
+
+
+def _is(row: ResultsHeader, name: str, value: float | None) -> bool:
+    return value is not None and row.metric(name).value == value
+
+
+def _trusted_value(row: ResultsHeader, name: str, trust: Trust) -> float | None:
+    return None if trust.doubt(row, name) else row.metric(name).value
+
+
+def _rank_key(row: ResultsHeader, name: str) -> tuple[bool, float]:
+    value = row.metric(name).value
+    return value is None, (value or 0.0) * (1 if is_lower_better(name) else -1)
+
+
+def is_lower_better(name: str) -> bool:
+    """Return whether small values of a metric are good."""
+    info = find_metric_info(name)
+    return info is not None and info.direction == "lower"
+
+
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The newest results of each pair."""
+    """The newest night of each pair; reruns, which only confirm it, are left out.
+
+    Args:
+        changes: Evaluation -> metric -> verdict against the baseline, as `regressions.json` has them.
+    """
 
     rows: Sequence[ResultsHeader]
     path: Path
     notes: Sequence[str]
     trust: Trust
+    changes: Mapping[str, Mapping[str, Verdict]] = field(default_factory=dict)
 
     @property
     def trends(self) -> dict[str, float | None]:
@@ -161,7 +228,11 @@ def read_leaderboard(workspace: Workspace) -> Leaderboard:
 
 
 def _leaderboard(workspace: Workspace, history: History) -> Leaderboard:
-    return Leaderboard(history.newest(), workspace.reports / "leaderboard.json", history.damaged, Trust.of(workspace))
+    path = workspace.reports / "leaderboard.json"
+    rows = read_comparison_rows(workspace.reports / REGRESSIONS)
+    changes = {row.evaluation_id: comparison_of(row).verdicts for row in rows if row.kind == "baseline"}
+    known = {name: verdicts for name, verdicts in changes.items() if name is not None}
+    return Leaderboard(history.newest(), path, history.damaged, Trust.of(workspace), known)
 
 
 def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
@@ -212,34 +283,65 @@ def _cell(row: ResultsHeader, column: str) -> str:
     return f"{metric.value:.3f}{of}"
 
 
-# Short headings: a table of 80 columns fits a terminal and a README.
-SHOWN = {
-    "questions": "n",
-    "level": "by",
-    "hit@1": "hit@1",
-    "ndcg@10": "nDCG",
-    "exact_match": "EM",
-    "f1": "F1",
-    "abstention_f1": "abst",
-    "citation_jaccard": "cite",
-}
+# A table of 80 columns fits a terminal and a README.
+SHOWN = ("f1", "tolerance_jaccard", "hit@1", "ndcg@10")
+LEVEL_BELOW = "hit@1"  # the column that says at which level retrieval is scored
 
 
-def leaderboard_table(board: Leaderboard) -> Table:
-    """Return a row for each pair, and below a benchmark's systems how many questions are scored if fewer than n."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-    table.add_column("benchmark", no_wrap=True)
-    table.add_column("system", no_wrap=True)
-    for heading in SHOWN.values():
+def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
+    """Return the systems of each benchmark, the best first, with the best value of each metric in bold.
+
+    The metric that is sorted by has its 95 % interval and its change since the baseline in points, coloured if a
+    verdict says so. Below the systems stands how many questions are scored if fewer than asked.
+
+    Args:
+        by: The metric that is sorted by; `main_metric` by default.
+    """
+    metric = by or main_metric(board.rows, board.trust)
+    shown = (metric, *(name for name in SHOWN if name != metric and _has_value(board.rows, name)))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("benchmark\n  system", overflow="fold")
+    headings = [metric_label(name).replace("@10", " @10").replace(" ", "\n") for name in shown]
+    for heading in [headings[0], "95 %", "vs\nbase", *headings[1:]]:
         table.add_column(heading, justify="right", no_wrap=True)
-    rows = [cells | {"level": "page" if cells["level"] == "page" else "doc"} for cells in board.cells()]
-    for cells, following in zip_longest(rows, rows[1:]):
-        values, counts = zip(*(str(cells[name]).partition("/")[::2] for name in SHOWN), strict=True)
-        table.add_row(cells["benchmark"], cells["system"], *values)
-        if any(counts) and (following is None or _counts(following) != _counts(cells)):
-            table.add_row("  questions scored", "", *counts, style="dim")
+    for benchmark, group in groupby(ranked(board.rows, board.trust, by=by), key=lambda one: one.row.benchmark):
+        same = list(group)
+        first = same[0].row
+        asked = f"{first.summary['total_queries']:.0f}"
+        level = "page" if first.retrieval_level == "page" else "doc"
+        below = [f"n = {asked}", "", "", *(level if name == LEVEL_BELOW else "" for name in shown[1:])]
+        table.add_row(Text(benchmark, style="bold"), *below)
+        for one in same:
+            main, *others = (_value(one, name, board.trust) for name in shown)
+            change = _change(board.changes.get(one.row.evaluation_id, {}).get(metric))
+            table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
+        scored = [first.metric(name).n_scored for name in shown]
+        fewer = ["" if f"{n}" == asked or not n else f"{n}" for n in scored]
+        if any(fewer):
+            table.add_row("  questions scored", fewer[0], "", "", *fewer[1:], style="dim")
     return table
 
 
-def _counts(cells: dict[str, Any]) -> list[str]:
-    return [cells["benchmark"], *(str(cells[name]).partition("/")[2] for name in SHOWN)]
+def _has_value(rows: Iterable[ResultsHeader], name: str) -> bool:
+    return any(row.metric(name).value is not None for row in rows)
+
+
+def _value(one: RankedRow, name: str, trust: Trust) -> Text:
+    value = one.row.metric(name).value
+    style = "bold" if name in one.best else "dim italic" if trust.doubt(one.row, name) else ""
+    return Text("-" if value is None else f"{value:.3f}", style=style)
+
+
+def _interval(row: ResultsHeader, name: str) -> str:
+    limits = row.metric(name).confidence_interval
+    return "" if limits is None else f"{limits[0]:.2f}-{limits[1]:.2f}"
+
+
+_CHANGE_STYLES = {"regressed": "bold red", "improved": "bold green"}
+
+
+def _change(found: Verdict | None) -> Text:
+    if found is None or found.evidence.estimate is None:
+        return Text("")
+    points = 100 * found.evidence.estimate / found.evidence.value_range
+    return Text(f"{points:+.1f}", style=_CHANGE_STYLES.get(found.kind, ""))

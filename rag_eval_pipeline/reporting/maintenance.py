@@ -56,19 +56,24 @@ class RetentionSettings(Model):
     """`data/config/retention.config.yaml`: how long things are kept; null keeps them for ever."""
 
     evaluation_days: int | None = pydantic.Field(
-        30, ge=LEAST_DAYS, description="Answers and scores of an evaluation, since it began."
+        30, ge=LEAST_DAYS, description="Days that answers and scores of an evaluation are kept."
     )
     results_days: int | None = pydantic.Field(
-        None, ge=LEAST_DAYS, description="Results files and their history tables, once the evaluation's folder is gone."
+        None,
+        ge=LEAST_DAYS,
+        description="Days that results files and their history tables are kept after "
+        "the evaluation's folder was removed.",
     )
     download_days: int | None = pydantic.Field(
-        30, ge=1, description="Bodies that no benchmark names any more, since they came."
+        30, ge=1, description="Days that downloads are kept that no benchmark names any more."
     )
-    judgement_days: int | None = pydantic.Field(90, ge=1, description="Replies of judges, since their last use.")
+    judgement_days: int | None = pydantic.Field(
+        90, ge=1, description="Days that replies of judges are kept after their last use."
+    )
     runs: int | None = pydantic.Field(
-        90, ge=LEAST_DAYS, description="Days that Dagster's own runs are kept; the newest of each partition always are."
+        90, ge=LEAST_DAYS, description="Days that Dagster's runs are kept; the newest of each partition is always kept."
     )
-    judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Of the replies that are left, what stays.")
+    judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Maximum size of the kept replies in MB.")
 
 
 def read_retention_settings(workspace: Workspace) -> RetentionSettings:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
@@ -20,7 +19,6 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseli
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
@@ -37,10 +35,10 @@ from rag_eval_pipeline.reporting.comparison import (
 )
 from rag_eval_pipeline.reporting.comparison_files import (
     ComparisonRow,
-    Regressions,
     comparison_cells,
     comparison_of,
     comparison_record,
+    read_comparison_rows,
 )
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
 from rag_eval_pipeline.reporting.leaderboard import Trust
@@ -198,11 +196,7 @@ def _with_night(row: Comparison, night: Night) -> Comparison:
 
 def _known_rows(path: Path) -> Mapping[str, ComparisonRow]:
     """Return rows by the digest of their inputs."""
-    try:
-        rows = Regressions.model_validate_json(read_bytes(path)).root
-    except (InputError, pydantic.ValidationError):  # not there, of another version, or edited
-        return {}
-    return {row.made_from: row for row in rows if row.made_from is not None}
+    return {row.made_from: row for row in read_comparison_rows(path) if row.made_from is not None}
 
 
 def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSettings, judged: Iterable[str]) -> str:

@@ -246,7 +246,7 @@ class AbTest(Model):
 class AbSettings(Model):
     """`data/config/ab_testing_config.config.yaml`."""
 
-    tests: tuple[AbTest, ...] = pydantic.Field((), description="One results file each.")
+    tests: tuple[AbTest, ...] = pydantic.Field((), description="A/B tests; each writes one results file.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ class SourceSpec(SpecPart):
     """A source: data files, or the list of a folder's files."""
 
     path: Annotated[tuple[RelativePath, ...], BeforeValidator(listed)] = Field(
-        default=(), description="A data file, a list of them, or a glob (sorted by name), relative to this folder."
+        default=(),
+        description="A data file, a list of them, or a glob (sorted by name), relative to the benchmark's folder.",
     )
     url: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(),
@@ -63,14 +64,15 @@ class SourceSpec(SpecPart):
         default=None, description="A name or glob: the data files inside an archive that has several files."
     )
     compression: Literal["none", "gz", "bz2", "xz", "zst"] | None = Field(
-        default=None, description="Stated, it is not detected by content; archives always are."
+        default=None, description="By default detected from the content, as archives always are."
     )
-    format: Format | None = Field(default=None, description="Stated, it is not detected by content.")
+    format: Format | None = Field(default=None, description="By default detected from the content.")
     encoding: str | None = Field(
-        default=None, description="Its name in Python; by default a byte order mark decides, else UTF-8."
+        default=None,
+        description="Name of a Python codec, such as cp1252; by default UTF-8, or what a byte order mark states.",
     )
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
-        default=None, description="Between CSV cells; by default the one that gives rows of equal width."
+        default=None, description="Separator of CSV cells; by default the one that gives rows of equal width."
     )
     quote: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="The quote character of CSV cells; by default the double quote."

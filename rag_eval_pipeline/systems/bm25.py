@@ -42,10 +42,11 @@ class EmbeddedSettings(Model):
 
     k: int = pydantic.Field(10, ge=1, le=100, description="Passages retrieved for a question.")
     passage_words: int = pydantic.Field(
-        30, ge=5, le=2000, description="Words of a passage at most; smaller passages are more exact and lose context."
+        30, ge=5, le=2000, description="Maximum words of a passage; smaller passages are more exact and lose context."
     )
     rerank: bool = pydantic.Field(
-        True, description="Raise passages with a sentence that covers the question; off, BM25's order is kept."
+        True,
+        description="Rank passages higher that have a sentence covering the question; false keeps the order of BM25.",
     )
     abstention_threshold: float = pydantic.Field(
         0.35, ge=0, le=1,

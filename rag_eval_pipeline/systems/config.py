@@ -65,19 +65,21 @@ class SystemFile(Model):
     """A system under test."""
 
     kind: str = pydantic.Field(description=f"What answers: {', '.join(KINDS)}.")
-    title: str | None = pydantic.Field(None, description="For people; by default the file's name.")
-    version: str = pydantic.Field("1", description="Of the system itself; a new version starts a new history.")
-    enabled: bool = pydantic.Field(True, description="Off, the system is neither a partition nor evaluated.")
+    title: str | None = pydantic.Field(None, description="Title shown to people; by default the file's name.")
+    version: str = pydantic.Field("1", description="Version of the system itself; a new one starts a new history.")
+    enabled: bool = pydantic.Field(True, description="false: the system is not evaluated and has no partition.")
     nightly: bool | None = pydantic.Field(
         None, description="Evaluated every night and when a benchmark appears; by default only kinds that cost nothing."
     )
     benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks it is evaluated on.")
-    limit: int | None = pydantic.Field(None, ge=1, description="Only the first questions of each benchmark.")
+    limit: int | None = pydantic.Field(
+        None, ge=1, description="Ask only this many questions of each benchmark, the first ones."
+    )
     deterministic: bool | None = pydantic.Field(
         None,
         description="Equal inputs give equal answers, so a new night reuses them; by default for embedded, replay.",
     )
-    budget: Budget = pydantic.Field(Budget(), description="What one UTC day may cost.")
+    budget: Budget = pydantic.Field(Budget(), description="Limits for one UTC day.")
     settings: pydantic.SerializeAsAny[Model] = pydantic.Field(description="Settings of the kind.")
     evaluation: dict[str, Any] = pydantic.Field(
         default_factory=dict, description="Evaluation settings that differ for this system."

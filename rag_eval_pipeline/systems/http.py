@@ -33,20 +33,28 @@ class ContextPaths(Model):
     """Where retrieved passages are; the inner paths begin at a passage."""
 
     path: JsonPath = pydantic.Field(description="JMESPath of the list of passages, best first.")
-    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
-    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
-    text: JsonPath | None = pydantic.Field(None, description="Of the passage's text; by default a usual key.")
-    score: JsonPath | None = pydantic.Field(None, description="Of the score; by default a usual key.")
+    document: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the document's name; by default a usual key."
+    )
+    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
+    text: JsonPath | None = pydantic.Field(None, description="JMESPath of the passage's text; by default a usual key.")
+    score: JsonPath | None = pydantic.Field(None, description="JMESPath of the score; by default a usual key.")
 
 
 class CitationPaths(Model):
     """Where citations are; the inner paths begin at a citation."""
 
     path: JsonPath = pydantic.Field(description="JMESPath of the list of citations.")
-    document: JsonPath | None = pydantic.Field(None, description="Of the document's name; by default a usual key.")
-    page: JsonPath | None = pydantic.Field(None, description="Of the page; by default a usual key.")
-    start: JsonPath | None = pydantic.Field(None, description="Of the first character; by default start, start_char.")
-    end: JsonPath | None = pydantic.Field(None, description="Of one past the last; by default end, end_char.")
+    document: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the document's name; by default a usual key."
+    )
+    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
+    start: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the first character; by default start or start_char."
+    )
+    end: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the position after the last character; by default end or end_char."
+    )
 
 
 class HttpSettings(ReadingSettings):
@@ -55,10 +63,10 @@ class HttpSettings(ReadingSettings):
     operational: ClassVar[frozenset[str]] = frozenset({"prompt_tokens", "completion_tokens", "cost", "prices"})
 
     endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000.")
-    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="Of HTTP.")
-    path: str = pydantic.Field("", description="Below the base URL, such as /ask.")
+    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="HTTP method.")
+    path: str = pydantic.Field("", description="Path below the base URL, such as /ask.")
     params: dict[str, str] = pydantic.Field(
-        default_factory=dict, description="Query of the URL; placeholders are replaced as in the body."
+        default_factory=dict, description="Query parameters of the URL; placeholders are replaced as in the body."
     )
     body: JsonValue = pydantic.Field(
         None, description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced."
@@ -78,15 +86,16 @@ class HttpSettings(ReadingSettings):
     )
     error: JsonPath | None = pydantic.Field(
         None,
-        description="JMESPath of an error that comes with a status of success; a value there fails the question.",
+        description="JMESPath of an error in a reply with a status of success; if it is found, the question fails.",
     )
     prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were read.")
     completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
     cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
-    prices: Prices = pydantic.Field(Prices(), description="For estimated costs, if the server states none.")
+    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."
+        default_factory=dict,
+        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
     )
 
     @pydantic.field_validator("headers")

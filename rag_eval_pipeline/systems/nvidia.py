@@ -74,21 +74,21 @@ class GenerateSettings(Model):
 
     reranker_top_k: int | None = pydantic.Field(None, ge=0, le=25, description="Passages that the model reads.")
     vdb_top_k: int | None = pydantic.Field(None, ge=0, le=400, description="Passages that the reranker reads.")
-    temperature: Share | None = pydantic.Field(None, description="Of the model.")
-    top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="Of the model.")
-    max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Of the answer, at most.")
-    min_tokens: int | None = pydantic.Field(None, ge=0, description="Of the answer, at least.")
-    ignore_eos: bool | None = pydantic.Field(None, description="Go on after the model's end of the answer.")
-    min_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Of the reasoning, at least.")
-    max_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Of the reasoning, at most.")
+    temperature: Share | None = pydantic.Field(None, description="Temperature of the model.")
+    top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="top_p of the model.")
+    max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Maximum tokens of the answer.")
+    min_tokens: int | None = pydantic.Field(None, ge=0, description="Minimum tokens of the answer.")
+    ignore_eos: bool | None = pydantic.Field(None, description="Continue after the model's end-of-sequence token.")
+    min_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Minimum tokens of reasoning.")
+    max_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Maximum tokens of reasoning.")
     stop: tuple[str, ...] | None = pydantic.Field(None, description="Texts at which the answer ends.")
-    enable_reranker: bool | None = pydantic.Field(None, description="Order the passages by a second model.")
-    enable_query_rewriting: bool | None = pydantic.Field(None, description="Reword the question before searching.")
+    enable_reranker: bool | None = pydantic.Field(None, description="Rerank the passages with a second model.")
+    enable_query_rewriting: bool | None = pydantic.Field(None, description="Rewrite the question before searching.")
     enable_guardrails: bool | None = pydantic.Field(None, description="Refuse what the guardrails forbid.")
-    enable_filter_generator: bool | None = pydantic.Field(None, description="Make a filter of the question.")
-    enable_vlm_inference: bool | None = pydantic.Field(None, description="Show images to a vision model.")
+    enable_filter_generator: bool | None = pydantic.Field(None, description="Generate a filter from the question.")
+    enable_vlm_inference: bool | None = pydantic.Field(None, description="Use a vision model for images.")
     filter_expr: str | None = pydantic.Field(None, description="Filter of the vector store.")
-    confidence_threshold: Share | None = pydantic.Field(None, description="Least score of a passage.")
+    confidence_threshold: Share | None = pydantic.Field(None, description="Minimum score of a passage.")
     model: str | None = pydantic.Field(None, description="The model that answers.")
     llm_endpoint: str | None = pydantic.Field(None, description="Its address.")
     embedding_model: str | None = pydantic.Field(None, description="The model that embeds the question.")
@@ -96,7 +96,7 @@ class GenerateSettings(Model):
     reranker_model: str | None = pydantic.Field(None, description="The model that orders the passages.")
     reranker_endpoint: str | None = pydantic.Field(None, description="Its address.")
     vdb_endpoint: str | None = pydantic.Field(None, description="Address of the vector store.")
-    agentic: bool | None = pydantic.Field(None, description="Answer in several steps.")
+    agentic: bool | None = pydantic.Field(None, description="Use the agentic mode.")
 
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -130,23 +130,25 @@ class NvidiaSettings(Model):
         UploadSettings(), description="How the corpus is uploaded; false: not at all."
     )
     allow_other_documents: bool = pydantic.Field(
-        False, description="Accept a collection that holds more than the corpus, as distractors; off, it is an error."
+        False,
+        description="Accept a collection that holds other documents too, as distractors; false: that is an error.",
     )
     check_dependencies: bool = pydantic.Field(
-        True, description="Ask /v1/health for the servers behind the server too, and refuse to start if one is down."
+        True, description="Ask /v1/health also about the services behind the server, and do not start if one is down."
     )
     generate: GenerateSettings = pydantic.Field(GenerateSettings(), description="Parameters of /v1/generate.")
     page_base: Literal["auto", 0, 1] = pydantic.Field(
         "auto",
-        description="Number that the server gives to a document's first page; auto compares passages with the pages.",
+        description="Number of a document's first page on this server; auto finds it by comparing passages"
+        " with the pages.",
     )
     offset_base: OffsetBase = "document"
     unescape_html: bool = pydantic.Field(
-        True, description="The server sends & < > as &amp; &lt; &gt;; undone before anything is scored."
+        True, description="The server escapes & < > as HTML entities; they are unescaped before scoring."
     )
     abstention: AbstentionPatterns = None
     empty_answer: EmptyAnswers = "error"
-    prices: Prices = pydantic.Field(Prices(), description="For the estimated cost.")
+    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost.")
 
     @pydantic.field_validator("upload", mode="before")
     @classmethod

@@ -46,12 +46,12 @@ class UploadSettings(Model):
     operational: ClassVar[frozenset[str]] = frozenset({"enabled", "batch_documents", "total_seconds", "poll_seconds"})
 
     enabled: bool = pydantic.Field(
-        True, description="Create the collection and upload missing documents; off, it has to be complete already."
+        True, description="Create the collection and upload missing documents; false: it must be complete already."
     )
     batch_documents: int = pydantic.Field(50, ge=1, le=1000, description="Documents uploaded with one request.")
-    total_seconds: float = pydantic.Field(7200.0, gt=0, description="Wall clock for the upload of a whole corpus.")
+    total_seconds: float = pydantic.Field(7200.0, gt=0, description="Time limit for the upload of the whole corpus.")
     poll_seconds: float = pydantic.Field(
-        2.0, gt=0, le=60, description="Longest wait before the status of a batch is asked for again."
+        2.0, gt=0, le=60, description="Longest pause between two requests for the status of a batch."
     )
     chunk_size: int | None = pydantic.Field(
         None, ge=1, description="Tokens of a chunk; the collection's name then ends with it. None: the server's own."

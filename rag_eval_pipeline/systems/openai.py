@@ -53,9 +53,10 @@ class Retrieval(Model):
     """The embedded BM25 retrieval, which gives passages of the corpus to the model."""
 
     k: int = pydantic.Field(8, ge=1, le=100, description="Passages given to the model.")
-    passage_words: int = pydantic.Field(120, ge=5, le=2000, description="Words of a passage at most.")
+    passage_words: int = pydantic.Field(120, ge=5, le=2000, description="Maximum words of a passage.")
     rerank: bool = pydantic.Field(
-        True, description="Raise passages with a sentence that covers the question; off, BM25's order is kept."
+        True,
+        description="Rank passages higher that have a sentence covering the question; false keeps the order of BM25.",
     )
 
 

@@ -60,13 +60,15 @@ class PythonSettings(ReadingSettings):
     """
 
     callable: str = pydantic.Field(
-        pattern=_CALLABLE, description="What answers, `package.module:name`; the name may be a path, `engine.query`."
+        pattern=_CALLABLE,
+        description="The function that answers, as `package.module:name`; the name may "
+        "be a path, such as `engine.query`.",
     )
     path: tuple[str, ...] = pydantic.Field(
-        (), description="Folders, relative to this file, that modules are first looked for in while the system is used."
+        (), description="Folders, relative to this file, that come first in the module search path."
     )
     factory: bool = pydantic.Field(
-        False, description="What `callable` names is called once, with `arguments`, and what it returns answers."
+        False, description="`callable` is called once, with `arguments`, and its result answers the questions."
     )
     method: str | None = pydantic.Field(
         None,
@@ -81,7 +83,8 @@ class PythonSettings(ReadingSettings):
         (), description="Installed packages whose versions are published; another version is another system."
     )
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict, description="What is published of it, such as model, embedding_model and retrieval_k."
+        default_factory=dict,
+        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
     )
 
     @pydantic.field_validator("version_of")

@@ -74,7 +74,8 @@ class ReplaySettings(Model):
         "recognised by content.",
     )
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict, description="What is published of the system that answered, such as model, retrieval_k."
+        default_factory=dict,
+        description="Configuration of the recorded system to publish, such as model and retrieval_k.",
     )
     page_base: PageBase = None
     offset_base: OffsetBase = "document"

@@ -78,32 +78,34 @@ class EgressConfig(BaseModel):
     )
     max_redirects: int = Field(default=5, ge=0, le=20, description="Redirects that a document may take to its body.")
     max_body_bytes: int = Field(
-        default=100_000_000, gt=0, description="Decoded size of a body; a larger one is `body_too_large`."
+        default=100_000_000,
+        gt=0,
+        description="Maximum size of a decoded body; a larger one is rejected (`body_too_large`).",
     )
     fetch_limit_s: float = Field(
-        default=30.0, gt=0, description="Wall-clock seconds for one attempt at a document, redirects and body included."
+        default=30.0, gt=0, description="Time limit for one attempt to fetch a document, including redirects and body."
     )
     page_load_limit_s: float = Field(
         default=15.0,
         gt=0,
-        description="Seconds for a page to load; one that takes longer is printed as far as it came.",
+        description="Time limit for a page to load; a slower page is printed as far as it has loaded.",
     )
-    attempts: int = Field(default=3, ge=1, le=10, description="Times that a busy or broken server is asked.")
-    host_requests: int = Field(
-        default=4, ge=1, le=64, description="Documents that one host is asked for at the same time."
-    )
+    attempts: int = Field(default=3, ge=1, le=10, description="Attempts at a busy or broken server.")
+    host_requests: int = Field(default=4, ge=1, le=64, description="Concurrent requests for documents to one host.")
     host_delay_s: float = Field(
-        default=0.0, ge=0, le=3600, description="Least seconds between two requests for documents of one host."
+        default=0.0, ge=0, le=3600, description="Minimum seconds between two requests for documents to one host."
     )
     robots: Literal["ignore", "obey"] = Field(
         default="ignore",
-        description="obey: a document that its host's robots.txt disallows is `robots_disallowed`. A benchmark names "
-        "its pages one by one, as a reader does, so by default the file for crawlers is not asked for.",
+        description="obey: a document that its host's robots.txt disallows is rejected "
+        "(`robots_disallowed`). ignore: robots.txt is not requested, because a benchmark names"
+        " its pages one by one, as a reader does.",
     )
     credentials: dict[str, dict[str, str]] = Field(
         default={},
-        description="Origin, such as `https://wiki.example.com`, to headers, each with the name of the environment "
-        "variable that holds its value. Sent to this very scheme, host and port, and to no other.",
+        description="Headers by origin (such as `https://wiki.example.com`), each with the name of the "
+        "environment variable that holds its value. They are sent only to this scheme, host "
+        "and port.",
     )
     proxy: str | None = Field(
         default=None,

@@ -26,14 +26,14 @@ class ChatSettings(Model):
     operational: ClassVar[frozenset[str]] = frozenset({"prices"})
 
     model: str = pydantic.Field(min_length=1, description="Name of the model, as the server knows it.")
-    temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="0 for the likeliest words.")
-    max_tokens: int | None = pydantic.Field(1024, ge=1, description="Most tokens of a reply.")
-    seed: int | None = pydantic.Field(42, description="Of the server's sampling, where it takes one.")
-    top_p: float | None = pydantic.Field(None, gt=0, le=1, description="Share of probability that is sampled from.")
-    prices: Prices = pydantic.Field(Prices(), description="For estimated costs, where the server tells none.")
-    extra_body: JsonObject = pydantic.Field(
-        default_factory=dict, description="Further fields of every request, as this server knows them."
+    temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="Sampling temperature; 0 is greedy.")
+    max_tokens: int | None = pydantic.Field(1024, ge=1, description="Maximum tokens of a reply.")
+    seed: int | None = pydantic.Field(42, description="Seed of the server's sampling, if it accepts one.")
+    top_p: float | None = pydantic.Field(
+        None, gt=0, le=1, description="Nucleus sampling: share of the probability mass."
     )
+    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
+    extra_body: JsonObject = pydantic.Field(default_factory=dict, description="Further fields of every request.")
 
 
 Mode = Literal["json_schema", "json_object", "plain"]

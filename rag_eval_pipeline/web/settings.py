@@ -40,36 +40,36 @@ class EndpointSettings(Model):
 
     base_url: str = pydantic.Field(description="http or https URL before the paths, such as http://host:8081/v1.")
     api_key_env: str | None = pydantic.Field(
-        None, description="Name of the environment variable with the bearer token; None sends none."
+        None, description="Name of the environment variable with the bearer token; null sends none."
     )
     headers_env: dict[str, str] = pydantic.Field(
         default_factory=dict,
-        description="Header to the name of the environment variable with its value, such as api-key: AZURE_KEY.",
+        description="Headers, each with the name of the environment variable that holds its value, such as"
+        " `api-key: AZURE_KEY`.",
     )
-    in_flight: int = pydantic.Field(64, ge=1, le=1024, description="Requests at once; more wait for their turn.")
+    in_flight: int = pydantic.Field(64, ge=1, le=1024, description="Maximum concurrent requests.")
     requests_per_minute: float | None = pydantic.Field(
-        None, gt=0, description="Requests are spaced evenly to keep this rate, shared by all who ask; None is no limit."
+        None, gt=0, description="Rate limit; requests are spaced evenly. null: no limit."
     )
     attempt_seconds: float = pydantic.Field(
-        60.0, gt=0, description="Wall clock for one attempt, from connecting to the last byte."
+        60.0, gt=0, description="Time limit for one attempt, from connecting to the last byte."
     )
     total_seconds: float = pydantic.Field(
         180.0,
         gt=0,
-        description="Wall clock for all attempts of a request and the waits between them; waiting for a turn is free.",
+        description="Time limit for all attempts of a request with the pauses between them, without the "
+        "time in the queue.",
     )
-    max_retries: int = pydantic.Field(
-        3, ge=0, le=10, description="Further attempts after a busy or broken server; 0 asks once."
-    )
+    max_retries: int = pydantic.Field(3, ge=0, le=10, description="Retries after a busy or broken server.")
     backoff_seconds: float = pydantic.Field(
         0.5,
         ge=0,
         le=60,
-        description="Longest wait before the first retry, doubled for each further one; drawn at random.",
+        description="Longest random pause before the first retry; doubled for each further one.",
     )
-    body_mb_max: float = pydantic.Field(8.0, gt=0, le=1024, description="MB of a reply; a larger one is a failure.")
+    body_mb_max: float = pydantic.Field(8.0, gt=0, le=1024, description="Maximum size of a reply in MB.")
     ca_file: str | None = pydantic.Field(
-        None, description="PEM file with a certificate authority of one's own, trusted beside the public ones."
+        None, description="PEM file of a private certificate authority, trusted in addition to the public ones."
     )
 
     @pydantic.field_validator("base_url")
@@ -172,11 +172,11 @@ def _spellings(secret: str) -> set[str]:
 class Prices(Model):
     """Prices in US dollars; zero for a server of your own."""
 
-    usd_per_million_prompt_tokens: float = pydantic.Field(0.0, ge=0, description="A million tokens that are read.")
+    usd_per_million_prompt_tokens: float = pydantic.Field(0.0, ge=0, description="Price of a million prompt tokens.")
     usd_per_million_completion_tokens: float = pydantic.Field(
-        0.0, ge=0, description="A million tokens that are written."
+        0.0, ge=0, description="Price of a million completion tokens."
     )
-    usd_per_request: float = pydantic.Field(0.0, ge=0, description="One HTTP request, whatever comes of it.")
+    usd_per_request: float = pydantic.Field(0.0, ge=0, description="Price of one HTTP request.")
 
     def estimate(self, *, prompt_tokens: int, completion_tokens: int, requests: int) -> float:
         """Return the cost in US dollars."""
@@ -191,5 +191,5 @@ class Budget(Model):
     """Limits for one UTC day over all benchmarks; a run that reaches one stops and is resumed later."""
 
     requests: int | None = pydantic.Field(None, ge=1, description="HTTP requests.")
-    tokens: int | None = pydantic.Field(None, ge=1, description="Tokens, read and written.")
+    tokens: int | None = pydantic.Field(None, ge=1, description="Prompt and completion tokens.")
     usd: float | None = pydantic.Field(None, gt=0, description="Estimated cost, US dollars.")

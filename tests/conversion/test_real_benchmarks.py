@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from tests.conftest import BUNDLED, REPOSITORY
 from tests.real_benchmarks import NAMES, build
 
 # accepted, impossible, contexts, documents: from ../shared/data/expected.json and the SOURCE.md beside each.
@@ -109,12 +110,10 @@ def test_chunking_eval_references_are_the_corpus_text_at_their_offsets(plans, sh
     assert (len(exact), all(exact)) == (344, True)
 
 
-WORKSPACE = Workspace(REPOSITORY)
-
-
-@pytest.mark.parametrize("name", WORKSPACE.benchmarks())
-def test_bundled_benchmark_is_planned_as_expected(name):
-    found = plan(WORKSPACE.benchmark(name))
+@pytest.mark.parametrize("name", [*BUNDLED, "harbour-handbook"])
+def test_bundled_benchmark_is_planned_as_expected(name, tmp_path):
+    source = BUNDLED.get(name, REPOSITORY / "examples" / "demo" / "sources" / name)
+    found = plan(replace(Workspace(tmp_path).benchmark(name), source=source))
 
     assert found.spec.expect.differences(found.counts.record()) == []
     assert found.counts.quarantined == 0

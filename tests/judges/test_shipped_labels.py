@@ -16,9 +16,9 @@ from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate, 
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
 from rag_eval_pipeline.systems.base import RagAnswer
-from tests.conftest import CONVERTED, REPOSITORY, citations_in
+from tests.conftest import BUNDLED, CONVERTED, REPOSITORY, citations_in
 
-LABELS = REPOSITORY / "data" / "labels"
+LABELS = REPOSITORY / "examples" / "benchmarks" / "labels"
 SYSTEMS = ("written", "embedded", "embedded-weak")
 BENCHMARKS = ("skarn-railway", "cairnmoor-observatory", "gannet-sound", "tarrow-lights")
 SETS = [(benchmark, system) for benchmark in BENCHMARKS for system in SYSTEMS]
@@ -79,7 +79,7 @@ def test_labels_are_the_projects_own_and_of_the_answers_beside_them(workspace):
             asked = [(answer["query_id"], answer["question"]) for answer in given]
             assert asked == [(query.query_id, query.query_text) for query in queries]
         else:  # plain CSV, whose rows need no conversion
-            source = (REPOSITORY / "data" / "sources" / benchmark / "questions.csv").read_text(encoding="utf-8-sig")
+            source = (BUNDLED[benchmark] / "questions.csv").read_text(encoding="utf-8-sig")
             assert [answer["question"] for answer in given if answer["question"] not in source] == []
     assert {annotator for annotator, _, _ in counts} == {"own", "own again"}
     for task in ("correctness", "support"):  # a hundred of both kinds, and a second pass of a fifth

@@ -212,7 +212,7 @@ def test_site_keeps_the_pages_of_a_run_whose_folder_was_pruned(reported):
 
 
 def test_site_of_an_empty_workspace(tmp_path):
-    assert "0 evaluations of 0 benchmarks" in write_report(Workspace(tmp_path)).read_text()
+    assert "0 benchmarks, 0 systems, 0 nights" in write_report(Workspace(tmp_path)).read_text()
 
 
 def test_site_has_one_sentence_for_first_evaluations(evaluated):
@@ -220,7 +220,8 @@ def test_site_has_one_sentence_for_first_evaluations(evaluated):
 
     page = write_report(evaluated).read_text()
 
-    assert "For 4 pairs this is the first evaluation" in page
+    assert "Nothing was compared yet" in page
+    assert page.count("this night is the baseline; the next one is compared with it") == 1
     assert "is baseline" not in page
 
 

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.scaffold.init import start_benchmark
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from tests.conftest import BUNDLED
 from tests.real_benchmarks import DATA
 
 # Keys of expected.json with the counts of each; a number where it counts something else, None where it has none.
@@ -112,16 +113,16 @@ def test_folder_of_several_benchmarks_is_recognised(shared, tmp_path):
         assert plan(paths).counts.quarantined == 0, name
 
 
-@pytest.mark.parametrize("name", Workspace(REPOSITORY).benchmarks())
+@pytest.mark.parametrize("name", BUNDLED)
 def test_bundled_benchmark_converts_as_with_its_own_spec(tmp_path, name):
     origin = tmp_path / "origin"
-    shutil.copytree(REPOSITORY / "data" / "sources" / name, origin, ignore=shutil.ignore_patterns("benchmark.yaml"))
+    shutil.copytree(BUNDLED[name], origin, ignore=shutil.ignore_patterns("benchmark.yaml"))
     workspace = Workspace(tmp_path / "workspace")
     workspace.sources.mkdir(parents=True)
 
     paths, proposal = start_benchmark(workspace, name, origin)
 
-    found, written = plan(paths), plan(Workspace(REPOSITORY).benchmark(name))
+    found, written = plan(paths), plan(replace(paths, name=name, source=BUNDLED[name]))
     assert proposal.missing == []
     assert found.counts.quarantined == 0
     # tarrow-lights drops one row by a `where` that init cannot guess.

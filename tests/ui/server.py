@@ -18,7 +18,7 @@ import pytest
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-BUNDLED = REPOSITORY / "data" / "sources"
+BUNDLED = REPOSITORY / "examples" / "benchmarks" / "sources"
 POLL_SECONDS = 0.3
 PATIENCE_SECONDS = 240.0  # until a thing is called missing; sensors tick every 30 s, and the machine may be busy
 END_SECONDS = 45.0  # `make up` kills after 8 s; a busy machine needs longer to take note

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.web import block_pages
 from rag_eval_pipeline.web.block_pages import HTML_BYTES, SIGNS, PageFacts, detect_block_page
-from tests.conftest import REPOSITORY
+from tests.conftest import BUNDLED, REPOSITORY
 
 SHARED_PAGES = REPOSITORY.parent / "shared" / "data" / "wiki-urls"
-BUNDLED = REPOSITORY / "data" / "sources"
 ASKED = "https://site.example/guide/lamps"
 SITE = "https://site.example"
 
@@ -217,7 +216,9 @@ def test_block_page_sign_has_a_page_here(monkeypatch, sign):
     assert any(one is not None and f"as {sign.meaning} does" in one.reason for one in found)
 
 
-REAL = sorted(SHARED_PAGES.glob("pages/*.html")) + sorted(BUNDLED.rglob("*.html"))
+REAL = sorted(SHARED_PAGES.glob("pages/*.html")) + sorted(
+    path for folder in BUNDLED.values() for path in folder.rglob("*.html")
+)
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_eval_pipeline.corpus.text.alignment import Located
-from tests.conftest import REPOSITORY
+from tests.conftest import BUNDLED
 
 PARAGRAPH_LENGTH_MIN = 150  # characters; what is shorter is a caption or a line of a list
 
@@ -27,7 +27,7 @@ def articles(folder: Path, *, paragraphs_min: int = 4) -> list[Article]:
 
 
 def bundled_articles() -> list[Article]:
-    return articles(REPOSITORY / "data" / "sources")
+    return [article for name in sorted(BUNDLED) for article in articles(BUNDLED[name])]
 
 
 def paragraphs(page: bytes) -> list[str]:

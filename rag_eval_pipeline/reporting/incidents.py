@@ -1,0 +1,154 @@
+"""Incidents: all changes of one pair on one night as one thing to look at, with their cause."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
+from rag_eval_pipeline.metrics.verdicts import Confirmation, Evidence, Verdict
+from rag_eval_pipeline.reporting.causes import Cause, find_cause
+from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.leaderboard import HEADLINE
+from rag_eval_pipeline.workspace import Workspace
+
+Direction = Literal["regressed", "improved"]
+
+# How far a change is confirmed, in a word or two.
+CONFIRMED: dict[Confirmation, str] = {
+    "pending": "awaits its rerun",
+    "confirmed": "confirmed by a rerun",
+    "not_confirmed": "not confirmed by its rerun",
+    "not_needed": "deterministic system",
+    "no_rerun": "single runs",
+    "provisional": "provisional",
+    "weekly": "mean of a week",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The flagged changes of a pair.
+
+    Args:
+        kind: `regressed` if any metric is.
+        changes: Flagged metrics with their verdicts, those of `kind` first, in the order of `HEADLINE`.
+        cause: Of a regression; None if its files are gone.
+        evaluation_id: The night's.
+        rerun: The evaluation that ran it again.
+    """
+
+    benchmark: str
+    system: str
+    kind: Direction
+    changes: tuple[tuple[str, Verdict], ...]
+    cause: Cause | None
+    evaluation_id: str | None
+    rerun: str | None
+
+    @property
+    def lead(self) -> tuple[str, Verdict]:
+        """The metric that is named first, with its verdict."""
+        return self.changes[0]
+
+    @property
+    def standing(self) -> str:
+        """How far the lead metric's change is confirmed."""
+        confirmation = self.lead[1].confirmation
+        return CONFIRMED[confirmation] if confirmation else ""
+
+    @property
+    def headline_text(self) -> str:
+        """`Exact match 69 → 28`."""
+        return means_text(*self.lead)
+
+    @property
+    def headline(self) -> str:
+        """`mine on frames regressed: Exact match 69 → 28`."""
+        return f"{self.system} on {self.benchmark} {self.kind}: {self.headline_text}"
+
+    @property
+    def p_text(self) -> str:
+        """`p = 0.008`, of the lead metric."""
+        return p_text(self.lead[1].evidence)
+
+    @property
+    def together(self) -> list[str]:
+        """The other metrics that changed, flagged or not."""
+        flagged = [means_text(*change) for change in self.changes[1:]]
+        names = {name for name, _ in self.changes}
+        unsure = [move.text for move in (self.cause.moves if self.cause else ()) if move.metric not in names]
+        return [*flagged, *unsure]
+
+
+def incident_of(
+    workspace: Workspace,
+    benchmark: str,
+    system: str,
+    verdicts: Mapping[str, Verdict],
+    *,
+    evaluation_id: str | None,
+    rerun: str | None,
+    baseline: Sequence[str],
+) -> Incident | None:
+    """Return the flagged changes of a pair as one incident; None if nothing regressed or improved.
+
+    Args:
+        baseline: The evaluations that the night was compared with, oldest first.
+    """
+    flagged = [name for name, found in verdicts.items() if found.kind in ("regressed", "improved")]
+    if not flagged:
+        return None
+    kind: Direction = "regressed" if any(verdicts[name].kind == "regressed" for name in flagged) else "improved"
+    ordered = sorted(headline_order(flagged), key=lambda name: verdicts[name].kind != kind)
+    cause = find_cause(workspace, evaluation_id, baseline, verdicts) if evaluation_id else None
+    changes = tuple((name, verdicts[name]) for name in ordered)
+    return Incident(benchmark, system, kind, changes, cause, evaluation_id, rerun)
+
+
+def headline_order(names: Iterable[str]) -> list[str]:
+    """Return metrics in the order of `HEADLINE`, the others after them."""
+    places = {name: place for place, name in enumerate(HEADLINE)}
+    return sorted(names, key=lambda name: places.get(name.removeprefix(PAGE_PREFIX), len(places)))
+
+
+def means_text(name: str, found: Verdict) -> str:
+    """Return such as `Exact match 69 → 28`, in hundredths."""
+    before, after = (mean_text(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
+    return f"{metric_label(name)} {before} → {after}"
+
+
+def mean_text(mean: float | None) -> str:
+    """Format a share in hundredths, with a decimal where it would seem to be none or all."""
+    if mean is None:
+        return "–"
+    rounded = f"{100 * mean:.0f}"
+    return f"{100 * mean:.1f}" if rounded in ("0", "100") and mean not in (0, 1) else rounded
+
+
+def points_text(evidence: Evidence) -> str:
+    """Return such as `−41.5 points`."""
+    change = 100 * (evidence.estimate or 0.0) / evidence.value_range
+    return f"{change:+.1f} points".replace("-", "−")
+
+
+def p_text(evidence: Evidence) -> str:
+    """Return such as `p = 0.008`; empty without a p."""
+    value = evidence.p_corrected
+    return "" if value is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def change_text(name: str, found: Verdict) -> str:
+    """Return such as `Exact match 69 → 28 (−41.5 points, p = 0.008, confirmed by a rerun)`."""
+    standing = CONFIRMED[found.confirmation] if found.confirmation else ""
+    parts = [part for part in (points_text(found.evidence), p_text(found.evidence), standing) if part]
+    return f"{means_text(name, found)} ({', '.join(parts)})"
+
+
+def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verdict]]:
+    """Return comparisons without a flagged change, with their first metric of `HEADLINE` and its verdict."""
+    found = []
+    for row in rows:
+        if row.verdicts and not any(one.kind in ("regressed", "improved") for one in row.verdicts.values()):
+            lead = headline_order(row.verdicts)[0]
+            found.append((row, lead, row.verdicts[lead]))
+    return found

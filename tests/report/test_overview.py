@@ -1,0 +1,76 @@
+"""The first page opens with what regressed and where to look, and claims nothing that was not compared."""
+
+import html
+import re
+
+import pytest
+
+from rag_eval_pipeline.report.data import read_report_data
+from rag_eval_pipeline.report.site import write_site
+from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
+from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import publish_night, register
+
+
+@pytest.fixture(scope="module")
+def regressed(tmp_path_factory):
+    """Six nights of a system that breaks on the last, and one night of a system that is not asked at night."""
+    workspace = Workspace(tmp_path_factory.mktemp("regressed"))
+    register(workspace, ["harbour"], ["asked", "rarely"])
+    workspace.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
+    for night, skill in enumerate([0.7] * 5 + [0.2]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
+    publish_night(workspace, "harbour", "rarely", 0, questions=120, skill=0.9, number=2)
+    write_site(workspace, write_comparisons(workspace))
+    return workspace
+
+
+def text_of(page):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_overview_opens_with_the_regression_its_cause_and_the_worst_questions(regressed):
+    page = (regressed.reports / "index.html").read_text()
+    card = page[page.index('<li class="incident') : page.index("</details>")]
+
+    assert page.index("1 regression") < page.index('<li class="incident regressed">') < page.index('id="matrix"')
+    assert page.count('class="incident') == 1  # a pair, though two metrics fell
+    assert re.search(r"Exact match \d\d → \d\d −\d\d\.\d points", text_of(card))
+    assert "awaits its rerun" in card
+    assert "Look at the answers: Exact match" in text_of(card)
+    links = re.findall(r'href="(runs/eval_run_20261006_001/question.html)#\d+"', card)
+    assert len(links) == 3
+    assert (regressed.reports / links[0]).exists()
+    assert "Nothing sure in" not in page
+
+
+def test_overview_marks_systems_that_are_not_asked_at_night(regressed):
+    page = (regressed.reports / "index.html").read_text()
+
+    assert re.search(r"rarely <span class=\"chip\" title=[^>]+>not nightly", page)
+    assert "overdue" not in page  # five days without a night are what `nightly: false` asks for
+
+
+def test_report_data_knows_overdue_pairs(regressed, tmp_path):
+    assert read_report_data(regressed).overdue == frozenset()
+    regressed.system_file("rarely").write_text("kind: embedded\nnightly: true\n")
+
+    assert read_report_data(regressed).overdue == {("harbour", "rarely")}
+    regressed.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
+
+
+def test_ranked_rows_are_by_benchmark_the_best_first_and_mark_the_best_value(regressed):
+    rows = ranked(read_report_data(regressed).newest, Trust(()))
+
+    assert [one.row.system for one in rows] == ["rarely", "asked"]
+    assert {"exact_match", "f1"} <= rows[0].best
+    assert not {"exact_match", "f1"} & rows[1].best
+
+
+def test_benchmark_page_has_charts_and_folds_what_is_no_headline(regressed):
+    page = (regressed.reports / "benchmarks/harbour.html").read_text()
+
+    assert "Over 6 nights" in page
+    assert page.index("Exact match over 6 nights") < page.index("more metrics over nights")
+    assert page.index("<summary>All metrics</summary>") < page.index("Citation overlap, pooled")
