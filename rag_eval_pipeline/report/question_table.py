@@ -34,7 +34,7 @@ class Facet(NamedTuple):
 
 
 FACETS_MAX = 8
-WORDS_MAX = 40  # a facet with more says little
+WORDS_MAX = 80  # a facet with more says little
 RESERVED = frozenset({"is_impossible", "answers", "expected_answers", "source_id"})
 
 
@@ -287,14 +287,17 @@ def question_sheet(
     return header, cells()
 
 
-def select_for_images(night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None) -> list[str]:
-    """Return the questions whose pages are drawn: changed most in any score, then wrong, then the first."""
+def select_for_images(
+    night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None, named: Sequence[str] = ()
+) -> list[str]:
+    """Return the questions whose pages are drawn: named elsewhere, changed most, then wrong, then first."""
     moved = [earlier.changes(night, measure) for measure in ("f1", "rank", "citations")] if earlier else []
 
     def order(query_id: str) -> tuple[float, bool]:
         return -max((abs(one.get(query_id, 0.0)) for one in moved), default=0.0), outcomes.get(query_id) in GOOD
 
-    return sorted(night.scores, key=order)[:PICTURED_QUESTIONS]
+    first = [query_id for query_id in named if query_id in night.scores]
+    return list(dict.fromkeys([*first, *sorted(night.scores, key=order)]))[:PICTURED_QUESTIONS]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -102,10 +102,11 @@ class RowTable {
     this.order = select([option("", "dataset"), ...this.data.columns.flatMap(({ name, label }) => [option(name, `${label} ↑`), option(`-${name}`, `${label} ↓`)])], (value) => {
       this.filter.sort = value ? { column: value.replace(/^-/, ""), isDown: value.startsWith("-") } : null;
     });
-    // On a narrow screen these are folded until one of them is set.
-    const isOpen = matchMedia("(min-width: 641px)").matches || this.filter.isNarrowed;
     const [search, ...others] = labels;
-    const more = element("details", { class: "more", open: isOpen }, element("summary", {}, "Filters and order"), element("div", { class: "controls" }, ...others, limits, element("label", { class: "order" }, "Order", this.order)));
+    const rest = [...others, limits, element("label", { class: "order" }, "Order", this.order)];
+    if (matchMedia("(min-width: 641px)").matches) return element("div", { class: "controls", role: "search" }, search, ...rest);
+    // On a narrow screen they are folded until one of them is set.
+    const more = element("details", { class: "more", open: this.filter.isNarrowed }, element("summary", {}, "Filters and order"), element("div", { class: "controls" }, ...rest));
     return element("div", { class: "controls", role: "search" }, search, more);
   }
 
