@@ -72,10 +72,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
-	@echo "Installing the pinned packages into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q rag_eval_pipeline
+	@$(BIN)/python tools/install.py requirements.txt
 	@touch $@
 
 $(VENV)/.docs: requirements-docs.txt | $(VENV)/.installed

@@ -38,7 +38,6 @@ DEMO = PROJECT / "examples" / "demo"
 FIRST_NIGHT = datetime(2026, 11, 9, 2, tzinfo=UTC)
 NIGHTS = 8
 NIGHTS_KEPT = 2  # in Dagster's run history: writing it takes as long as everything else a night does
-HEADLINE = ("exact_match", "f1", "judged_correct")  # the first of these that regressed is the verdict's line
 RERUN_AFTER = timedelta(hours=4)
 SERVE_VARIABLE = "DEMO_SERVE"  # 0: do not serve the report at the end
 PORTS = range(3001, 3021)
@@ -258,6 +257,11 @@ def prepare(workspace: Workspace) -> str | None:
     return digest
 
 
+def finish(workspace: Workspace, digest: str) -> None:
+    """Store what the demo was played from."""
+    atomic_write_json(_marker(workspace), {"digest": digest})
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
@@ -288,15 +292,18 @@ def closing_lines(workspace: Workspace) -> Iterator[str]:
     """Yield the verdicts in rich's markup: what regressed and where it comes from, then the other systems."""
     from rag_eval_pipeline.reporting.regressions import read_comparisons
 
-    quiet: dict[str, list[str]] = {"improved": [], "unchanged": [], "nothing sure": []}
+    quiet: dict[str, list[str]] = {"improved": [], "unchanged": [], "nothing sure": [], "no verdict": []}
     for nights in read_comparisons(workspace).nights:
-        states = {metric.state for metric in nights.nights[-1].metrics.values()} if nights.nights else set()
-        kinds = {metric.kind for night in nights.nights[-1:] for metric in night.metrics.values()}
+        last = nights.nights[-1].metrics.values() if nights.nights else ()
+        kinds, states = {metric.kind for metric in last}, {metric.state for metric in last}
         if "regressed" in states:
             yield from _regression_lines(workspace, nights)
+        elif "improved" in states:
+            quiet["improved"].append(nights.system)
+        elif not kinds or kinds & {"withheld", "no_verdict"}:
+            quiet["no verdict"].append(nights.system)
         else:
-            word = "improved" if "improved" in states else "unchanged" if kinds == {"equivalent"} else "nothing sure"
-            quiet[word].append(nights.system)
+            quiet["unchanged" if kinds == {"equivalent"} else "nothing sure"].append(nights.system)
     for word, names in quiet.items():
         if names:
             yield f"[dim]·[/] {word:<13}{escape(', '.join(names))}"
@@ -305,27 +312,27 @@ def closing_lines(workspace: Workspace) -> Iterator[str]:
 def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:
     """Yield the first night of the regression: how much, how sure, where to look, and the worst question."""
     from rag_eval_pipeline.evaluation.runs import load_evaluation
-    from rag_eval_pipeline.metrics.registry import metric_label
-    from rag_eval_pipeline.report.text import p_value, points, shortened
-    from rag_eval_pipeline.reporting.causes import find_cause
+    from rag_eval_pipeline.report.text import shortened
+    from rag_eval_pipeline.reporting.incidents import change_text, incident_of
 
     night = next(one for one in nights.nights if any(metric.state == "regressed" for metric in one.metrics.values()))
-    sure = [name for name, metric in night.metrics.items() if metric.state == "regressed"]
-    name = next((one for one in HEADLINE if one in sure), sure[0])
-    metric = night.metrics[name]
-    means = " → ".join(f"{100 * (mean or 0.0):.0f}" for mean in (metric.baseline_mean, metric.current_mean))
-    p = p_value(metric.p_corrected)
-    how_sure = [f"{points(metric.estimate)} points", f"p {p[0]} {p[1:]}" if p[0] == "<" else f"p = {p}"]
+    incident = incident_of(
+        workspace,
+        nights.benchmark,
+        nights.system,
+        {name: metric.verdict(name) for name, metric in night.metrics.items()},
+        evaluation_id=night.evaluation_id,
+        rerun=night.rerun,
+        baseline=nights.baseline,
+    )
+    assert incident is not None
+    change = change_text(*incident.lead)
     if night.rerun is not None:
         later = load_evaluation(workspace, night.rerun).record.opened_at - night.ended_at
-        how_sure.append(f"confirmed by a rerun {later.total_seconds() / 3600:.0f} h later")
-    where = escape(f"{nights.system} on {nights.benchmark}")
-    yield (
-        f"[bold red]✗ REGRESSED[/]  [bold]{where}[/], night of {night.opened_at:%-d %B}: {metric_label(name)} "
-        f"[bold]{means}[/] ({', '.join(how_sure)})"
-    )
-    verdicts = {one: found.verdict(one) for one, found in night.metrics.items()}
-    cause = find_cause(workspace, night.evaluation_id, nights.baseline, verdicts)
+        change = f"{change.removesuffix(')')} {later.total_seconds() / 3600:.0f} h later)"
+    pair = escape(f"{nights.system} on {nights.benchmark}")
+    yield f"[bold red]✗ REGRESSED[/]  [bold]{pair}[/], night of {night.opened_at:%-d %B}: {escape(change)}"
+    cause = incident.cause
     if cause is None:
         return
     yield f"             {escape(cause.sentence)}"
@@ -372,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         with Bars() as bars:
             play_nights(workspace, bars)
-        atomic_write_json(_marker(workspace), {"digest": digest})
+        finish(workspace, digest)
     console.print()
     for line in closing_lines(workspace):
         console.print(line)

@@ -34,6 +34,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.headers.append(str(self.headers))
         self._answer(body)
 
+    do_PUT = do_POST
+
     def do_GET(self) -> None:
         self._answer(None)
 

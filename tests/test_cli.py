@@ -200,8 +200,8 @@ def test_benchmark_is_started_converted_and_exported(rag_eval, workspace, tmp_pa
     source = tmp_path / "quiz.jsonl"
     source.write_text('{"question": "one", "answer": "1"}\n{"question": 5, "answer": "2"}\nbroken\n')
 
-    code, out, _ = rag_eval("init", "quiz", "--from", str(source))
-    assert (code, out.splitlines()[-1]) == (0, "Next: rag-eval plan quiz")
+    code, _, error = rag_eval("init", "quiz", "--from", str(source))
+    assert (code, error) == (0, "Next: rag-eval plan quiz\n")
     assert rag_eval("convert", "quiz")[1].startswith("quiz: 1 questions, 0 dropped, 2 quarantined")
 
     corrected = workspace.benchmark("quiz").source / "quiz.jsonl"
@@ -266,7 +266,7 @@ def test_evaluate_names_answers_that_the_judge_could_not_judge_and_strict_counts
     assert found["headline"]["judged_correct"] is None
     assert found["judge"] == {"judged": 0, "failed": 16, "reasons": {"judge_http_400": 16}}
     code, out, err = rag_eval(*again)
-    assert (code, err) == (0, f"rag-eval: {out.strip()}: {note}\n")
+    assert (code, err) == (0, f"rag-eval: {out.strip()}: {note}\nNext: rag-eval report --open\n")
 
 
 def test_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):

@@ -22,7 +22,7 @@ from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.judges.lexical import LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.reporting.alerts import AlertSettings
+from rag_eval_pipeline.reporting.alert_files import AlertSettings
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.maintenance import RetentionSettings
 from rag_eval_pipeline.reporting.summaries import AbSettings
@@ -111,18 +111,18 @@ def _metrics() -> str:
 def _commands() -> str:
     root = typer.main.get_command(app)
     panels: dict[str, list[str]] = {}
-    for name, command in _leaves(root, ""):
-        panel = command.rich_help_panel
-        panels.setdefault(panel if isinstance(panel, str) else "Commands", []).append(_command(name, command))
+    for name, command, panel in _leaves(root, "", "Commands"):
+        panels.setdefault(panel, []).append(_command(name, command))
     return "\n".join(f"## {panel}\n\n" + "\n".join(texts) for panel, texts in panels.items())
 
 
-def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _leaves(group: Any, prefix: str, panel: str) -> Iterator[tuple[str, Any, str]]:
     for name, command in group.commands.items():
+        inner = command.rich_help_panel if isinstance(command.rich_help_panel, str) else panel
         if hasattr(command, "commands"):
-            yield from _leaves(command, f"{prefix}{name} ")
+            yield from _leaves(command, f"{prefix}{name} ", inner)
         elif not command.hidden:
-            yield prefix + name, command
+            yield prefix + name, command, inner
 
 
 def _command(name: str, command: Any) -> str:

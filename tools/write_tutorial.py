@@ -86,9 +86,10 @@ def _main(words: list[str]) -> None:
 
 
 def _printed(run: Callable[[], None]) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    """Return what a command prints as its result, and the line with the next command; progress is left out."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as shown:
         run()
-    return printed.getvalue()
+    return printed.getvalue() + "".join(re.findall(r"^Next: .*\n", shown.getvalue(), re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,12 @@ they need when they run.
 """
 
 import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
 from rag_eval_pipeline.cli.doctor import doctor
@@ -15,6 +19,7 @@ from rag_eval_pipeline.cli.evaluations import calibrate, compare, evaluate, lead
 from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans
+from rag_eval_pipeline.cli.status import list_workspace, status
 from rag_eval_pipeline.cli.system_init import init_system
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.cli.workspaces import new, up
@@ -24,19 +29,53 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Nightly evaluation of RAG systems: convert benchmarks, ask a system their questions, score and compare.",
 )
 
-COMMANDS = (
-    new, doctor, init, plan, convert, validate, export, render, evaluate, rescore, calibrate, score, spans, compare,
-    ab, leaderboard, history, power, pin, report, prune, up,
-)  # fmt: skip
-for command in COMMANDS:
-    app.command()(keep_stdout_for_results(command))
-system.command("init")(keep_stdout_for_results(init_system))
-app.add_typer(system, name="system")
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "Start": {"new": new, "init": init, "plan": plan, "convert": convert},
+    "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
+    "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
+    "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power},
+    "Score and convert files": {
+        "validate": validate, "export": export, "render": render, "score": score, "spans": spans,
+    },
+    "Maintain": {"doctor": doctor, "prune": prune},
+}  # fmt: skip
+
+
+class Command(TyperCommand):
+    """A command whose help does not show `<bool>` beside its flags."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self.params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+
+
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        app.command(name, cls=Command, rich_help_panel=panel)(keep_stdout_for_results(command))
+system.command("init", cls=Command)(keep_stdout_for_results(init_system))
+app.add_typer(system, name="system", rich_help_panel="Run")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(version("rag-eval-pipeline"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from rag_eval_pipeline.cli.output import (
     STRICT,
     UNAVAILABLE,
     AsJson,
+    BenchmarkName,
     Names,
     Root,
     Strict,
@@ -20,11 +21,13 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
     for_each,
     print_error,
+    print_next,
     print_notes,
     progress_bars,
     report_to_dagster,
 )
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.stamp import Recheck
@@ -32,8 +35,19 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.web.egress import EgressPolicy
 
 
+PHASES = {
+    "questions": "reading questions",
+    "corpus": "printing documents",
+    "corpus_text": "extracting their text",
+    "train_json": "writing train.json",
+    "evaluation_dataset": "locating gold texts",
+    "ground_truth": "writing the ground truth",
+}
+NEW_SYSTEM = "rag-eval system init NAME --url URL"
+
+
 def init(
-    name: Annotated[str, typer.Argument(help="Name of the new benchmark: a folder of data/sources.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new benchmark: a folder of data/sources.")],
     origin: Annotated[
         str, typer.Option("--from", metavar="FILE|FOLDER|URL", help="Data to start from; files are copied.")
     ],
@@ -65,13 +79,13 @@ def init(
             f"{paths.spec}: {proposal.shape}",
             *(f"guess: {guess}" for guess in proposal.guesses),
             *(f"to fill in: {sentence}" for sentence in proposal.missing),
-            f"Next: rag-eval plan {name}",
         ],
     )
+    print_next(as_json, f"rag-eval plan {name}")
 
 
 def plan(
-    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
+    name: BenchmarkName,
     names: Annotated[bool, typer.Option("--names", help="Print one line per document: URL, file name, flags.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -110,9 +124,12 @@ def plan(
         rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
         found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
         first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
+        value["warning"] = power.warning(name, settings)
         emit(value, as_json, [*first, *lines])
+        print_notes(filter(None, [value["warning"]]))
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
+    print_next(as_json or names, f"rag-eval convert {name}")
 
 
 def convert(
@@ -145,20 +162,22 @@ def convert(
 
     def one(name: str) -> dict[str, Any]:
         nonlocal quarantined
-        with progress_bars() as bar:
+        with progress_bars(f"{name}:") as begin:
             reports = run(
-                root, name, progress=bar, done=lambda step: print_notes(step.notes), replace=replace, recheck=pages
-            )
+                root, name, progress=lambda step: begin(PHASES[step]), done=lambda step: print_notes(step.notes),
+                replace=replace, recheck=pages,
+            )  # fmt: skip
         counts = {report.record.step: report.record.counts for report in reports}
         report_to_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
-        power = power_of(root, name)
+        power, settings = power_of(root, name), read_verdict_settings(root)
         return {
             "benchmark": name,
             "counts": counts,
             "train_json": str(root.benchmark(name).train_json),
             "power": power.record(),
-            "sentences": [*conversion_sentences(counts), power.sentence(read_verdict_settings(root))],
+            "sentences": [*conversion_sentences(counts), power.sentence(settings)],
+            "warning": power.warning(name, settings),
         }
 
     def line(done: dict[str, Any]) -> str:
@@ -169,9 +188,22 @@ def convert(
             f"{done['train_json']}" + "".join(f"\n  {sentence}" for sentence in done["sentences"])
         )
 
-    for_each(names, one, line, as_json)
+    for done in for_each(names, one, line, as_json):
+        print_notes(filter(None, [done["warning"]]))
     if strict and quarantined:
         raise typer.Exit(STRICT)
+    if not as_json:
+        print_next(as_json, _evaluate_command(root, names))
+
+
+def _evaluate_command(workspace: Workspace, benchmarks: list[str]) -> str:
+    from rag_eval_pipeline.evaluation.registry import read_registry
+
+    takes_all = (
+        name for name, file in read_registry(workspace).system_files.items() if all(map(file.takes, benchmarks))
+    )
+    system = next(takes_all, None)
+    return f"rag-eval evaluate {' '.join(benchmarks)} --system {system}" if system else NEW_SYSTEM
 
 
 def validate(
@@ -181,7 +213,9 @@ def validate(
             help="train.json, *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
         ),
     ],
-    corpus: Annotated[Path | None, typer.Option(help="Folder that must contain the named documents.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder that must contain the named documents.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -218,11 +252,21 @@ def validate(
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="A benchmark: name of a folder in data/sources.")],
-    target: Annotated[Path, typer.Argument(help="Target folder; it must be missing or empty.")],
-    format: Annotated[str, typer.Option(help="Target format: nvidia, evret, beir, trec, ragas.")],
+    name: BenchmarkName,
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="Target folder; it must be missing or empty.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            autocompletion=lambda: ["nvidia", "evret", "beir", "trec", "ragas"],
+            help="Target format: nvidia, evret, beir, trec, ragas.",
+        ),
+    ],
     evaluation: Annotated[
-        str | None, typer.Option(help="Also export answers: an evaluation id, or a system for its newest evaluation.")
+        str | None,
+        typer.Option(
+            metavar="ID|SYSTEM", help="Also export answers: an evaluation id, or a system for its newest evaluation."
+        ),
     ] = None,
     documents: Annotated[bool, typer.Option(help="evret: include the documents' texts.")] = False,
     level: Annotated[Literal["document", "page"], typer.Option(help="beir, trec: level of judgements.")] = "document",
@@ -247,7 +291,7 @@ def render(
     sources: Annotated[
         list[str], typer.Argument(metavar="URL|FILE...", help="Web pages, and local HTML, text, Markdown or PDF files.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the PDFs; nothing in it is removed.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the PDFs; nothing in it is removed.")],
     manifest: Annotated[
         Path | None,
         typer.Option(
@@ -284,8 +328,10 @@ def render(
     hint = "A URL begins with http:// or https://."
     for source in [source for source in sources if source not in found]:
         code = print_error(InputError("missing_file", source, "a file that can be read", hint=hint))
-    with progress_bars() as bar:
-        rows = render_documents(found, out, policy, manifest=manifest, overwrite=overwrite, progress=bar("render"))
+    with progress_bars() as begin:
+        rows = render_documents(
+            found, out, policy, manifest=manifest, overwrite=overwrite, progress=begin("printing documents")
+        )
     missing = [row for row in rows if row.origin == "missing"]
     emit([asdict(row) for row in rows], as_json, (_document_line(row) for row in rows if row.origin != "missing"))
     for row in missing:

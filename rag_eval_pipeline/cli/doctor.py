@@ -184,7 +184,11 @@ _NEED_WORKSPACE = {None, "workspace", "disk"}
 def doctor(
     only: Annotated[
         str | None,
-        typer.Option(help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, workspace."),
+        typer.Option(
+            metavar="CHECK",
+            autocompletion=lambda: list(CHECKS),
+            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, workspace.",
+        ),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,

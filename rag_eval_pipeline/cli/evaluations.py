@@ -1,5 +1,7 @@
 """Commands on evaluations: evaluate, rescore, calibrate, compare, leaderboard, report."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,19 +12,24 @@ from rag_eval_pipeline.cli.output import (
     REGRESSION,
     STRICT,
     AsJson,
+    BenchmarkName,
     Names,
     Root,
     Strict,
+    SystemName,
+    complete_evaluation,
+    complete_system,
     emit,
     find_workspace,
     find_workspace_if_any,
     for_each,
+    print_next,
     print_notes,
     progress_bars,
     report_to_dagster,
     results,
 )
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -34,7 +41,12 @@ _LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "ow
 
 def evaluate(
     names: Names,
-    system: Annotated[str, typer.Option(help="A system: name of a file in data/config/systems.")],
+    system: Annotated[
+        str,
+        typer.Option(
+            metavar="SYSTEM", autocompletion=complete_system, help="A system: name of a file in data/config/systems."
+        ),
+    ],
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -54,23 +66,31 @@ def evaluate(
     from rag_eval_pipeline.reporting.baselines import published_evaluations
     from rag_eval_pipeline.reporting.comparison import read_verdict_settings
     from rag_eval_pipeline.reporting.power import power_of_questions
+    from rag_eval_pipeline.reporting.status import not_nightly_hint
 
     root = find_workspace(workspace)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
     if dry_run:
         for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
+        print_next(as_json, f"rag-eval evaluate {' '.join(names)} --system {system}")
         return
-    failed = 0
+    failed, is_nightly = 0, True
 
     def one(name: str) -> dict[str, Any]:
-        nonlocal failed
+        nonlocal failed, is_nightly
         pair = load_pair(root, name, system)
-        detects = None
+        is_nightly = is_nightly and pair.system_file.is_nightly and pair.system_file.takes(name)
+        detects = warning = None
         if not published_evaluations(root, name, system):  # printed once, with the first evaluation
             settings = read_verdict_settings(root)
-            detects = power_of_questions(pair.queries, settings).sentence(settings)
-        with progress_bars() as bar:
-            answered, published = run(root, pair, bar(f"{name} x {system}"), which=which)
+            is_deterministic = pair.system_file.is_deterministic
+            power = power_of_questions(pair.queries, settings)
+            detects, warning = (
+                power.sentence(settings),
+                power.warning(name, settings, is_deterministic=is_deterministic),
+            )
+        with progress_bars(f"{name} x {system}:") as begin:
+            answered, published = run(root, pair, begin, which=which)
         report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.failed + len(published.faults) + judging.failed
@@ -87,19 +107,28 @@ def evaluate(
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
             "rescored_from": published.rescored_from,
             "detects": detects,
+            "warning": warning,
         }
 
     def line(done: dict[str, Any]) -> str:
         # Of a mean without all questions, how many have a score.
         shares = {name: f" ({n} of {total})" for name, (n, total) in done["partial"].items()}
         means = {name: value for name, value in done["headline"].items() if value is not None}
-        scores = ", ".join(f"{name} {value:.3f}{shares.get(name, '')}" for name, value in means.items())
+        scores = ", ".join(f"{name} {_number(value)}{shares.get(name, '')}" for name, value in means.items())
         text = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {scores}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
-    for_each(names, one, line, as_json)
+    for done in for_each(names, one, line, as_json):
+        print_notes(filter(None, [done["warning"]]))
     if strict and failed:
         raise typer.Exit(STRICT)
+    print_next(as_json, "rag-eval report --open")
+    if not as_json and not is_nightly:
+        print_notes([f"{system} is {not_nightly_hint(system)}"])
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
@@ -176,18 +205,38 @@ def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
 
 
 def compare(
-    old: Annotated[str, typer.Argument(help="An evaluation id, such as eval_run_20250830_001, or a results file.")],
-    new: Annotated[str, typer.Argument(help="Another evaluation of the same benchmark.")],
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            autocompletion=complete_evaluation,
+            help="An evaluation id, a results file, or a benchmark.",
+        ),
+    ],
+    new: Annotated[
+        str,
+        typer.Argument(
+            metavar="NEW",
+            autocompletion=complete_evaluation,
+            help="Another evaluation of the same benchmark, or a system.",
+        ),
+    ],
     workspace: Root = None,
     as_json: AsJson = False,
-    junit: Annotated[Path | None, typer.Option(help="Also write the verdicts here, as JUnit XML.")] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the verdicts here, as JUnit XML.")
+    ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(help="Also write them here, as Markdown for the summary of a CI step.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write them here, as Markdown for the summary of a CI step."),
     ] = None,
 ) -> None:
     """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
 
+    With a benchmark and a system, the newest evaluation is compared with the pinned baseline.
+
     Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
+    With the baseline: rag-eval compare skarn-railway embedded
     """
     from rag_eval_pipeline.reporting.comparison import compare_named
     from rag_eval_pipeline.reporting.comparison_files import (
@@ -196,9 +245,14 @@ def compare(
         write_junit,
         write_markdown,
     )
+    from rag_eval_pipeline.reporting.regressions import compare_with_baseline
 
     root = find_workspace_if_any(workspace)
-    found = compare_named(root, old, new)
+    if root is not None and old in root.benchmarks():
+        root.existing_system_file(new)
+        found = compare_with_baseline(root, old, new)
+    else:
+        found = compare_named(root, old, new)
     emit(comparison_record(found), as_json, comparison_lines(found))
     if junit is not None:
         write_junit(junit, found)
@@ -208,10 +262,16 @@ def compare(
         raise typer.Exit(REGRESSION)
 
 
-def report(workspace: Root = None, as_json: AsJson = False) -> None:
+def report(
+    show: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser; without one, only its path is printed.")
+    ] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
     """Write the leaderboard, the verdicts and the HTML report; print the report's path.
 
-    Example: rag-eval report
+    Example: rag-eval report --open
     """
     from rag_eval_pipeline.report.site import write_report
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
@@ -226,14 +286,38 @@ def report(workspace: Root = None, as_json: AsJson = False) -> None:
     }
     report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
+    if show and not open_in_browser(Path(paths["report"])):
+        print_notes(["no browser could be opened here; open the file above in one"])
+    print_next(as_json, "rag-eval up" if show else "rag-eval report --open")
+
+
+def open_in_browser(path: Path) -> bool:
+    """Open a file in the user's browser; return whether there is one."""
+    import subprocess
+    import webbrowser
+
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        named = os.environ.get(
+            "BROWSER"
+        )  # without a display, only one that the user names; others open in the terminal
+        if not named:
+            return False
+    try:
+        return webbrowser.open(path.resolve().as_uri())
+    except (webbrowser.Error, OSError, subprocess.SubprocessError):
+        return False
 
 
 def rescore(
-    benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
-    system: Annotated[str, typer.Argument(help="A system.")],
+    benchmark: BenchmarkName,
+    system: SystemName,
     evaluations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; by default all with outdated scores."),
+        typer.Argument(
+            metavar="[EVALUATION]...",
+            autocompletion=complete_evaluation,
+            help="Evaluation ids; by default all with outdated scores.",
+        ),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -254,24 +338,41 @@ def rescore(
         if sentence := judging_report(load_evaluation(root, rescored.evaluation_id)).sentence:
             print_notes([f"{rescored.evaluation_id}: {sentence}."])
     emit(done, as_json, (str(one["evaluation_id"]) for one in done))
+    print_next(as_json, "rag-eval report --open")
 
 
 def calibrate(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A benchmark: name of a folder in data/sources.")],
-    labels: Annotated[list[Path], typer.Option(help="Labels of the answers, .jsonl or .csv; one file per system.")],
+    name: BenchmarkName,
+    labels: Annotated[
+        list[Path], typer.Option(metavar="FILE", help="Labels of the answers, .jsonl or .csv; one file per system.")
+    ],
     system: Annotated[
         list[str] | None,
-        typer.Option(help="System whose newest evaluation was labelled; repeatable, for one card over all."),
+        typer.Option(
+            metavar="SYSTEM",
+            autocompletion=complete_system,
+            help="System whose newest evaluation was labelled; repeatable, for one card over all.",
+        ),
     ] = None,
     evaluation: Annotated[
         list[str] | None,
-        typer.Option(help="Evaluation id instead of a system, such as eval_run_20250830_001; repeatable."),
+        typer.Option(
+            metavar="ID",
+            autocompletion=complete_evaluation,
+            help="Evaluation id instead of a system, such as eval_run_20250830_001; repeatable.",
+        ),
     ] = None,
     labels_by: Annotated[
         str,
-        typer.Option(help="Source of the labels: human, own or 'model ratings'. Only human labels calibrate a judge."),
+        typer.Option(
+            metavar="SOURCE",
+            autocompletion=lambda: list(_LABELS_BY),
+            help="Source of the labels: human, own or 'model ratings'. Only human labels calibrate a judge.",
+        ),
     ] = "human",
-    out: Annotated[Path | None, typer.Option(help="Folder for the trust card; by default the workspace's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the trust card; by default the workspace's.")
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Judge only once; the card then lacks the judge's agreement with itself.")
     ] = False,
@@ -288,7 +389,8 @@ def calibrate(
 
     root = find_workspace(workspace)
     if labels_by not in _LABELS_BY:
-        raise InputError("bad_option", "--labels-by", f"one of {', '.join(_LABELS_BY)}", found=labels_by)
+        hint = did_you_mean(labels_by, _LABELS_BY)
+        raise InputError("bad_option", "--labels-by", f"one of {', '.join(_LABELS_BY)}", found=labels_by, hint=hint)
     systems, evaluations = system or [], evaluation or []
     if bool(systems) == bool(evaluations):
         raise InputError("bad_option", "calibrate", "one of --system and --evaluation")
@@ -302,8 +404,9 @@ def calibrate(
         Labelled(path, system=one) if systems else Labelled(path, evaluation=one)
         for path, one in zip(labels, named, strict=True)
     ]
-    with progress_bars() as bar:
-        card = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=bar)
+    with progress_bars() as begin:
+        card = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=begin)
     path = write_trust_card(card, root.trust_cards if out is None else out)
     lines = [*summary_lines(card), str(path), f"For people, with the worst disagreements: {path.with_suffix('.md')}"]
     emit(card.model_dump(mode="json") | {"path": str(path)}, as_json, lines)
+    print_next(as_json, "rag-eval report --open")

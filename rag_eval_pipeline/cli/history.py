@@ -10,24 +10,36 @@ from rag_eval_pipeline.cli.evaluations import report_evaluated
 from rag_eval_pipeline.cli.output import (
     BAD_INPUT,
     AsJson,
+    BenchmarkName,
     Root,
+    SystemName,
+    complete_benchmark,
+    complete_evaluation,
+    complete_system,
     emit,
     find_workspace,
     instance_folder,
+    print_next,
     print_notes,
     progress_bars,
 )
 
 
 def history(
-    benchmark: Annotated[str | None, typer.Argument(help="Only this benchmark.")] = None,
-    system: Annotated[str | None, typer.Argument(help="Only this system.")] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(metavar="[BENCHMARK]", autocompletion=complete_benchmark, help="Only this benchmark."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Argument(metavar="[SYSTEM]", autocompletion=complete_system, help="Only this system.")
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     sql: Annotated[
         str | None,
         typer.Option(
-            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score)."
+            metavar="QUERY",
+            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score).",
         ),
     ] = None,
     verify: Annotated[
@@ -65,7 +77,7 @@ def _history_line(row: dict[str, Any]) -> str:
 
 
 def power(
-    benchmark: Annotated[str, typer.Argument(help="A converted benchmark.")],
+    benchmark: BenchmarkName,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,11 +92,15 @@ def power(
 
 
 def pin(
-    benchmark: Annotated[str, typer.Argument(help="A benchmark.")],
-    system: Annotated[str, typer.Argument(help="A system.")],
+    benchmark: BenchmarkName,
+    system: SystemName,
     evaluations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EVALUATION]...", help="Evaluation ids; by default the newest that are alike."),
+        typer.Argument(
+            metavar="[EVALUATION]...",
+            autocompletion=complete_evaluation,
+            help="Evaluation ids; by default the newest that are alike.",
+        ),
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -94,7 +110,9 @@ def pin(
             "--ask", help="Run the missing evaluations first: five are needed, one of a deterministic system."
         ),
     ] = False,
-    note: Annotated[str | None, typer.Option(help="The reason; it is stored with the baseline.")] = None,
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The reason; it is stored with the baseline.")
+    ] = None,
 ) -> None:
     """Pin the evaluations that a system's nights on a benchmark are compared with.
 
@@ -110,14 +128,15 @@ def pin(
     root.existing_benchmark(benchmark)
     root.existing_system_file(system)
     while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
-        with progress_bars() as bar:
-            _, published = evaluate(root, pair, bar(f"{benchmark} x {system}, {missing} to go"))
+        with progress_bars(f"{benchmark} x {system}, {missing} to go:") as begin:
+            _, published = evaluate(root, pair, begin)
         report_evaluated(root, benchmark, system, published)
     pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
     share = baseline_flip_share(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
     lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
     emit(record, as_json, lines)
+    print_next(as_json, "rag-eval up")
 
 
 def prune(
@@ -149,7 +168,8 @@ def ab(
     workspace: Root = None,
     as_json: AsJson = False,
     config: Annotated[
-        Path | None, typer.Option(help="Settings; by default data/config/ab_testing_config.config.yaml.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings; by default data/config/ab_testing_config.config.yaml."),
     ] = None,
 ) -> None:
     """Run the configured A/B tests, and write ab_test_<a>_vs_<b>_NNN.results.json.

@@ -23,13 +23,49 @@ Root = Annotated[
     Path | None,
     typer.Option(
         "--workspace",
+        metavar="DIR",
         help="Folder that holds data/sources; by default the nearest one, from the current folder upwards.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if rows were quarantined or questions failed.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Benchmarks: names of folders in data/sources.")]
 
+
+def _known(list_names: Callable[[Workspace], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
+    """Return a function that completes names of the workspace; without one there are none."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        try:
+            workspace = find_workspace_if_any(context.params.get("workspace"))
+        except InputError:
+            return []
+        return [name for name in list_names(workspace) if name.startswith(incomplete)] if workspace else []
+
+    return complete
+
+
+complete_benchmark = _known(Workspace.benchmarks)
+complete_system = _known(Workspace.systems)
+complete_evaluation = _known(lambda workspace: sorted(path.parent.name for path in workspace.runs.glob("*/*.json")))
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="BENCHMARK...", autocompletion=complete_benchmark, help="Benchmarks: names of folders in data/sources."
+    ),
+]
+BenchmarkName = Annotated[
+    str,
+    typer.Argument(
+        metavar="BENCHMARK", autocompletion=complete_benchmark, help="A benchmark: name of a folder in data/sources."
+    ),
+]
+SystemName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SYSTEM", autocompletion=complete_system, help="A system: name of a file in data/config/systems."
+    ),
+]
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 
@@ -59,8 +95,12 @@ def for_each(
     work: Callable[[str], dict[str, Any]],
     line: Callable[[dict[str, Any]], str],
     as_json: bool,
-) -> None:
-    """Run the work for each name. An error of one name is printed, and the others still run."""
+) -> list[dict[str, Any]]:
+    """Run the work for each name and return what it returns; an error of one name is printed, and the others still run.
+
+    Raises:
+        typer.Exit: There was an error.
+    """
     done: list[dict[str, Any]] = []
     code = 0
     for name in names:
@@ -75,6 +115,7 @@ def for_each(
         emit(done, as_json, ())
     if code:
         raise typer.Exit(code)
+    return done
 
 
 def instance_folder(workspace: Workspace) -> Path | None:
@@ -117,6 +158,25 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print notes on standard error."""
     for note in notes:
         print(f"rag-eval: {note}", file=sys.stderr)
+
+
+def print_next(as_json: bool, *commands: str) -> None:
+    """Print what to type next on standard error, for people: never beside JSON."""
+    if not as_json:
+        for command in commands:
+            print(f"Next: {painted(command, 'bold', sys.stderr)}", file=sys.stderr)
+
+
+def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
+    """Return a text in bold or a colour on a terminal without NO_COLOR; else as it is.
+
+    Args:
+        stream: Where it is printed; by default where results are.
+    """
+    stream = stream or results()
+    if not text or style is None or os.environ.get("NO_COLOR") or not stream.isatty():
+        return text
+    return typer.style(text, bold=True) if style == "bold" else typer.style(text, fg=style)
 
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
@@ -184,17 +244,32 @@ def _stdout_moved_away() -> "Iterator[TextIO]":
 
 
 @contextmanager
-def progress_bars() -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
-    """Yield a function that adds a progress bar on standard error; there are none without a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, int], None]]]":
+    """Yield a function that begins a phase of the work: one bar on standard error, for the present phase only.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    A phase without numbers, and what follows after all of its items are done, moves without a count. There are no bars
+    without a terminal.
+
+    Args:
+        label: Before the names of the phases.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    count = TextColumn("{task.fields[count]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
-        def bar(description: str) -> Callable[[int, int], None]:
-            task = bars.add_task(description, total=None)
-            return lambda done, total: bars.update(task, completed=done, total=total)
+        def begin(phase: str) -> Callable[[int, int], None]:
+            for earlier in list(bars.task_ids):
+                bars.remove_task(earlier)
+            task = bars.add_task(" ".join(filter(None, (label, phase))), total=None, count="")
 
-        yield bar
+            def update(done: int, total: int) -> None:
+                is_running = done < total
+                bars.update(task, completed=done, total=total if is_running else None, count=f"{done:,} of {total:,}")
+
+            return update
+
+        yield begin

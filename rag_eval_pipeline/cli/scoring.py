@@ -10,12 +10,15 @@ from rag_eval_pipeline.cli.output import AsJson, emit, print_notes
 
 
 def score(
-    qrels: Annotated[Path, typer.Option(help="Judgements: TREC, JSON or parquet.")],
-    run: Annotated[Path, typer.Option(help="Rankings: TREC, JSON or parquet.")],
+    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgements: TREC, JSON or parquet.")],
+    run: Annotated[Path, typer.Option(metavar="FILE", help="Rankings: TREC, JSON or parquet.")],
     measures: Annotated[
         list[str],
         typer.Option(
-            "--measure", "-m", help="A measure such as nDCG@10, P.5,10, all_trec or package.module:NAME; repeatable."
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help="A measure such as nDCG@10, P.5,10, all_trec or package.module:NAME; repeatable.",
         ),
     ] = ["official"],  # noqa: B006, typer copies it
     by_query: Annotated[bool, typer.Option("-q", help="Print the scores of each query before the means.")] = False,
@@ -49,19 +52,24 @@ class Sides(StrEnum):
 
 
 def spans(
-    gold: Annotated[Path, typer.Option(help="Gold citations: .eval.json, .gt.json, or rows as JSON Lines or JSON.")],
+    gold: Annotated[
+        Path, typer.Option(metavar="FILE", help="Gold citations: .eval.json, .gt.json, or rows as JSON Lines or JSON.")
+    ],
     predicted: Annotated[
-        Path, typer.Option(help="Citations of a system: .results.json, or rows with citations or an answer.")
+        Path,
+        typer.Option(metavar="FILE", help="Citations of a system: .results.json, or rows with citations or an answer."),
     ],
     tolerance: Annotated[int, typer.Option(min=0, help="Number of characters by which an end may differ.")] = 10,
     documents: Annotated[
         Path | None,
-        typer.Option(help="Document texts, to score words as well: pages.parquet, JSON, .eval.json."),
+        typer.Option(metavar="FILE", help="Document texts, to score words as well: pages.parquet, JSON, .eval.json."),
     ] = None,
     end_inclusive: Annotated[
         Sides, typer.Option(help="Files in which end_char is the last character instead of one past it.")
     ] = Sides.none,
-    annotator: Annotated[str | None, typer.Option(help="Use only this annotator's annotations of a .gt.json.")] = None,
+    annotator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Use only this annotator's annotations of a .gt.json.")
+    ] = None,
     by_query: Annotated[bool, typer.Option("-q", help="Print the scores of each question before the means.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, printable
+from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next, printable
 from rag_eval_pipeline.cli.systems import probe_lines
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.workspace import Workspace
 
 REPLY_LINES = 40
@@ -67,7 +67,9 @@ def init_system(
         check_free(root, name)
     kind, why = _kind(kind, url, callable_)
     if kind not in INIT_KINDS:
-        raise InputError("bad_option", "--kind", f"one of {', '.join(INIT_KINDS)}", found=kind)
+        raise InputError(
+            "bad_option", "--kind", f"one of {', '.join(INIT_KINDS)}", found=kind, hint=did_you_mean(kind, INIT_KINDS)
+        )
     wanted = Wanted(
         name=name, kind=kind, url=url, body=_body(body), method=method, answer=answer, question=question,
         benchmark=benchmark, api_key_env=api_key_env, headers_env=_headers(header_env or []), model=model,
@@ -82,12 +84,12 @@ def init_system(
     if proposal.row is not None:
         lines += ["Read with these settings:", *(f"  {line}" for line in probe_lines(proposal.row)[1:-1])]
     lines += [*(f"note: {note}" for note in proposal.notes), f"{file}: written"]
-    lines.append(f"Next: {_next(root, name, proposal.benchmark)}")
     record = {
         "system": name, "kind": kind, "file": str(file), "asked": proposal.asked, "reply": proposal.reply,
         "guesses": proposal.guesses, "read": proposal.row, "notes": proposal.notes,
     }  # fmt: skip
     emit(record, as_json, [printable(line) for line in lines])
+    print_next(as_json, _next(root, name, proposal.benchmark))
 
 
 def _next(root: Workspace, name: str, benchmark: str | None) -> str:

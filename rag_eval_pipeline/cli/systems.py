@@ -8,9 +8,12 @@ from rag_eval_pipeline.cli.output import (
     UNAVAILABLE,
     AsJson,
     Root,
+    SystemName,
+    complete_benchmark,
     emit,
     find_workspace,
     keep_stdout_for_results,
+    print_next,
     print_notes,
     printable,
 )
@@ -31,9 +34,14 @@ def _group() -> None:
 @system.command()
 @keep_stdout_for_results
 def probe(
-    name: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a file in data/config/systems.")],
+    name: SystemName,
     benchmark: Annotated[
-        str | None, typer.Option(help="A converted benchmark; by default the first one of the system.")
+        str | None,
+        typer.Option(
+            metavar="BENCHMARK",
+            autocompletion=complete_benchmark,
+            help="A converted benchmark; by default the first one of the system.",
+        ),
     ] = None,
     questions: Annotated[int, typer.Option(min=1, max=100, help="Number of questions to ask.")] = 3,
     workspace: Root = None,
@@ -52,6 +60,7 @@ def probe(
     print_notes(found["warnings"])
     if not found["answered"]:
         raise typer.Exit(UNAVAILABLE)
+    print_next(as_json, f"rag-eval evaluate {found['benchmark']} --system {name}")
 
 
 def probe_lines(row: dict[str, Any]) -> list[str]:

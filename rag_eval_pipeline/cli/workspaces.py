@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace
+from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE
 
 
@@ -28,14 +28,14 @@ def new(
     lines = [
         f"{workspace.root}: {'a new workspace' if written else 'all files of a new workspace are there'}",
         *(f"  {path}" for path in written),
-        f"Next: {enter}rag-eval init NAME --from FILE|FOLDER|URL",
     ]
     emit({"workspace": str(workspace.root), "written": written}, as_json, lines)
+    print_next(as_json, f"{enter}rag-eval init NAME --from FILE|FOLDER|URL")
 
 
 def up(
     host: Annotated[
-        str, typer.Option(help="Dagster has no login: any other address opens it to the network.")
+        str, typer.Option(metavar="ADDRESS", help="Dagster has no login: any other address opens it to the network.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the Dagster UI.")] = 3000,
     report_port: Annotated[

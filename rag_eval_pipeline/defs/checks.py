@@ -87,7 +87,8 @@ def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: Workspa
 )
 def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
-    from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, read_alert_settings, send_late_alerts
+    from rag_eval_pipeline.reporting.alert_files import read_alert_settings
+    from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, send_late_alerts
 
     root, now = workspace.workspace, clock.now()
     with as_dagster_failure():

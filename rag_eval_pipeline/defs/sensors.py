@@ -144,7 +144,8 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
 )
 def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: WorkspaceResource) -> dg.SkipReason | None:
     """Send an alert for a failed run."""
-    from rag_eval_pipeline.reporting.alerts import read_alert_settings, send_failure_alert
+    from rag_eval_pipeline.reporting.alert_files import read_alert_settings
+    from rag_eval_pipeline.reporting.alerts import send_failure_alert
 
     run = context.dagster_run
     if run.tags.get(WILL_RETRY_TAG) == "true":

@@ -9,7 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -81,13 +81,15 @@ class BudgetedJudge:
         self._ledger.flush()
 
 
-def judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
+def judge_answers(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None = None
+) -> list[QueryScores]:
     """Judge every answer, store the judgements, and return the scores of each question; all skipped without a judge.
 
     Raises:
         ServiceError: The judge cannot be used, or its daily budget is used up; judgements so far stay in its cache.
     """
-    return asyncio.run(_judge_answers(workspace, evaluation, pair))
+    return asyncio.run(_judge_answers(workspace, evaluation, pair, progress))
 
 
 def make_cases(pair: Pair, answers: Iterable[RagAnswer]) -> Iterator[Case | None]:
@@ -157,8 +159,15 @@ def judging_report(evaluation: Evaluation) -> JudgingReport:
     return JudgingReport(statuses["completed"], failed, dict(reasons.most_common()))
 
 
-async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> list[QueryScores]:
-    settings = pair.settings.judge
+async def _judge_answers(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None
+) -> list[QueryScores]:
+    settings, numbers = pair.settings.judge, count(1)
+
+    def report() -> None:
+        if progress is not None:
+            progress(next(numbers), len(pair.queries))
+
     async with open_judge(settings, workspace.judge_cache) as judge:
         if judge is None:
             evaluation.judgements.unlink(missing_ok=True)
@@ -169,7 +178,7 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         with BudgetedJudge(judge, workspace, settings, account) as paid, publishing(evaluation.judgements) as file:
             cases = make_cases(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
-                for case, judgement in zip(batch, await _judge_batch(paid, batch), strict=True):
+                for case, judgement in zip(batch, await _judge_batch(paid, batch, report), strict=True):
                     answer = next(answers)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
@@ -179,9 +188,13 @@ async def _judge_answers(workspace: Workspace, evaluation: Evaluation, pair: Pai
         return rows
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None]) -> list[Judgement | None]:
-    judged = iter(await asyncio.gather(*(judge.judge(case) for case in cases if case is not None)))
-    return [None if case is None else next(judged) for case in cases]
+async def _judge_batch(judge: Judge, cases: list[Case | None], report: Callable[[], None]) -> list[Judgement | None]:
+    async def judge_one(case: Case | None) -> Judgement | None:
+        judgement = None if case is None else await judge.judge(case)
+        report()
+        return judgement
+
+    return await asyncio.gather(*map(judge_one, cases))
 
 
 def _not_judged(answer: RagAnswer) -> QueryScores:

@@ -1,5 +1,6 @@
 """The three steps of an evaluation: ask, score, publish. Each continues from the state of the pair's files."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,10 @@ class Published:
     warnings: tuple[str, ...]
 
 
-def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
+def score_pair(workspace: Workspace, pair: Pair, kind: str, progress: Progress | None = None) -> ScoringReport:
     """Score the pair's newest evaluation; answers scored with other settings are scored again, without asking."""
     with locked_pair(workspace, pair):
-        return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair)
+        return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair, progress)
 
 
 def publish_pair(workspace: Workspace, pair: Pair) -> Published:
@@ -83,12 +84,21 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
 
 
 def evaluate(
-    workspace: Workspace, pair: Pair, progress: Progress | None = None, *, which: Which = "missing"
+    workspace: Workspace,
+    pair: Pair,
+    begin: Callable[[str], Progress | None] = lambda phase: None,
+    *,
+    which: Which = "missing",
 ) -> tuple[AskingReport, Published]:
-    """Ask, score and publish."""
-    report = ask(workspace, pair, now=clock.now(), progress=progress, which=which)
+    """Ask, score and publish.
+
+    Args:
+        begin: Called with the name of each phase; what it returns is called with the numbers done and total.
+    """
+    report = ask(workspace, pair, now=clock.now(), progress=begin("asking"), which=which)
     for kind in SCORE_FILES:
-        score_pair(workspace, pair, kind)
+        score_pair(workspace, pair, kind, begin("judging" if kind == "judge_scores" else "scoring"))
+    begin("publishing")
     return report, publish_pair(workspace, pair)
 
 
@@ -108,8 +118,8 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
         "judged_correct": _judged(results, "judged_correct"),
         "faithfulness": _judged(results, "faithfulness"),
         "latency_p50_ms": results.performance_metrics.latency_stats["p50"],
-        "queries": float(results.summary.total_queries),
-        "failed": float(results.summary.failed_queries),
+        "queries": results.summary.total_queries,
+        "failed": results.summary.failed_queries,
     }
 
 

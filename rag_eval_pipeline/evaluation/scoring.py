@@ -277,10 +277,12 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     )
 
 
-def score_judged(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> ScoringReport:
+def score_judged(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None = None
+) -> ScoringReport:
     """Score by the judge: correctness against the gold answers, support of claims and citations, ratings."""
     evaluation.require_answered()
-    rows = add_evaluator_scores(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair))
+    rows = add_evaluator_scores(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair, progress))
     measures = list(dict.fromkeys(name for row in rows for name in row.scores))
     return publish_rows(evaluation, pair, "judge_scores", rows, measures)
 
@@ -325,11 +327,11 @@ def _ranked(answer: RagAnswer) -> list[RetrievedPassage]:
     return sorted(answer.contexts, key=lambda passage: passage.rank)
 
 
-Scorer = Callable[[Workspace, Evaluation, Pair], ScoringReport]
-# Only the judge needs the workspace, for its cache and its budget.
+Scorer = Callable[[Workspace, Evaluation, Pair, Callable[[int, int], None] | None], ScoringReport]
+# Only the judge needs the workspace, for its cache and its budget, and is slow enough to report its progress.
 SCORERS: dict[str, Scorer] = {
-    "retrieval_scores": lambda _, evaluation, pair: score_retrieval(evaluation, pair),
-    "citation_scores": lambda _, evaluation, pair: score_citations(evaluation, pair),
-    "answer_scores": lambda _, evaluation, pair: score_answers(evaluation, pair),
+    "retrieval_scores": lambda _, evaluation, pair, __: score_retrieval(evaluation, pair),
+    "citation_scores": lambda _, evaluation, pair, __: score_citations(evaluation, pair),
+    "answer_scores": lambda _, evaluation, pair, __: score_answers(evaluation, pair),
     "judge_scores": score_judged,
 }

@@ -19,14 +19,8 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import Point
 from rag_eval_pipeline.report.text import milliseconds, number, points
-from rag_eval_pipeline.reporting.alerts import (
-    SUFFIX,
-    Alert,
-    LatePair,
-    alerts_folder,
-    late_pairs,
-    read_alert_settings,
-)
+from rag_eval_pipeline.reporting.alert_files import SUFFIX, Alert, LatePair, alerts_folder, read_alert_settings
+from rag_eval_pipeline.reporting.alerts import late_pairs
 from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, needed_runs, newest_alike
 from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
 from rag_eval_pipeline.reporting.comparison_files import comparison_record

@@ -1,212 +1,55 @@
-"""Alerts: confirmed changes on the night they are new, failed runs, and pairs that are late.
+"""Alerts: one for each incident, failed run and set of overdue pairs.
 
-An alert is a file, `data/reports/alerts/<id>.alert.json`, with a mail beside it, so that nothing is sent twice. One
-that was not delivered is sent again by the next aggregation. The address of the receiver is a secret: it is in an
-environment variable and never in a message or log.
+An incident is all confirmed changes of a pair until nothing is flagged any more: it is sent once, metrics that change
+later join its course, and a second message closes it. An alert is a file, `data/reports/alerts/<id>.alert.json`, with a
+mail beside it, so that nothing is sent twice. One that was not delivered is sent again by the next aggregation. The
+address of the receiver is a secret: it is in an environment variable and never in a message or log.
 """
 
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.message import EmailMessage
-from email.policy import SMTP
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import apprise
 import httpx
-import pydantic
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.registry import Registry, read_registry
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
-from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
-from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.reporting.comparison import MovedQuestion
+from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.reporting.alert_files import (
+    LATE,
+    SUFFIX,
+    Alert,
+    AlertedMetric,
+    AlertedQuestion,
+    AlertSettings,
+    CourseStep,
+    LatePair,
+    alerts_folder,
+    read_alert_settings,
+)
+from rag_eval_pipeline.reporting.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
 from rag_eval_pipeline.reporting.history import read_history
-from rag_eval_pipeline.reporting.nightly import Night, Nights, alerts_due
+from rag_eval_pipeline.reporting.incidents import Course, change_text, courses, incident_of, means_text
+from rag_eval_pipeline.reporting.nightly import Night, Nights
 from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
-
-FILE = "alerts.config.yaml"
-VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
-
-class AlertSettings(Model):
-    """Where alerts are sent; they are always written as files."""
-
-    webhook_url_env: str | None = pydantic.Field(
-        None,
-        pattern=VARIABLE,
-        description="Name of the environment variable that holds where alerts are sent: the http(s) address of an "
-        "incoming webhook, or an Apprise URL such as slack://, msteams:// or mailto://. It is a secret; keep it out of "
-        "files.",
-    )
-    run_failures: bool = pydantic.Field(True, description="Whether failed runs are alerted.")
-    late_after_hours: float | None = pydantic.Field(
-        30.0,
-        gt=0,
-        description="A pair of the nightly schedule is late when its newest published evaluation is older; it is "
-        "alerted once. null turns these alerts off. Leave room for nights that take hours.",
-    )
-    report_url: str | None = pydantic.Field(
-        None, pattern=r"^https?://", description="Where people open the report; included in every message."
-    )
-    mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
-    mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
-    questions_shown: int = pydantic.Field(
-        5, ge=0, le=50, description="Number of questions shown per metric in a message."
-    )
-    retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is given up.")
-
-
-def read_alert_settings(workspace: Workspace) -> AlertSettings:
-    """Read the settings; the defaults if there is no file.
-
-    Raises:
-        InputError: `bad_yaml`, or `bad_format` naming the first bad setting.
-    """
-    path = workspace.config / FILE
-    try:
-        return AlertSettings.model_validate(read_settings(path, missing_ok=True))
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error, AlertSettings) from error
-
-
-SUFFIX = ".alert.json"
-Kind = Literal["regressed", "improved", "run_failed", "late"]
-LATE = "late_"  # how the ids of alerts of late nights begin
-
-
-class AlertedMetric(Model):
-    """One change."""
-
-    metric: str = pydantic.Field(description="Which metric.")
-    kind: Kind = pydantic.Field(description="regressed, improved.")
-    sentence: str = pydantic.Field(description="How much, how sure.")
-    questions: tuple[MovedQuestion, ...] = pydantic.Field((), description="Those that moved most.")
-
-
-class LatePair(Model):
-    """A pair and its newest publication, which is late or may become so."""
-
-    benchmark: str = pydantic.Field(description="Of the pair.")
-    system: str = pydantic.Field(description="Of the pair.")
-    since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or its conversion.")
-    evaluation_id: str | None = pydantic.Field(None, description="The newest; absent where there is none.")
-
-    @property
-    def sentence(self) -> str:
-        """The pair and its last publication in a line."""
-        if self.evaluation_id is None:
-            return f"{self.system} on {self.benchmark}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC"
-        return f"{self.system} on {self.benchmark}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}"
-
-
-class Alert(FileModel):
-    """One message."""
-
-    file_type: ClassVar[str] = "alert"
-    current_version: ClassVar[str] = "1.1"
-
-    schema_version: SchemaVersion = pydantic.Field(current_version, description="Of this file's form.")
-    alert_id: str = pydantic.Field(description="Equal for what is sent only once.")
-    kind: Kind = pydantic.Field(description="The worst change in it.")
-    subject: str = pydantic.Field(description="One line.")
-    night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation or the run began.")
-    created_at: pydantic.AwareDatetime = pydantic.Field(description="When it was written.")
-    benchmark: str | None = pydantic.Field(None, description="Of the pair.")
-    system: str | None = pydantic.Field(None, description="Of the pair.")
-    evaluation_id: str | None = pydantic.Field(None, description="In which it was seen.")
-    rerun: str | None = pydantic.Field(None, description="In which it was seen again.")
-    changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="A change a metric.")
-    error: str | None = pydantic.Field(None, description="Of a run that failed.")
-    late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
-    delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was delivered.")
-
-
-QUESTION_LIMIT = 120  # characters of a question in a message
-SECTION_LIMIT = 2900  # Slack refuses sections of more than 3,000 characters
-
-
-def mail_of(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> bytes:
-    """Return the alert as a mail (RFC 5322); `texts` are those of the questions, by id."""
-    mail = EmailMessage(policy=SMTP)
-    mail["Subject"] = _one_line(f"[rag-eval] {alert.subject}")
-    if settings.mail_from:
-        mail["From"] = settings.mail_from
-    if settings.mail_to:
-        mail["To"] = settings.mail_to
-    mail["Date"] = alert.created_at
-    mail["Message-ID"] = f"<{alert.alert_id}@rag-eval>"
-    mail.set_content("\n".join(_lines(alert, texts, settings)) + "\n")
-    return mail.as_bytes()
-
-
-def slack_message(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> dict[str, Any]:
-    """Return the JSON of an incoming webhook: `text` for any receiver, `blocks` for Slack."""
-    first, *rest = _lines(alert, texts, settings)
-    body = _escaped("\n".join(rest)).strip()
-    blocks = [_section(f"*{_escaped(first)}*")]
-    while body:
-        blocks.append(_section(body[:SECTION_LIMIT]))
-        body = body[SECTION_LIMIT:]
-    return {"text": _escaped("\n".join((first, *rest))), "blocks": blocks}
-
-
-def _lines(alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> Iterator[str]:
-    yield _one_line(alert.subject)
-    if not alert.late:
-        yield f"Night of {alert.night:%Y-%m-%d %H:%M} UTC" + (f", {alert.evaluation_id}" if alert.evaluation_id else "")
-    yield from (one.sentence for one in alert.late)
-    if alert.error is not None:
-        yield ""
-        yield _one_line(alert.error)
-    for change in alert.changes:
-        yield ""
-        yield f"{change.metric} {change.kind}: {change.sentence}"
-        yield from _questions(change, texts, settings.questions_shown)
-    if settings.report_url:
-        yield ""
-        yield f"Report: {settings.report_url}"
-
-
-def _questions(change: AlertedMetric, texts: Mapping[str, str], shown: int) -> Iterator[str]:
-    for one in change.questions[:shown]:
-        words = _one_line(texts.get(one.query_id, ""))
-        words = words if len(words) <= QUESTION_LIMIT else words[: QUESTION_LIMIT - 1] + "…"
-        yield f"  question {one.query_id}: {one.before:.2f} -> {one.after:.2f}  {words}".rstrip()
-
-
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
-
-
-def _escaped(text: str) -> str:
-    """Escape Slack's markup: `<!channel>` in a question would notify a whole channel."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
 
 TIMEOUT_S = 10.0  # a receiver that does not answer is tried again by the next aggregation
 _CHATTY_LOGGERS = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "urllib3": logging.CRITICAL}
 
 
-def post(variable: str, alert: Alert, texts: Mapping[str, str], settings: AlertSettings) -> str | None:
-    """Send an alert to the address in an environment variable.
+def post(variable: str, message: Message, settings: AlertSettings) -> str | None:
+    """Send a message to the address in an environment variable.
 
-    An http(s) address gets the JSON of a Slack-compatible webhook; any other is an Apprise URL.
+    An http(s) address gets the JSON of `webhook_format`; any other is an Apprise URL.
 
     Returns:
-        Why the alert was not delivered, in a line that names the variable and never the address; None if it was.
+        Why the message was not delivered, in a line that names the variable and never the address; None if it was.
     """
     address = os.environ.get(variable, "").strip()
     if not address:
@@ -214,8 +57,8 @@ def post(variable: str, alert: Alert, texts: Mapping[str, str], settings: AlertS
     for name, level in _CHATTY_LOGGERS.items():  # they log whole addresses
         logging.getLogger(name).setLevel(level)
     if address.startswith(("https://", "http://")):
-        return _post_json(variable, address, slack_message(alert, texts, settings))
-    return _notify(variable, address, list(_lines(alert, texts, settings)))
+        return _post_json(variable, address, PAYLOADS[settings.webhook_format](message))
+    return _notify(variable, address, list(text_lines(message)))
 
 
 def _post_json(variable: str, address: str, message: Mapping[str, Any]) -> str | None:
@@ -253,21 +96,20 @@ class DeliveryReport:
     faults: Sequence[str]
 
 
-def alerts_folder(workspace: Workspace) -> Path:
-    """Return the folder of alerts."""
-    return workspace.reports / "alerts"
-
-
 def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
-    """Write an alert for each night that is due one and has none, and send all that were not delivered."""
-    found = [
-        _change(pair, night, metrics, now)
-        for pair in nights
-        for evaluation_id, metrics in alerts_due(pair.nights).items()
-        for night in pair.nights
-        if night.evaluation_id == evaluation_id
-    ]
-    return send_alerts(workspace, found, now)
+    """Write an alert for each incident that has none, bring the others' course up to date, and send what is due."""
+    settings = read_alert_settings(workspace)
+    folder = alerts_folder(workspace)
+    found, newer = [], []
+    for pair in nights:
+        for course in courses(pair.nights):
+            path = folder / f"{course.opened.evaluation_id}{SUFFIX}"
+            if path.exists():
+                newer.append(_updated(pair, course, Alert.read(path), now))
+            else:
+                alert = _change(workspace, pair, course, settings, now)
+                found.append(_updated(pair, course, alert, now))
+    return send_alerts(workspace, found, now, changed=newer)
 
 
 def send_failure_alert(
@@ -298,68 +140,130 @@ def read_alerts(workspace: Workspace, prefix: str = "") -> list[Alert]:
     return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id))
 
 
-def send_alerts(workspace: Workspace, alerts: Sequence[Alert], now: datetime) -> DeliveryReport:
-    """Write alerts that have no file yet, and send all that were not delivered."""
+def send_alerts(
+    workspace: Workspace, alerts: Sequence[Alert], now: datetime, *, changed: Sequence[Alert] = ()
+) -> DeliveryReport:
+    """Write alerts that have no file yet, and send all that were not delivered.
+
+    Args:
+        changed: Alerts that have a file, as they are now.
+    """
     folder = alerts_folder(workspace)
     settings = read_alert_settings(workspace)
     with locked(folder / ".lock", holder="alerts", exclusive=True):
         new = [alert for alert in alerts if not (folder / f"{alert.alert_id}{SUFFIX}").exists()]
-        for alert in new:
+        for alert in (*new, *(one for one in changed if one != Alert.read(folder / f"{one.alert_id}{SUFFIX}"))):
             alert.write(folder / f"{alert.alert_id}{SUFFIX}")
-            atomic_write(folder / f"{alert.alert_id}.eml", mail_of(alert, _texts(workspace, alert), settings))
-        known = (Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}")))
-        waiting = [alert for alert in known if alert.delivered_at is None]
-        faults = [fault for alert in waiting if (fault := _send(workspace, alert, settings, now))]
+            message = message_of(alert, settings, workspace.reports)
+            atomic_write(folder / f"{alert.alert_id}.eml", mail_of(message, alert, settings))
+            if alert.resolved_at is not None:
+                message = message_of(alert, settings, workspace.reports, is_resolved=True)
+                mail = mail_of(message, alert, settings, is_resolved=True)
+                atomic_write(folder / f"{alert.alert_id}.resolved.eml", mail)
+        known = [Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        faults = [fault for alert in known if (fault := _send(workspace, alert, settings, now))]
     return DeliveryReport(new, faults)
 
 
 def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:
-    """Send an alert; return why it failed, None if it was sent, is not wanted or is too old."""
-    if settings.webhook_url_env is None or (now - alert.created_at).days >= settings.retry_days:
+    """Send an alert, or what closes it; return why it failed, None if it was sent, is not due or is too old."""
+    is_resolved = alert.delivered_at is not None
+    began = alert.resolved_at if is_resolved else alert.created_at
+    if is_resolved and alert.resolution_delivered_at is not None:
         return None
-    fault = post(settings.webhook_url_env, alert, _texts(workspace, alert), settings)
+    if settings.webhook_url_env is None or began is None or (now - began).days >= settings.retry_days:
+        return None
+    message = message_of(alert, settings, workspace.reports, is_resolved=is_resolved)
+    fault = post(settings.webhook_url_env, message, settings)
     if fault is not None:
         return f"{alert.alert_id}: {fault}"
-    alert.model_copy(update={"delivered_at": now}).write(alerts_folder(workspace) / f"{alert.alert_id}{SUFFIX}")
+    sent = {"resolution_delivered_at" if is_resolved else "delivered_at": now}
+    alert.model_copy(update=sent).write(alerts_folder(workspace) / f"{alert.alert_id}{SUFFIX}")
     return None
 
 
-def _change(pair: Nights, night: Night, metrics: Sequence[str], now: datetime) -> Alert:
-    changes = tuple(
-        AlertedMetric(
-            metric=name,
-            kind="regressed" if night.metrics[name].state == "regressed" else "improved",
-            sentence=night.metrics[name].sentence,
-            questions=night.metrics[name].moved,
-        )
-        for name in metrics
-    )
-    names = {kind: [c.metric for c in changes if c.kind == kind] for kind in ("regressed", "improved")}
-    parts = [f"{kind}: {', '.join(metrics)}" for kind, metrics in names.items() if metrics]
+def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertSettings, now: datetime) -> Alert:
+    """Return the alert with which an incident opens."""
+    night = course.opened
+    verdicts = _verdicts(night)
+    incident = incident_of(
+        workspace, pair.benchmark, pair.system, {name: verdicts[name] for name in course.steps[0].metrics},
+        evaluation_id=night.evaluation_id, rerun=night.rerun, baseline=pair.baseline, shown=settings.questions_shown,
+        others=verdicts,
+    )  # fmt: skip
+    if incident is None:
+        raise ValueError(f"a night that alerts without a change: {night.evaluation_id}")
+    cause = incident.cause
     return Alert(
         alert_id=night.evaluation_id,
-        kind="regressed" if names["regressed"] else "improved",
-        subject=f"{pair.system} on {pair.benchmark} {'; '.join(parts)}",
+        kind=incident.kind,
+        subject=incident.headline,
         night=night.opened_at,
         created_at=now,
         benchmark=pair.benchmark,
         system=pair.system,
         evaluation_id=night.evaluation_id,
         rerun=night.rerun,
-        changes=changes,
+        page=f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
+        baseline=pair.baseline,
+        changes=tuple(_alerted(night, name) for name, _ in incident.changes),
+        together=tuple(incident.unsure),
+        cause=cause.sentence if cause else None,
+        failed=(*cause.failed, cause.questions) if cause else None,
+        worst=tuple(
+            AlertedQuestion(
+                name=one.name, query_id=one.query_id, text=one.question, expected=one.gold, before=one.answer_before,
+                now=one.answer_after,
+            )
+            for one in (cause.worst if cause else ())
+        ),
+    )  # fmt: skip
+
+
+def _updated(pair: Nights, course: Course, alert: Alert, now: datetime) -> Alert:
+    """Return the alert of an incident with its course so far."""
+    steps = []
+    changes = {change.metric: change for change in alert.changes}
+    for step in course.steps:
+        verdicts = _verdicts(step.night)
+        names = ", ".join(means_text(name, verdicts[name]) for name in step.metrics)
+        kinds = " and ".join(dict.fromkeys(verdicts[name].kind for name in step.metrics))
+        steps.append(_step(step.night, f"{kinds}: {names}"))
+        for name in step.metrics:
+            changes.setdefault(name, _alerted(step.night, name, joined=step.night.evaluation_id))
+    if course.resolved is not None:
+        verdicts = _verdicts(course.resolved)
+        names = ", ".join(means_text(name, verdicts[name]) for name in course.metrics if name in verdicts)
+        steps.append(_step(course.resolved, f"no longer {course.kind}{f': {names}' if names else ''}"))
+    is_over = course.resolved is not None and course.kind == "regressed"
+    return alert.model_copy(
+        update={
+            "changes": tuple(changes.values()),
+            "course": tuple(steps),
+            "closed": course.is_closed,
+            "resolved_at": (alert.resolved_at or now) if is_over else None,
+        }
     )
 
 
-def _texts(workspace: Workspace, alert: Alert) -> Mapping[str, str]:
-    """Return the questions' texts; empty if the evaluation or its dataset is gone."""
-    if alert.evaluation_id is None:
-        return {}
-    try:
-        record = load_evaluation(workspace, alert.evaluation_id).record
-        dataset = EvaluationDataset.read(workspace.eval_json(record.dataset_id, record.dataset_version))
-    except InputError:
-        return {}
-    return {query.query_id: query.query_text for query in dataset.queries}
+def _verdicts(night: Night) -> dict[str, Verdict]:
+    return {name: metric.verdict(name) for name, metric in night.metrics.items()}
+
+
+def _step(night: Night, text: str) -> CourseStep:
+    return CourseStep(night=night.opened_at, evaluation_id=night.evaluation_id, text=text)
+
+
+def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMetric:
+    found = night.metrics[name]
+    return AlertedMetric(
+        metric=name,
+        kind="regressed" if found.state == "regressed" else "improved",
+        sentence=found.sentence,
+        summary=change_text(name, found.verdict(name)),
+        evaluation_id=joined,
+        questions=found.moved,
+    )
 
 
 def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
@@ -408,7 +312,7 @@ def _late_alert(late: Sequence[LatePair], now: datetime) -> Alert:
     return Alert(
         alert_id=f"{LATE}{first.astimezone(UTC):%Y%m%d}_{hashlib.sha256(names.encode()).hexdigest()[:12]}",
         kind="late",
-        subject=f"A night is late: nothing was published of {what}",
+        subject=f"Overdue: nothing was published of {what}",
         night=first,
         created_at=now,
         late=tuple(late),

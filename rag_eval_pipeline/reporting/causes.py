@@ -28,7 +28,6 @@ MOVED_P = 0.05  # without correction: metrics that are named beside those with a
 REFUSED_MORE = 0.05  # share of the answerable questions
 GROUP_P, GROUP_SHARE = 0.01, 0.5  # of what the worse questions have in common: how sure, and how many of them
 NOT_SHARED = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "hops"})
-CANDIDATES = 50  # questions whose answers are read
 
 
 class MetricMove(NamedTuple):
@@ -101,7 +100,7 @@ class Cause:
         moves: Metrics that got worse together, those of the stage first.
         failed: Questions without an answer now, and in the newest pinned run.
         refused: Answerable questions that were refused now, and in the newest pinned run.
-        worst: Questions with a wrong answer before those with a refusal, the largest change first.
+        worst: The largest change first: those of the group, and wrong answers before refusals.
     """
 
     stage: Stage
@@ -157,15 +156,15 @@ def find_cause(
         return None
     stage = _stage(moves, answers)
     moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
-    worse = _worse_questions(moves[0].metric, runs)
+    group = shared_group(questions, _worse_questions(moves[0].metric, runs))
     return Cause(
         stage=stage,
         moves=tuple(moves),
         questions=len(questions),
         failed=(answers[0].failed, answers[1].failed),
         refused=(answers[0].refused, answers[1].refused),
-        group=shared_group(questions, worse),
-        worst=tuple(_worst_questions(questions, runs, answers)[:shown]),
+        group=group,
+        worst=tuple(_worst_questions(questions, group, runs, answers, shown=shown)),
     )
 
 
@@ -272,15 +271,25 @@ def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:
 
 
 def _worst_questions(
-    questions: Sequence[EvaluationQuery], runs: Sequence[ScoredRun], answers: Sequence[_Answers]
+    questions: Sequence[EvaluationQuery],
+    group: QuestionGroup | None,
+    runs: Sequence[ScoredRun],
+    answers: Sequence[_Answers],
+    *,
+    shown: int,
 ) -> list[WorseQuestion]:
     measure = next((name for name in ("exact_match", "f1") if name in runs[0].columns), None)
     if measure is None:
         return []
     (now, then), (current, pinned) = answers, (_scores(measure, run) for run in (runs[0], runs[-1]))
     falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
-    order = sorted((place for place in falls if falls[place] > 0), key=lambda place: -falls[place])[:CANDIDATES]
-    refused = {place: now.by_id[questions[place].query_id].abstained for place in order}
+
+    def badness(place: int) -> tuple[bool, float, bool, int]:
+        question = questions[place]
+        is_inside = group is not None and (group.field, group.value) in _shared_values(question)
+        answer = now.by_id.get(question.query_id)
+        return not is_inside, -falls[place], answer is not None and answer.abstained, place
+
     return [
         WorseQuestion(
             query_id=questions[place].query_id,
@@ -292,5 +301,5 @@ def _worst_questions(
             before=pinned[place],
             after=current[place],
         )
-        for place in sorted(order, key=lambda place: (-falls[place], refused[place], place))
+        for place in sorted((place for place in falls if falls[place] > 0), key=badness)[:shown]
     ]

@@ -116,9 +116,7 @@ def comparison_of(record: ComparisonRow) -> Comparison:
 def comparison_lines(row: Comparison) -> Iterator[str]:
     """Format a comparison for a terminal: a sentence for each metric, and the questions that changed most."""
     yield f"{row.benchmark}: {row.new} against {row.old}"
-    yield f"Of {SINGLE_RUNS}."
-    if row.note:
-        yield row.note
+    yield from _about(row)
     width = max(len(metric_label(name)) for name in row.verdicts)
     for name, found in row.verdicts.items():
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
@@ -126,6 +124,12 @@ def comparison_lines(row: Comparison) -> Iterator[str]:
         yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
     for name in row.moved:
         yield from (f"  {metric_label(name)}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
+
+
+def _about(row: Comparison) -> list[str]:
+    """Return sentences on the comparison: that it is of single runs, unless with a baseline, and its note."""
+    single = [] if row.kind == "baseline" else [f"Of {SINGLE_RUNS}."]
+    return [*single, *([row.note] if row.note else [])]
 
 
 def format_mean(value: float | None) -> str:
@@ -173,7 +177,7 @@ def write_markdown(path: Path, row: Comparison) -> None:
     head = [
         f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
         "",
-        f"Of {SINGLE_RUNS}.{f' {_cell(row.note)}' if row.note else ''}",
+        " ".join(map(_cell, _about(row))),
         "",
         "| metric | before | after | verdict | |",
         "|---|---:|---:|---|---|",

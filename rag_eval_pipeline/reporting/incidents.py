@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Evidence, Verdict
+from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence, Verdict
 from rag_eval_pipeline.reporting.causes import Cause, find_cause
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE
+from rag_eval_pipeline.reporting.nightly import Night, alerts_due
 from rag_eval_pipeline.workspace import Workspace
 
 Direction = Literal["regressed", "improved"]
@@ -74,10 +75,13 @@ class Incident:
     @property
     def together(self) -> list[str]:
         """The other metrics that changed, flagged or not."""
-        flagged = [means_text(*change) for change in self.changes[1:]]
+        return [*(means_text(*change) for change in self.changes[1:]), *self.unsure]
+
+    @property
+    def unsure(self) -> list[str]:
+        """Metrics that moved with it without a verdict."""
         names = {name for name, _ in self.changes}
-        unsure = [move.text for move in (self.cause.moves if self.cause else ()) if move.metric not in names]
-        return [*flagged, *unsure]
+        return [move.text for move in (self.cause.moves if self.cause else ()) if move.metric not in names]
 
 
 def incident_of(
@@ -89,20 +93,87 @@ def incident_of(
     evaluation_id: str | None,
     rerun: str | None,
     baseline: Sequence[str],
+    shown: int = 3,
+    others: Mapping[str, Verdict] | None = None,
 ) -> Incident | None:
     """Return the flagged changes of a pair as one incident; None if nothing regressed or improved.
 
     Args:
         baseline: The evaluations that the night was compared with, oldest first.
+        shown: How many of the worst questions it names.
+        others: Verdicts of all metrics, if `verdicts` are only some of them.
     """
     flagged = [name for name, found in verdicts.items() if found.kind in ("regressed", "improved")]
     if not flagged:
         return None
     kind: Direction = "regressed" if any(verdicts[name].kind == "regressed" for name in flagged) else "improved"
     ordered = sorted(headline_order(flagged), key=lambda name: verdicts[name].kind != kind)
-    cause = find_cause(workspace, evaluation_id, baseline, verdicts) if evaluation_id else None
+    cause = None
+    if evaluation_id:
+        cause = find_cause(workspace, evaluation_id, baseline, others or verdicts, shown=shown)
     changes = tuple((name, verdicts[name]) for name in ordered)
     return Incident(benchmark, system, kind, changes, cause, evaluation_id, rerun)
+
+
+class Step(NamedTuple):
+    """A night on which metrics changed that had not changed before."""
+
+    night: Night
+    metrics: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Course:
+    """An incident over nights.
+
+    Args:
+        kind: `regressed` if it began with a regression; later improvements join it all the same.
+        steps: The night on which it opened, and those on which more metrics joined.
+        resolved: The night after which it is over; None while it is not.
+        is_closed: It is over, or a regression followed an improvement.
+    """
+
+    kind: Direction
+    steps: list[Step]
+    resolved: Night | None = None
+    is_closed: bool = False
+
+    @property
+    def opened(self) -> Night:
+        """The night of the alert."""
+        return self.steps[0].night
+
+    @property
+    def metrics(self) -> list[str]:
+        """Every metric in it, as `headline_order` has them."""
+        return headline_order(dict.fromkeys(name for step in self.steps for name in step.metrics))
+
+
+def courses(history: Sequence[Night]) -> list[Course]:
+    """Return the incidents of a pair since its baseline was pinned, oldest first; the last one may be open.
+
+    An incident is over after as many nights in a row without one of its changes as let the same change alert again.
+    """
+    due = alerts_due(history)
+    found: list[Course] = []
+    quiet = 0
+    for night in history:
+        metrics = tuple(headline_order(due.get(night.evaluation_id, ())))
+        has_regressed = any(night.metrics[name].state == "regressed" for name in metrics)
+        current = found[-1] if found and not found[-1].is_closed else None
+        if metrics and (current is None or (has_regressed and current.kind == "improved")):
+            if current is not None:
+                current.is_closed = True
+            found.append(Course("regressed" if has_regressed else "improved", [Step(night, metrics)]))
+            quiet = 0
+        elif current is not None:
+            if metrics:
+                current.steps.append(Step(night, metrics))
+            states = {night.metrics[name].state for name in current.metrics if name in night.metrics} - {"unknown"}
+            quiet = 0 if states & {current.kind, "unconfirmed"} else quiet + 1 if states else quiet
+            if quiet >= QUIET_NIGHTS:
+                current.resolved, current.is_closed = night, True
+    return found
 
 
 def headline_order(names: Iterable[str]) -> list[str]:

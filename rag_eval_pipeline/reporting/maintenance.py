@@ -331,7 +331,7 @@ def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationRes
     with locked_pair(workspace, pair):
         evaluation = copy_for_scoring(workspace, pair, old)
         for scorer in SCORERS.values():
-            scorer(workspace, evaluation, pair)
+            scorer(workspace, evaluation, pair, None)
         return publish(workspace, evaluation, pair, now=clock.now())
 
 

@@ -9,9 +9,16 @@ import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
+from rag_eval_pipeline.evaluation.results import VERDICTS_FILE
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.intervals import effective_clusters
-from rag_eval_pipeline.metrics.significance import Detection, detectable_drop, needed_units, smallest_detectable_drop
+from rag_eval_pipeline.metrics.significance import (
+    RUNS_FOR_NOISE,
+    Detection,
+    detectable_drop,
+    needed_units,
+    smallest_detectable_drop,
+)
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS
 from rag_eval_pipeline.reporting.comparison import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
@@ -65,6 +72,26 @@ class Power(NamedTuple):
         shown = f"{self.n_questions} questions in {self.n_groups} groups by document detect drops of"
         more = f"; {_points(usual.drops.usually)} and {_count(usual.needed)} {noise}" if noise else ""
         return f"{shown} {_points(best.drops.at_best)} at best, and {wanted} take {needed}{more}."
+
+    def warning(self, benchmark: str, settings: VerdictSettings, *, is_deterministic: bool | None = None) -> str | None:
+        """Return that too few documents share the questions for any change to be shown, and what to do; else None.
+
+        `is_deterministic` is of the system, None if it is not known yet.
+        """
+        needed = needed_units(METRICS, alpha=settings.alpha)
+        if settings.units == "questions" or self.n_groups == self.n_questions or self.n_groups >= needed:
+            return None
+        few = f"{self.n_questions} questions in {self.n_groups} groups by document, and {needed} groups are needed"
+        remedy = f"add documents, or set `units: questions` in data/config/{VERDICTS_FILE}"
+        if settings.units == "documents":
+            return f"{benchmark}: no change can ever be shown: {few}. To change that, {remedy}."
+        if is_deterministic:
+            return None
+        unless = " (unless the system is deterministic)" if is_deterministic is None else ""
+        return (
+            f"{benchmark}: no change can be shown until {RUNS_FOR_NOISE} runs are pinned{unless}: {few}. "
+            f"Pin runs (rag-eval pin {benchmark} SYSTEM --ask), {remedy}."
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield the table as lines for a terminal."""

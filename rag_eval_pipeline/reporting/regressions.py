@@ -22,7 +22,13 @@ from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
-from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, pin_first_nights
+from rag_eval_pipeline.reporting.baselines import (
+    all_published,
+    earlier_runs,
+    flip_share_of,
+    pin_first_nights,
+    published_evaluations,
+)
 from rag_eval_pipeline.reporting.comparison import (
     COMPARED,
     Comparison,
@@ -112,6 +118,35 @@ def read_comparisons(workspace: Workspace) -> Comparisons:
             row = Comparison("systems", new.benchmark, old.system, new.system, {})
             rows.append(_or_error(row, partial(comparer.between, row, old, new)))
     return Comparisons(rows, workspace.reports / REGRESSIONS, comparer.nights)
+
+
+def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> Comparison:
+    """Compare a pair's newest evaluation with its pinned baseline, by itself and without a rerun.
+
+    Raises:
+        InputError: `no_baseline`, `no_evaluations`, `is_baseline`, `not_comparable` with the reason.
+    """
+    baseline = read_baseline(workspace, benchmark, system)
+    place, again = f"{benchmark} x {system}", f"rag-eval evaluate {benchmark} --system {system}"
+    if baseline is None:
+        hint = f"Pin one: rag-eval pin {benchmark} {system} --ask"
+        raise InputError("no_baseline", place, "a pinned baseline", hint=hint)
+    evaluations = published_evaluations(workspace, benchmark, system)
+    if not evaluations:
+        raise InputError("no_evaluations", place, "a published evaluation", hint=f"Evaluate it: {again}")
+    newest = evaluations[-1]
+    if newest.record.evaluation_id in baseline.evaluations:
+        found = newest.record.evaluation_id
+        raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
+    settings = read_verdict_settings(workspace)
+    runs = read_baseline_runs(workspace, newest, baseline.evaluations, settings)
+    row = compare_runs(
+        "baseline", run_of_evaluation(newest), runs.runs, old="baseline", new=system, settings=settings,
+        judged=frozenset(runs.judged), clusters=runs.clusters,
+    )  # fmt: skip
+    if row.reason:
+        raise InputError("not_comparable", place, "the questions of the baseline", found=row.reason)
+    return replace(row, note=flip_sentence(flip_share_of(runs.runs)))
 
 
 def _or_error(row: Comparison, compare: Callable[[], Comparison]) -> Comparison:

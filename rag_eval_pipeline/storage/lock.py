@@ -45,6 +45,21 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _acquire(descriptor: int, path: Path, kind: int, wait_seconds: float) -> None:
     deadline = time.monotonic() + wait_seconds
     while True:

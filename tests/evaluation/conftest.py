@@ -52,7 +52,7 @@ def results_of(workspace, evaluation, pair):
         given = {answer.query_id: answer for answer in answers}
         write_responses(evaluation.responses, [given.get(q.query_id) or failed(q.query_id) for q in pair.queries])
         for score in SCORERS.values():
-            score(workspace, evaluation, pair)
+            score(workspace, evaluation, pair, None)
         return build_results(workspace, evaluation, pair, now=NIGHT)
 
     return results

@@ -362,7 +362,7 @@ def rag_eval(tmp_path, monkeypatch, capsys):
 def test_system_init_prints_reply_guesses_and_the_next_command(rag_eval, tmp_path):
     reply = {"answer": "It is \x1b[31mred\u202e.", "sources": [{**SOURCE, "page": n} for n in range(1, 9)]}
     with json_server(lambda *_: reply) as server:
-        code, out, _ = rag_eval("system", "init", "mine", "--url", f"{server.url}/ask", "--question", "What is it?")
+        code, out, error = rag_eval("system", "init", "mine", "--url", f"{server.url}/ask", "--question", "What is it?")
         again = rag_eval("system", "init", "mine", "--url", f"{server.url}/ask")
 
     lines = out.splitlines()
@@ -372,7 +372,7 @@ def test_system_init_prints_reply_guesses_and_the_next_command(rag_eval, tmp_pat
     assert '    "… 5 more"' in lines
     assert 'guess: answer = answer: "It is  [31mred ."' in lines
     assert "note: No benchmark is converted yet, so names of documents were not compared with a corpus." in lines
-    assert lines[-2:] == [f"{file}: written", "Next: rag-eval init NAME --from FILE|FOLDER|URL"]
+    assert (lines[-1], error) == (f"{file}: written", "Next: rag-eval init NAME --from FILE|FOLDER|URL\n")
     assert not {"\x1b", "\u202e"} & set(out)
     assert not {"\x1b", "\u202e"} & set(file.read_text())
 

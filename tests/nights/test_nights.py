@@ -4,7 +4,9 @@ import json
 from datetime import date, timedelta
 
 import pytest
+from rich.text import Text
 
+from rag_eval_pipeline.demo import closing_lines
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.reporting.alerts import read_alerts
 
@@ -46,6 +48,13 @@ def test_nights_alert_once_on_the_night_of_a_regression(nights, steady_from, pla
         assert len(change.questions) == 10
         assert f"n = {len(world.gold)}" in change.sentence  # questions: the pinned runs show what noise documents share
         assert change.sentence.endswith("seen again in a rerun.")
+    first, look, worst, quiet = (Text.from_markup(line).plain.split() for line in closing_lines(world.workspace))
+    assert first[:9] == f"✗ REGRESSED planted on {LEDGER}, night of {alert.night:%-d %B}:".split()
+    assert " ".join(first).endswith("p < 0.001, confirmed by a rerun 2 h later)")
+    assert " ".join(look[:6]) == "Look at the answers: Exact match"
+    assert " ".join(look).endswith("while retrieval finds what it found before.")
+    assert (worst[0], " ".join(worst).endswith("→ entirely different words")) == ("Worst:", True)
+    assert quiet == ["·", "nothing", "sure", "steady"]
     assert reruns_by_night == {night: int(night == planted_on) for night in range(1, nights + 1)}
     # The first five nights of each system are its baseline, and stay it.
     for name in ("steady", "planted"):

@@ -9,7 +9,7 @@ import pytest
 
 from rag_eval_pipeline.report.data import ALERT_NIGHTS, ALERTS_SHOWN, ReportData, read_report_data, recent_alerts
 from rag_eval_pipeline.report.site import write_report, write_site
-from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, AlertedMetric, alerts_folder
+from rag_eval_pipeline.reporting.alert_files import SUFFIX, Alert, AlertedMetric, alerts_folder
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import Trust

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.report.site import write_site
 from rag_eval_pipeline.report.text import replace_control_chars
-from rag_eval_pipeline.reporting.alerts import SUFFIX, Alert, alerts_folder
+from rag_eval_pipeline.reporting.alert_files import SUFFIX, Alert, alerts_folder
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import FIRST, publish_night, register
 

@@ -12,18 +12,14 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.registry import Registry
+from rag_eval_pipeline.reporting.alert_files import AlertSettings, LatePair, alerts_folder
 from rag_eval_pipeline.reporting.alerts import (
-    SECTION_LIMIT,
-    AlertSettings,
-    LatePair,
-    alerts_folder,
     last_published,
     late_pairs,
     read_alerts,
     send_change_alerts,
     send_failure_alert,
     send_late_alerts,
-    slack_message,
 )
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
 from rag_eval_pipeline.reporting.nightly import BaselineRuns, Nights, add_run
@@ -36,6 +32,7 @@ NOW = START + timedelta(hours=4)
 VARIABLE = "RAG_EVAL_TEST_WEBHOOK"
 SECRET = "T0K3N"
 FELL = range(20)
+SUBJECT = "s on b regressed: Exact match 100 → 90"
 
 
 @pytest.fixture
@@ -94,14 +91,11 @@ def test_alerts_are_written_and_delivered_once(webhook, workspace):
     [alert] = read_alerts(workspace)
     assert ([one.alert_id for one in first.new], again.new) == (["eval_1"], [])
     assert (first.faults, again.faults) == ([], [])
-    assert (alert.kind, alert.subject, alert.rerun) == ("regressed", "s on b regressed: exact_match", "eval_2")
+    assert (alert.kind, alert.subject, alert.rerun) == ("regressed", SUBJECT, "eval_2")
     assert (alert.night, alert.created_at, alert.delivered_at) == (START, NOW, NOW)
     [(path, message)] = webhook.received
     assert path == f"/services/{SECRET}"
-    assert message["text"].startswith("s on b regressed: exact_match\nNight of 2026-09-07 02:00 UTC, eval_1")
-    assert message["blocks"][0] == {
-        "type": "section", "text": {"type": "mrkdwn", "text": "*s on b regressed: exact_match*"},
-    }  # fmt: skip
+    assert message["text"] == message["blocks"][0]["text"]["text"] == SUBJECT
 
 
 SERVICES = {
@@ -152,13 +146,66 @@ def test_alert_mail_can_be_read_by_any_mail_program(workspace):
 
     mail = email.message_from_bytes((alerts_folder(workspace) / "eval_1.eml").read_bytes(), policy=email.policy.default)
 
-    assert mail["Subject"] == "[rag-eval] s on b regressed: exact_match"
+    assert mail["Subject"] == "[rag-eval] s on b regressed: Exact match 100 -> 90"
     assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
     lines = mail.get_content().splitlines()
-    assert lines[1] == "Night of 2026-09-07 02:00 UTC, eval_1"
-    assert lines[3].startswith("exact_match regressed: Exact match fell 10.0 points (adjusted interval −")
-    assert lines[4:9] == [f"  question {q}: 1.00 -> 0.00" for q in range(5)]
-    assert lines[-1] == "Report: https://reports.example/"
+    assert lines[:4] == [
+        SUBJECT,
+        "",
+        "Night:     2026-09-07 02:00 UTC, eval_1, again in eval_2",
+        "Regressed: Exact match 100 → 90 (−10.0 points, p < 0.001, confirmed by a rerun)",
+    ]
+    assert lines[4:] == [
+        "Report:    https://reports.example/comparisons/b.s.against.baseline.html",
+        "",
+        "Next: rag-eval compare base0 eval_1",
+    ]
+
+
+def nights_of(*kinds):
+    """Nights of two metrics, each flagged (-), or not (.), with the states that the alert rule counts."""
+    states = {"-": "regressed", ".": "unflagged", "?": "unconfirmed", "+": "improved", " ": "unknown"}
+    [confirmed_night] = confirmed()[0].nights
+    whole = confirmed_night.metrics["exact_match"]
+    quiet = whole.model_copy(update={"kind": "inconclusive", "confirmation": None, "moved": ()})
+    history = []
+    for place, pair in enumerate(kinds):
+        metrics = {}
+        for name, sign in zip(("exact_match", "mrr"), pair, strict=True):
+            metric = whole if sign in "-?" else quiet
+            metrics[name] = metric.model_copy(update={"state": states[sign]})
+        update = {"evaluation_id": f"n{place}", "rerun": None, "metrics": metrics}
+        update["opened_at"] = START + timedelta(days=place)
+        history.append(confirmed_night.model_copy(update=update))
+    return [Nights(benchmark="b", system="s", baseline=("base0",), nights=tuple(history))]
+
+
+COURSES = {
+    # nights of exact match and MRR          alerts         course of the first, and whether it is over
+    "open":                     (["-."],                          ["n0"],       ["n0"],             False),
+    "a second metric joins":    (["-.", "--"],                    ["n0"],       ["n0", "n1"],       False),
+    "quiet for two nights":     (["-.", "..", ".."],              ["n0"],       ["n0"],             False),
+    "over after three":         (["-.", "..", "..", ".."],        ["n0"],       ["n0", "n3"],       True),
+    "an unknown night between": (["-.", "..", "  ", "..", ".."],  ["n0"],       ["n0", "n4"],       True),
+    "a pending one in between": (["-.", "..", "?.", "..", ".."],  ["n0"],       ["n0"],             False),
+    "the joined one lasts":     (["--", ".-", ".-", ".-"],        ["n0"],       ["n0"],             False),
+    "over, and again":          (["-.", "..", "..", "..", "-."],  ["n0", "n4"], ["n0", "n3"],       True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nights", "alerts", "course", "is_over"), COURSES.values(), ids=COURSES)
+def test_alert_is_one_for_each_incident_with_its_course(nights, alerts, course, is_over, webhook, workspace):
+    for n in range(1, len(nights) + 1):
+        send_change_alerts(workspace, nights_of(*nights[:n]), now=NOW + timedelta(days=n))
+
+    found = read_alerts(workspace)
+    assert [alert.alert_id for alert in found] == alerts
+    assert [step.evaluation_id for step in found[0].course] == course
+    assert (found[0].resolved_at is not None) == is_over
+    titles = [message["text"] for _, message in webhook.received]
+    assert titles.count(SUBJECT) == len(alerts)
+    assert titles.count("Resolved: s on b") == int(is_over)
+    assert (alerts_folder(workspace) / "n0.resolved.eml").exists() == is_over
 
 
 def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
@@ -172,18 +219,6 @@ def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
     assert {alert.subject for alert in read_alerts(workspace)} == {
         "A run failed: evaluate b|s", "A run failed: evaluate b|t",
     }  # fmt: skip
-
-
-def test_alert_text_notifies_nobody(workspace):
-    send_change_alerts(workspace, confirmed(), now=NOW)
-    [alert] = read_alerts(workspace)
-    texts = {"0": "<!channel> & *bold*\nin two lines", "1": "y" * 10_000}
-
-    message = slack_message(alert, texts, AlertSettings(questions_shown=50))
-
-    assert "<!channel>" not in json.dumps(message)
-    assert "question 0: 1.00 -&gt; 0.00  &lt;!channel&gt; &amp; *bold* in two lines\n" in message["text"]
-    assert all(len(block["text"]["text"]) <= SECTION_LIMIT + 2 for block in message["blocks"])
 
 
 def test_alert_by_apprise_has_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
@@ -270,7 +305,7 @@ def test_late_alert_is_sent_once_and_again_when_a_later_night_is_late(two_system
 def test_late_alert_has_all_pairs_in_one_message(two_systems):
     [alert] = sent(two_systems, 31)
 
-    assert (alert.kind, alert.subject) == ("late", "A night is late: nothing was published of 2 pairs")
-    mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text()
+    assert (alert.kind, alert.subject) == ("late", "Overdue: nothing was published of 2 pairs")
+    mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text().replace("=\n", "")
     assert "s on b: not since 2026-10-01 02:00 UTC, eval_run_20261001_001" in mail
     assert "t on b: never, and converted 2026-10-01 01:00 UTC" in mail

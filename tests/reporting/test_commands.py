@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
@@ -125,6 +126,8 @@ FAULTS = {
     "no id": (("compare", "nothing", "nowhere"), "no_evaluation"),
     "no file": (("compare", "/no/such.results.json", "/no/such.results.json"), "missing_file"),
     "different datasets": (("compare", RAILWAY, "cairnmoor-observatory"), "not_comparable"),
+    "no baseline": (("compare", RAILWAY, "embedded"), "no_baseline"),
+    "no such system": (("compare", RAILWAY, "embeded"), "no_system"),
     "nobody to pin": (("pin", RAILWAY, "nobody"), "no_system"),
     "a path": (("pin", "../x", "embedded"), "bad_name"),
     "not a query": (("history", "--sql", "DROP"), "bad_query"),
@@ -149,6 +152,28 @@ def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
 
     [name] = [path.name for path in evaluated.runs.glob("eval_run_*")]  # deterministic: one run is enough
     assert line == f"{RAILWAY} x embedded is compared with {name}."
+
+
+def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, evaluated):
+    rag_eval("pin", RAILWAY, "embedded")
+    with pytest.raises(InputError, match="is_baseline"):
+        rag_eval("compare", RAILWAY, "embedded")
+    evaluated.system_file("embedded").write_text(evaluated.system_file("embedded-weak").read_text())
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+
+    lines = rag_eval("compare", RAILWAY, "embedded", code=3).splitlines()
+
+    assert lines[0] == f"{RAILWAY}: embedded against baseline"
+    assert not any("single runs" in line for line in lines)
+    # The weak system is now the newest of both: against the good one's evaluation, the verdict is the same.
+    verdicts = [
+        {name: (one["kind"], one["estimate"]) for name, one in json.loads(found)["verdicts"].items()}
+        for found in (
+            rag_eval("compare", RAILWAY, "embedded", "--json", code=3),
+            rag_eval("compare", *ids, "--json", code=3),
+        )
+    ]
+    assert verdicts[0] == verdicts[1]
 
 
 def test_history_prints_each_evaluation_with_its_role_and_verdict(rag_eval, ids, evaluated):

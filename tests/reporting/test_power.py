@@ -38,6 +38,28 @@ def test_plan_convert_and_the_first_evaluate_print_what_is_detected(rag_eval):
     assert few in rag_eval("plan", "cairnmoor-observatory")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "units", "is_deterministic", "said"),
+    [
+        ([12, 12, 12], "documents", None, "no change can ever be shown: 36 questions in 3 groups by document, and 10"),
+        ([12, 12, 12], "auto", None, "until 3 runs are pinned (unless the system is deterministic): 36 questions in 3"),
+        ([12, 12, 12], "auto", False, "until 3 runs are pinned: 36 questions in 3 groups"),
+        ([12, 12, 12], "auto", True, None),
+        ([12, 12, 12], "questions", False, None),
+        ([4] * 9, "auto", False, "36 questions in 9 groups by document, and 10 groups are needed"),
+        ([4] * 10, "auto", False, None),
+        ([1, 1, 1], "auto", False, None),
+    ],
+)
+def test_benchmark_of_few_documents_is_warned_about(sizes, units, is_deterministic, said):
+    # 8 metrics at a level of 0.01: of 2^-k the tenth is below 0.01 / 8.
+    settings = VerdictSettings(units=units)
+
+    warning = power(sizes, settings).warning("b", settings, is_deterministic=is_deterministic)
+
+    assert (warning is None) if said is None else said in warning
+
+
 def test_power_prints_a_row_a_share_of_answers_that_differ(rag_eval):
     found = json.loads(rag_eval("power", RAILWAY, "--json"))
     lines = rag_eval("power", RAILWAY).splitlines()

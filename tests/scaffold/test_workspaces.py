@@ -43,10 +43,10 @@ def new(monkeypatch, capsys):
 def test_new_makes_a_workspace_that_other_commands_find(new, tmp_path, monkeypatch):
     folder = tmp_path / "my evaluation"
 
-    code, out, _ = new(folder)
+    code, _, error = new(folder)
 
     assert code == 0
-    assert out.splitlines()[-1] == f"Next: cd '{folder}' && rag-eval init NAME --from FILE|FOLDER|URL"
+    assert error.splitlines()[-1] == f"Next: cd '{folder}' && rag-eval init NAME --from FILE|FOLDER|URL"
     assert (folder / "data" / "sources").is_dir()
     assert (folder / ".gitignore").read_text().startswith(".venv/\n")
     assert registry(Machine(Workspace(folder))).found == "0 benchmarks, 1 systems"
