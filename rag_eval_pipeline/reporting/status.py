@@ -12,7 +12,8 @@ from rag_eval_pipeline.evaluation.registry import Registry, invalid_configs, is_
 from rag_eval_pipeline.evaluation.runs import newest_evaluation, pair_pointer
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import STANDING
-from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, read_alert_settings
+from rag_eval_pipeline.reporting.alert_files import read_alert_settings
+from rag_eval_pipeline.reporting.alerts import last_published, late_pairs
 from rag_eval_pipeline.reporting.baselines import all_published
 from rag_eval_pipeline.reporting.comparison_files import ComparisonRow, read_comparison_rows
 from rag_eval_pipeline.storage.lock import is_locked
