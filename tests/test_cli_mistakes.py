@@ -92,6 +92,7 @@ MISTAKES = {
     "key of egress":      (setting("egress", "alowed_hosts: []"), ("convert", "mine"), "Did you mean allowed_hosts"),
     "key of evaluation":  (system(kind="embedded", evaluation={"mesures": []}), (*EVALUATE, "mine"), "Did you mean measures?"),
     "metric":             (nothing, ("score", "--qrels", "x", "--run", "y", "-m", "ndgc@5"), "[unknown_measure]. Did you mean ndcg@5?"),
+    "metric to sort by":  (nothing, ("leaderboard", "--sort", "exact_macth"),   "[unknown_metric]. Did you mean exact_match?"),
     "format":             (nothing, ("export", RAILWAY, "out", "--format", "biere"), "Known formats: nvidia, evret, beir"),
     "check":              (nothing, ("doctor", "--only", "brwser"),            "Did you mean browser?"),
 }  # fmt: skip

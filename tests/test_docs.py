@@ -35,8 +35,9 @@ SYSTEMS = [
 
 
 @pytest.mark.parametrize("block", SYSTEMS, ids=lambda block: block["kind"])
-def test_system_of_the_documents_is_valid(block):
+def test_system_of_the_documents_is_valid_and_says_that_it_is_nightly(block):
     assert parse_system(block, "a page of docs").kind == block["kind"]
+    assert block["nightly"] is True
 
 
 def test_every_kind_of_system_has_its_example():
@@ -66,8 +67,9 @@ def test_links_of_the_documents_lead_somewhere(name):
         if target.startswith(("http://", "https://")):
             continue
         file, _, anchor = target.partition("#")
-        path = PAGES[name].parent / file if file else PAGES[name]
-        if not path.exists() or (anchor and anchor not in anchors(path)):
+        path = (PAGES[name].parent / file).resolve() if file else PAGES[name]
+        is_on_site = path.is_relative_to(DOCS) or not PAGES[name].is_relative_to(DOCS)
+        if not path.exists() or not is_on_site or (anchor and anchor not in anchors(path)):
             broken.append(target)
 
     assert broken == []

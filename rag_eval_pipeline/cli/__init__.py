@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperCommand
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
+from rag_eval_pipeline.cli.comparisons import compare
 from rag_eval_pipeline.cli.doctor import doctor
-from rag_eval_pipeline.cli.evaluations import calibrate, compare, evaluate, leaderboard, report, rescore
+from rag_eval_pipeline.cli.evaluations import calibrate, evaluate, leaderboard, report, rescore
 from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans

@@ -1,4 +1,4 @@
-"""Commands on evaluations: evaluate, rescore, calibrate, compare, leaderboard, report."""
+"""Commands on evaluations: evaluate, rescore, calibrate, leaderboard, report."""
 
 import os
 import sys
@@ -9,7 +9,6 @@ import typer
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import (
-    REGRESSION,
     STRICT,
     AsJson,
     BenchmarkName,
@@ -17,11 +16,11 @@ from rag_eval_pipeline.cli.output import (
     Root,
     Strict,
     SystemName,
+    complete_benchmark,
     complete_evaluation,
     complete_system,
     emit,
     find_workspace,
-    find_workspace_if_any,
     for_each,
     print_next,
     print_notes,
@@ -29,7 +28,7 @@ from rag_eval_pipeline.cli.output import (
     report_to_dagster,
     results,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean
+from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -37,6 +36,13 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.pipeline import Published
 
 _LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "own", "model ratings")
+
+
+def _sortable_metrics() -> dict[str, str]:
+    """Return the metrics of the leaderboard by the names that `--sort` takes."""
+    from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE
+
+    return {name.lower().replace(" ", "_"): name for name in (*HEADLINE, *COLUMNS)}
 
 
 def evaluate(
@@ -187,79 +193,52 @@ def _estimate_line(found: dict[str, Any]) -> str:
     )
 
 
-def leaderboard(workspace: Root = None, as_json: AsJson = False) -> None:
-    """Print the newest results of every benchmark and system.
-
-    Example: rag-eval leaderboard
-    """
-    from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
-
-    board = read_leaderboard(find_workspace(workspace))
-    print_notes(board.notes)
-    if as_json:
-        emit(board.records(), as_json, ())
-    else:
-        from rich.console import Console
-
-        Console(file=results()).print(leaderboard_table(board))
-
-
-def compare(
-    old: Annotated[
-        str,
-        typer.Argument(
-            metavar="OLD",
-            autocompletion=complete_evaluation,
-            help="An evaluation id, a results file, or a benchmark.",
+def leaderboard(
+    benchmark: Annotated[
+        str | None, typer.Option(metavar="BENCHMARK", autocompletion=complete_benchmark, help="Only this benchmark.")
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            autocompletion=lambda: list(_sortable_metrics()),
+            help="Show this metric first, the best system on top.",
         ),
-    ],
-    new: Annotated[
-        str,
-        typer.Argument(
-            metavar="NEW",
-            autocompletion=complete_evaluation,
-            help="Another evaluation of the same benchmark, or a system.",
-        ),
-    ],
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with all metrics.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the verdicts here, as JUnit XML.")
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write them here, as Markdown for the summary of a CI step."),
-    ] = None,
 ) -> None:
-    """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
+    """Print the newest results of every benchmark and system.
 
-    With a benchmark and a system, the newest evaluation is compared with the pinned baseline.
-
-    Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
-    With the baseline: rag-eval compare skarn-railway embedded
+    Example: rag-eval leaderboard --sort f1
     """
-    from rag_eval_pipeline.reporting.comparison import compare_named
-    from rag_eval_pipeline.reporting.comparison_files import (
-        comparison_lines,
-        comparison_record,
-        write_junit,
-        write_markdown,
-    )
-    from rag_eval_pipeline.reporting.regressions import compare_with_baseline
+    from dataclasses import replace
 
-    root = find_workspace_if_any(workspace)
-    if root is not None and old in root.benchmarks():
-        root.existing_system_file(new)
-        found = compare_with_baseline(root, old, new)
-    else:
-        found = compare_named(root, old, new)
-    emit(comparison_record(found), as_json, comparison_lines(found))
-    if junit is not None:
-        write_junit(junit, found)
-    if markdown is not None:
-        write_markdown(markdown, found)
-    if found.regressed:
-        raise typer.Exit(REGRESSION)
+    from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, ranked, read_leaderboard
+
+    root = find_workspace(workspace)
+    if as_csv and as_json:
+        raise InputError("bad_option", "leaderboard", "one of --csv and --json")
+    if benchmark is not None:
+        root.existing_benchmark(benchmark)
+    metrics = _sortable_metrics()
+    if sort is not None and sort not in metrics:
+        hint = unknown_name_hint(sort, metrics, "metrics")
+        raise InputError("unknown_metric", "--sort", "a metric of the leaderboard", found=sort, hint=hint)
+    by = None if sort is None else metrics[sort]
+    board = read_leaderboard(root)
+    board = replace(board, rows=[row for row in board.rows if benchmark in (None, row.benchmark)])
+    print_notes(board.notes)
+    if as_json or as_csv:
+        if by is not None:
+            board = replace(board, rows=[one.row for one in ranked(board.rows, board.trust, by=by)])
+        emit(board.records(), as_json, board.csv().splitlines())
+        return
+    from rich.console import Console
+
+    Console(file=results()).print(leaderboard_table(board, by=by))
+    print_next(as_json, "rag-eval report --open")
 
 
 def report(

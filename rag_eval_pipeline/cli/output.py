@@ -156,6 +156,7 @@ def print_error(error: InputError | ServiceError | OSError) -> int:
 
 def print_notes(notes: Iterable[str]) -> None:
     """Print notes on standard error."""
+    results().flush()  # where both streams go to one file, they stay in order
     for note in notes:
         print(f"rag-eval: {note}", file=sys.stderr)
 
@@ -163,6 +164,7 @@ def print_notes(notes: Iterable[str]) -> None:
 def print_next(as_json: bool, *commands: str) -> None:
     """Print what to type next on standard error, for people: never beside JSON."""
     if not as_json:
+        results().flush()
         for command in commands:
             print(f"Next: {painted(command, 'bold', sys.stderr)}", file=sys.stderr)
 
@@ -183,7 +185,7 @@ def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Print a value as JSON, or the equivalent lines."""
     texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
     for text in texts:
-        print(text, file=results())
+        print(text, file=results(), flush=True)  # before what goes to standard error next
 
 
 def printable(line: str) -> str:

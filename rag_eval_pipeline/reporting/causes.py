@@ -100,6 +100,7 @@ class Cause:
         moves: Metrics that got worse together, those of the stage first.
         failed: Questions without an answer now, and in the newest pinned run.
         refused: Answerable questions that were refused now, and in the newest pinned run.
+        is_retrieval_known: Whether both runs have scores of retrieval.
         worst: The largest change first: those of the group, and wrong answers before refusals.
     """
 
@@ -110,11 +111,14 @@ class Cause:
     refused: tuple[int, int]
     group: QuestionGroup | None
     worst: tuple[WorseQuestion, ...]
+    is_retrieval_known: bool = True
 
     @property
     def sentence(self) -> str:
         """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`."""
         parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
+        if self.stage == "answers" and self.is_retrieval_known:
+            parts[0] += ", while retrieval finds what it found before"
         return f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
 
 
@@ -122,7 +126,7 @@ _STAGE_TEXT: dict[Stage, str] = {
     "failures": "the errors: {cause.failed[0]} of {cause.questions} questions failed, {cause.failed[1]} before",
     "retrieval": "retrieval: {move.text}",
     "refusals": "refusals: {cause.refused[0]} answerable questions were refused, {cause.refused[1]} before",
-    "answers": "the answers: {move.text}, while retrieval finds what it found before",
+    "answers": "the answers: {move.text}",
     "citations": "citations: {move.text}",
 }
 
@@ -145,15 +149,10 @@ def find_cause(
     moves = [move for name, found in verdicts.items() if (move := _move(name, found)) is not None]
     if not baseline or not any(move.is_sure for move in moves):
         return None
-    try:
-        night, pinned = (load_evaluation(workspace, name) for name in (evaluation_id, baseline[-1]))
-        runs = [run_of_evaluation(night), *(run_of_evaluation(load_evaluation(workspace, one)) for one in baseline)]
-        dataset = EvaluationDataset.read(workspace.eval_json(night.record.dataset_id, night.record.dataset_version))
-        queries = {query.query_id: query for query in dataset.queries}
-        questions = [queries[query_id] for query_id in runs[0].query_ids]
-        answers = [_Answers.read(one, queries) for one in (night, pinned)]
-    except (InputError, KeyError):
+    found = _read(workspace, evaluation_id, baseline)
+    if found is None:
         return None
+    questions, runs, answers = found
     stage = _stage(moves, answers)
     moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
     group = shared_group(questions, _worse_questions(moves[0].metric, runs))
@@ -165,7 +164,34 @@ def find_cause(
         refused=(answers[0].refused, answers[1].refused),
         group=group,
         worst=tuple(_worst_questions(questions, group, runs, answers, shown=shown)),
+        is_retrieval_known=any(
+            _stage_of(name) == "retrieval" and found.evidence.estimate is not None for name, found in verdicts.items()
+        ),
     )
+
+
+def worse_questions(workspace: Workspace, evaluation_id: str, other: str, *, shown: int = 3) -> list[WorseQuestion]:
+    """Return the questions with the largest falls from another evaluation; none if files of one are gone."""
+    found = _read(workspace, evaluation_id, [other])
+    if found is None:
+        return []
+    questions, runs, answers = found
+    return _worst_questions(questions, None, runs, answers, shown=shown)
+
+
+def _read(
+    workspace: Workspace, evaluation_id: str, baseline: Sequence[str]
+) -> tuple[list[EvaluationQuery], list[ScoredRun], list["_Answers"]] | None:
+    """Return the questions, the runs with the present one first, and the answers now and in the last pinned run."""
+    try:
+        night, pinned = (load_evaluation(workspace, name) for name in (evaluation_id, baseline[-1]))
+        runs = [run_of_evaluation(night), *(run_of_evaluation(load_evaluation(workspace, one)) for one in baseline)]
+        dataset = EvaluationDataset.read(workspace.eval_json(night.record.dataset_id, night.record.dataset_version))
+        queries = {query.query_id: query for query in dataset.queries}
+        questions = [queries[query_id] for query_id in runs[0].query_ids]
+        return questions, runs, [_Answers.read(one, queries) for one in (night, pinned)]
+    except (InputError, KeyError):
+        return None
 
 
 def _move(name: str, found: Verdict) -> MetricMove | None:

@@ -43,7 +43,7 @@ from rag_eval_pipeline.workspace import Workspace
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
 CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
 
-SINGLE_RUNS = "single runs: their luck is in every figure, which a baseline of five evens out"
+SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
 NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
 NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
 # Metrics that need a judge, and the labels that vouch for it.

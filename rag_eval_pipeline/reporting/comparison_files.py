@@ -113,20 +113,22 @@ def comparison_of(record: ComparisonRow) -> Comparison:
     )
 
 
-def comparison_lines(row: Comparison) -> Iterator[str]:
-    """Format a comparison for a terminal: a sentence for each metric, and the questions that changed most."""
-    yield f"{row.benchmark}: {row.new} against {row.old}"
-    yield from _about(row)
+def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
+    """Yield a line for each metric of a comparison with its verdict, for a terminal."""
     width = max(len(metric_label(name)) for name in row.verdicts)
     for name, found in row.verdicts.items():
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
         before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
-        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}"
+        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}", found
+
+
+def moved_lines(row: Comparison) -> Iterator[str]:
+    """Yield the questions of each changed metric that changed most, by their ids."""
     for name in row.moved:
         yield from (f"  {metric_label(name)}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
 
 
-def _about(row: Comparison) -> list[str]:
+def about_comparison(row: Comparison) -> list[str]:
     """Return sentences on the comparison: that it is of single runs, unless with a baseline, and its note."""
     single = [] if row.kind == "baseline" else [f"Of {SINGLE_RUNS}."]
     return [*single, *([row.note] if row.note else [])]
@@ -172,12 +174,14 @@ def write_junit(path: Path, row: Comparison) -> None:
     atomic_write(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def write_markdown(path: Path, row: Comparison) -> None:
-    """Write a comparison as Markdown, for the step summary of a CI server."""
+def write_markdown(path: Path, row: Comparison, headline: str) -> None:
+    """Write a comparison as Markdown under its headline, for the step summary of a CI server."""
     head = [
         f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
         "",
-        " ".join(map(_cell, _about(row))),
+        f"**{_cell(headline)}**",
+        "",
+        " ".join(map(_cell, about_comparison(row))),
         "",
         "| metric | before | after | verdict | |",
         "|---|---:|---:|---|---|",

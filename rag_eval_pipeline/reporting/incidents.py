@@ -198,8 +198,8 @@ def mean_text(mean: float | None) -> str:
 
 def points_text(evidence: Evidence) -> str:
     """Return such as `−41.5 points`."""
-    change = 100 * (evidence.estimate or 0.0) / evidence.value_range
-    return f"{change:+.1f} points".replace("-", "−")
+    change = round(100 * (evidence.estimate or 0.0) / evidence.value_range, 1)
+    return f"{change:+.1f} points".replace("-", "−") if change else "0.0 points"
 
 
 def p_text(evidence: Evidence) -> str:
@@ -223,3 +223,33 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
             lead = headline_order(row.verdicts)[0]
             found.append((row, lead, row.verdicts[lead]))
     return found
+
+
+def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
+    """Return a comparison's verdict in a word, and the change that it is about with its p and the p that is needed.
+
+    Args:
+        level: The largest p, after correction, of a reported change.
+    """
+    kinds: set[str] = {found.kind for found in row.verdicts.values()}
+    if kinds <= {"no_verdict", "withheld"}:
+        most = max(row.verdicts.values(), key=lambda found: found.evidence.n_pairs)
+        return "no verdict", most.sentence.partition(": ")[2].partition(";")[0].partition(". ")[0]
+    quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
+    word = next((kind for kind in ("regressed", "improved") if kind in kinds), quiet)
+    ordered = headline_order(name for name, found in row.verdicts.items() if found.kind == word) or sorted(
+        headline_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
+    )
+    lead, *others = ordered
+    if word == "inconclusive":  # the change that is nearest to one
+        lead = min(ordered, key=lambda name: _p_corrected(row.verdicts[name]))
+    evidence = row.verdicts[lead].evidence
+    p_value = p_text(evidence)
+    sure = ", ".join([points_text(evidence), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
+    more = ", ".join(means_text(name, row.verdicts[name]) for name in others) if word != quiet else ""
+    also = f"; also {more}" if more else ""
+    return word, f"{means_text(lead, row.verdicts[lead])} ({sure}){also}"
+
+
+def _p_corrected(found: Verdict) -> float:
+    return 1.0 if found.evidence.p_corrected is None else found.evidence.p_corrected

@@ -206,6 +206,10 @@ class Leaderboard:
         """Return the records of `leaderboard.json`: numbers, intervals, and null with a reason."""
         return [_record(row, self.trust) for row in self.rows]
 
+    def csv(self) -> str:
+        """Return the rows of `leaderboard.csv`."""
+        return _csv(self).decode()
+
     def chart(self) -> str:
         """Draw F1 with its interval for each pair as SVG."""
         metrics = [(f"{row.system} on {row.benchmark}", row.metric("f1")) for row in self.rows]
@@ -250,8 +254,8 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
         "system": row.system,
         "evaluation_id": row.evaluation_id,
         "timestamp": row.timestamp.isoformat(),
-        "queries": row.summary["total_queries"],
-        "failed": row.summary["failed_queries"],
+        "queries": int(row.summary["total_queries"] or 0),
+        "failed": int(row.summary["failed_queries"] or 0),
         "retrieval_level": row.retrieval_level,
         "metrics": metrics,
     }

@@ -24,6 +24,7 @@ PAGES_FROM_ZERO = ("page_index", "page_idx")
 SCORES = """score relevance_score rerank_score similarity similarity_score relevance certainty""".split()
 NOT_ANSWERS = """question query input prompt q user_input id model object role status type created session_id
     conversation_id request_id trace_id finish_reason""".split()
+OTHER_WORDS = {"error", "warning", "status", "question", "query"}  # in the key of a text that is no answer
 TURNS = ("messages", "history", "conversation", "turns")  # lists with the newest item at the end
 NOT_PASSAGES = (*TURNS, "answers", "choices", "generations", "candidates")
 QUESTION_KEYS = "question query q text input prompt message user_input user_query messages".split()
@@ -153,12 +154,18 @@ def _could_answer(step: _Step, leaf: Any, question: str) -> bool:
     key = step.last_key
     if isinstance(leaf, str):
         is_echo = leaf.strip().casefold() == question.strip().casefold()
-        return bool(leaf.strip()) and not is_echo and key not in NOT_ANSWERS and not _FILE.fullmatch(leaf.strip())
+        is_other = key in NOT_ANSWERS or bool(OTHER_WORDS & set(key.split("_")))
+        return bool(leaf.strip()) and not is_echo and not is_other and not _FILE.fullmatch(leaf.strip())
     return isinstance(leaf, int | float) and key in ("answer", "final_answer")
 
 
 def _rank(step: _Step, names: Sequence[str]) -> int | None:
-    return names.index(step.last_key) if step.last_key in names else None
+    """Return the place of a key among names, after them that of its last word; None if it is none of them."""
+    key = step.last_key
+    last_word = key.rpartition("_")[2]
+    if key in names:
+        return names.index(key)
+    return len(names) + names.index(last_word) if last_word in names else None
 
 
 def _leaves(value: Any, step: _Step) -> Iterator[tuple[_Step, Any]]:
@@ -220,7 +227,7 @@ def _lists(value: Any, is_document: Callable[[str], bool]) -> Iterator[_List]:
             is_passage = bool(has & {"text", "document"}) and bool(named or "document" in has or "score" in has)
             points = named + 2 * len(has & {"text", "document"}) + len(has & {"page", "score"}) if is_passage else 0.0
         if points:
-            yield _List(step, items, parts, pages, (points, -(len(LISTS) if order is None else order)))
+            yield _List(step, items, parts, pages, (points, -(2 * len(LISTS) if order is None else order)))
 
 
 def _groups(values: list[Any], step: _Step) -> Iterator[tuple[_Step, list[Any]]]:
@@ -262,17 +269,21 @@ def _inner(items: Sequence[Any], is_document: Callable[[str], bool]) -> tuple[di
     return {"document": document, "page": page, "text": text, "score": score}, pages
 
 
-def _item_leaves(value: Any, step: _Step) -> Iterator[tuple[_Step, Any]]:
-    """Yield the strings and numbers of a passage; of a list in it only the first item."""
+def _item_leaves(value: Any, step: _Step, *, is_part: bool = False) -> Iterator[tuple[_Step, Any]]:
+    """Yield the strings and numbers of a passage; of a list in it only the first item.
+
+    A list of objects in an item may be the passages themselves, so only the page is taken from there.
+    """
     if len(step.parts) > _DEPTH:
         return
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _item_leaves(inner, step.key(str(key)))
+            yield from _item_leaves(inner, step.key(str(key)), is_part=is_part)
     elif isinstance(value, list):
         if value:
-            yield from _item_leaves(value[0], step.at(0))
-    elif value is not None:
+            is_inner = bool(step.parts) and isinstance(value[0], dict)
+            yield from _item_leaves(value[0], step.at(0), is_part=is_part or is_inner)
+    elif value is not None and not (is_part and _rank(step, PAGES) is None):
         yield step, value
 
 
@@ -285,7 +296,7 @@ def _document(columns: dict[str, tuple[_Step, list[Any]]], n_items: int, is_docu
         files = sum(bool(_FILE.fullmatch(name)) for name in names)
         order = _rank(step, DOCUMENTS)
         if len(names) == len(leaves) and (known or files * 2 > n_items or order is not None):
-            by_name = 0 if order is None else len(DOCUMENTS) - order
+            by_name = 0 if order is None else 2 * len(DOCUMENTS) - order
             ranked.append((known, files, by_name, -len(step.parts), path, names))
     if not ranked:
         return Guess(None, "")

@@ -2,13 +2,17 @@
 
 import json
 
+import jmespath
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.system_init import Wanted, propose_system, write_system
 from rag_eval_pipeline.systems.config import read_system_file
+from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
 
@@ -149,6 +153,57 @@ SHAPES = {
         },
         [("line-opening.pdf", 1)],
     ),
+    "Bedrock's knowledge bases": (
+        {"output": {"text": ANSWER}, "sessionId": "s", "citations": [{
+            "generatedResponsePart": {"textResponsePart": {"text": "The line opened"}},
+            "retrievedReferences": [
+                {"content": {"text": TEXT}, "location": {"type": "S3", "s3Location": {"uri": "s3://kb/line-opening.pdf"}}},
+                {"content": {"text": OTHER}, "location": {"type": "S3", "s3Location": {"uri": "s3://kb/Tunnel.pdf"}}},
+            ],
+        }]},
+        {
+            "answer": "output.text",
+            "contexts": {
+                "path": "citations[].retrievedReferences[]", "document": "location.s3Location.uri", "text": "content.text",
+            },
+        },
+        [("line-opening.pdf", None), ("s3://kb/Tunnel.pdf", None)],
+    ),
+    "Azure's chat with data": (
+        {"choices": [{"message": {"role": "assistant", "content": ANSWER, "context": {
+            "intent": '["opening"]', "citations": [{"content": TEXT, "title": "A", "filepath": "line-opening.pdf", "chunk_id": "0"}],
+        }}}]},
+        {
+            "answer": "choices[0].message.content",
+            "contexts": {"path": "choices[].message.context.citations[]", "document": "filepath", "text": "content"},
+        },
+        [("line-opening.pdf", None)],
+    ),
+    "Dify": (
+        {"event": "message", "task_id": "t", "mode": "chat", "answer": ANSWER, "metadata": {"retriever_resources": [
+            {"position": 1, "dataset_name": "kb", "document_name": "line-opening.pdf", "score": 0.9, "content": TEXT},
+        ]}},
+        {
+            "answer": "answer",
+            "contexts": {
+                "path": "metadata.retriever_resources", "document": "document_name", "text": "content", "score": "score",
+            },
+        },
+        [("line-opening.pdf", None)],
+    ),
+    "pages in Docling's metadata": (
+        {"error_message": "", "bot_answer": ANSWER, "search_results": [
+            {"chunk_text": TEXT, "meta": {"filename": "line-opening.pdf", "doc_items": [{"label": "text", "prov": [{"page_no": 2}]}]}},
+        ]},
+        {
+            "answer": "bot_answer",
+            "contexts": {
+                "path": "search_results", "document": "meta.filename", "page": "meta.doc_items[0].prov[0].page_no",
+                "text": "chunk_text",
+            },
+        },
+        [("line-opening.pdf", 2)],
+    ),
     "a stream of events": (
         events({"token": "The line "}, {"token": "opened in 1888."}, {"sources": [SOURCE], "took_ms": 3}),
         {"answer": "token", "streaming": "sse", "contexts": {"path": "sources", **PATHS}},
@@ -179,6 +234,28 @@ def settings_of(proposal, tmp_path):
     file = read_system_file(path)
     assert (file.is_nightly, file.version) == (True, "1")
     return file.settings.model_dump(exclude_defaults=True, exclude={"endpoint", "path", "body", "method"})
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(["answer", "sources", "text", "page", "file", "x y", "é"]) | st.text(), inner
+            )
+        ),
+    )
+)
+def test_guesses_about_any_json_are_paths_that_find_what_they_say(value):
+    guesses = guess_paths([value], QUESTION, lambda name: name == "line-opening.pdf")
+
+    paths = {name: guess.path for name, guess in guesses.parts.items() if guess.path is not None}
+    if "answer" in paths:
+        assert isinstance(jmespath.search(paths.pop("answer"), value), str | int | float)
+    if "contexts" in paths:
+        items = jmespath.search(paths.pop("contexts"), value)
+        assert all(any(jmespath.search(path, item) is not None for item in items) for path in paths.values())
 
 
 @pytest.mark.parametrize(("reply", "settings", "passages"), SHAPES.values(), ids=SHAPES)

@@ -57,12 +57,18 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
 
     lines = rag_eval("compare", *ids, "--junit", junit, "--markdown", markdown, code=3).splitlines()
 
-    assert lines[0] == f"{RAILWAY}: {ids[1]} against {ids[0]}"
-    assert lines[1].startswith("Of single runs: ")
+    assert lines[0].startswith("REGRESSED  Exact match 28 → 0 (−27.5 points, p = 0.")
+    assert ", 0.01 is needed)" in lines[0]
+    assert lines[1] == f"{RAILWAY}: {ids[1]} against {ids[0]}"
+    assert lines[2].startswith("Of single runs: ")
     [exact] = [line for line in lines if line.startswith("Exact match ")]
     assert exact.split()[2:5] == ["0.275", "->", "0.000"]
     assert "regressed: Exact match fell 27.5 points" in exact
-    assert sum(line.startswith("  Exact match, question ") for line in lines) == 5
+    worst = lines[lines.index("Questions that got worse most:") + 1 :]
+    assert len(worst) == 3 * 4
+    assert [line.split()[0] for line in worst[1:4]] == ["expected", "before", "now"]
+    assert worst[1].split()[1:] == worst[2].split()[1:] != worst[3].split()[1:]
+    assert "**Regressed: Exact match 28 → 0 (" in markdown.read_text()
     suite = ElementTree.parse(junit).getroot()
     failed = {case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None}
     rows = [line.split(" | ") for line in markdown.read_text().splitlines() if line.startswith("| ")]
@@ -89,6 +95,8 @@ def test_compare_tests_questions_of_deterministic_systems_and_else_documents(rag
     assert (found["kind"], found["confirmation"], found["is_clustered"]) == ("regressed", "not_needed", False)
     assert found["p_corrected"] == 8 * 2**-11
     assert found["questions"][0].keys() == {"query_id", "before", "after"}
+    assert rag_eval("compare", *reversed(ids)).startswith("IMPROVED  Exact match 0 → 28 (+27.5 points, p = 0.")
+    assert rag_eval("compare", ids[0], ids[0]).startswith("INCONCLUSIVE  Exact match 28 → 28 (0.0 points, p = 1, ")
 
     for name in ids:
         load_evaluation(evaluated, name).save(deterministic=False)
@@ -113,16 +121,30 @@ def test_compare_of_results_files_equals_that_of_their_evaluations(rag_eval, ids
     shutil.rmtree(evaluated.runs / ids[0])  # pruned: the results are left
 
     assert by_file == by_id
-    assert "regressed" in rag_eval("compare", *ids, code=3)
+    assert "  Exact match, question " in rag_eval("compare", *ids, code=3)
     rag_eval("compare", files[0], files[0])
     settings.unlink()
     shutil.rmtree(evaluated.evaluation_datasets)
-    assert rag_eval("compare", *files, code=3).splitlines()[2] == (
+    assert rag_eval("compare", *files, code=3).splitlines()[3] == (
         "The dataset is not here: each question counts by itself, also where questions share a document."
     )
 
 
+def test_leaderboard_takes_a_benchmark_a_metric_to_sort_by_and_csv(rag_eval, ids):
+    by_f1, by_speed, one = (
+        [row.split(",")[1] for row in rag_eval("leaderboard", "--benchmark", RAILWAY, "--csv", *more).splitlines()[1:]]
+        for more in (("--sort", "f1"), ("--sort", "latency_p50_ms"), ())
+    )
+
+    assert by_f1 == ["embedded", "embedded-weak"]
+    assert sorted(by_speed) == sorted(one) == by_f1
+    assert "cairnmoor" not in rag_eval("leaderboard", "--benchmark", RAILWAY)
+    records = json.loads(rag_eval("leaderboard", "--benchmark", RAILWAY, "--json"))
+    assert [(row["queries"], type(row["failed"])) for row in records] == [(40, int), (40, int)]
+
+
 FAULTS = {
+    "no such metric": (("leaderboard", "--sort", "f2"), "unknown_metric"),
     "no id": (("compare", "nothing", "nowhere"), "no_evaluation"),
     "no file": (("compare", "/no/such.results.json", "/no/such.results.json"), "missing_file"),
     "different datasets": (("compare", RAILWAY, "cairnmoor-observatory"), "not_comparable"),
@@ -163,7 +185,7 @@ def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, ev
 
     lines = rag_eval("compare", RAILWAY, "embedded", code=3).splitlines()
 
-    assert lines[0] == f"{RAILWAY}: embedded against baseline"
+    assert lines[1] == f"{RAILWAY}: embedded against baseline"
     assert not any("single runs" in line for line in lines)
     # The weak system is now the newest of both: against the good one's evaluation, the verdict is the same.
     verdicts = [
