@@ -41,7 +41,7 @@ def test_evaluate_reports_to_the_instance_of_dagster_home(rag_eval, workspace, t
 
     code, out, err = rag_eval(workspace.root, "evaluate", OBSERVATORY, "--system", "embedded")
 
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "Next: rag-eval report --open\n")
     with dg.DagsterInstance.from_config(str(home)) as instance:
         for asset in EVALUATION:
             assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {str(PAIR)}
@@ -77,7 +77,7 @@ def test_report_succeeds_if_the_instance_cannot_be_used(rag_eval, tmp_path):
 
     code, out, err = rag_eval(tmp_path, "report")
 
-    assert (code, out.endswith("index.html\n"), err.count("\n")) == (0, True, 1)
+    assert (code, out.endswith("index.html\n"), err.count("\n")) == (0, True, 2)  # and what comes next
     assert f"{own}: Dagster has no record of this and may show it as missing" in err
 
 
