@@ -11,9 +11,10 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -345,21 +346,21 @@ def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:
 
 
 def serve(workspace: Workspace) -> None:
-    """Serve the report until Ctrl-C."""
+    """Serve the report on the first free port from 3001 on, until Ctrl-C or SIGTERM."""
     from rag_eval_pipeline.defs.serve import report_server
 
-    for port in (*PORTS, 0):
-        try:
-            with report_server(workspace.reports, "127.0.0.1", port) as address:
-                _print_end(address)
-                console.print("[dim]Ctrl-C stops the server.[/]")
-                signal.pause()
-        except KeyboardInterrupt:
-            console.print("\nStopped.")
-            return
-        except OSError:
-            continue  # the port is taken
-        return
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        for port in (*PORTS, 0):
+            with suppress(OSError):  # the port is taken
+                _print_end(stack.enter_context(report_server(workspace.reports, "127.0.0.1", port)))
+                break
+        console.print("[dim]Ctrl-C stops the server.[/]")
+        while not stop.wait(1.0):  # a wait without a limit would not notice signals
+            pass
+    console.print("\nStopped.")
 
 
 def _print_end(address: str) -> None:

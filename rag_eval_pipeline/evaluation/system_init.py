@@ -489,7 +489,8 @@ async def _ask(file: SystemFile, place: _Place, observe: Any) -> tuple[RagAnswer
         await run_queries(system, queries, answers.append, in_flight=1, timeout_s=timeout_s)
     answer = answers[0]
     if answer.status != "ok":
-        raise ServiceError(answer.error_code or answer.status, f"No answer: {answer.error}")
+        hint = "Is the path of --url right? A base URL often ends in /v1." if answer.error_code == "http_404" else None
+        raise ServiceError(answer.error_code or answer.status, f"No answer: {answer.error}", hint=hint)
     return answer, _warnings(place, answers, file.kind) if file.kind != "openai" else []
 
 

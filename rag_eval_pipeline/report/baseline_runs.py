@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.data import Pair, Provisional, ReportData, comparison_name
-from rag_eval_pipeline.report.metrics import PAGE, shown
+from rag_eval_pipeline.report.metrics import shown
 from rag_eval_pipeline.report.runs import QuestionNight, changes
 from rag_eval_pipeline.report.text import milliseconds, points
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
-from rag_eval_pipeline.reporting.leaderboard import HEADLINE
+from rag_eval_pipeline.reporting.incidents import Incident, headline_order
 
 ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
 
@@ -108,12 +108,7 @@ class Banner(NamedTuple):
     page: str | None = None
     runs: tuple[tuple[str, str], ...] = ()
     provisional: str | None = None
-
-
-def _rank(metric: str) -> int:
-    """Return the place of a metric among those that are shown first."""
-    bare = metric.removeprefix(PAGE)
-    return HEADLINE.index(bare) if bare in HEADLINE else len(HEADLINE)
+    cause: str | None = None
 
 
 SENTENCES = 3
@@ -148,15 +143,22 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
         return None
     kind = strongest(verdicts)
     page = f"comparisons/{comparison_name(row)}.html" if row is not None and is_newest and row.verdicts else None
-    weighed = sorted(verdicts.items(), key=lambda item: (ORDER.index(item[1].kind), _rank(item[0])))
-    changed = [found.sentence for _, found in weighed if found.kind in ("regressed", "improved")]
+    flagged = [name for name in headline_order(verdicts) if verdicts[name].kind in ("regressed", "improved")]
+    changed = [verdicts[name].sentence for name in sorted(flagged, key=lambda name: ORDER.index(verdicts[name].kind))]
     progress = baseline.provisional.words if baseline.provisional and is_newest else None
     if first:
         heading = "Rerun of a night that " + (kind if kind in ("regressed", "improved") else "showed no sure change")
         return Banner("rerun", heading, tuple(changed[:1]), 0, page, (("First seen in", first),), progress)
     runs = (("Run again in", rerun),) if rerun else ()
     said = tuple(changed[:SENTENCES])
-    return Banner(kind, _HEADINGS[kind], said, len(changed) - len(said), page, runs, progress)
+    incident = pair_incident(report, (header.benchmark, header.system)) if is_newest else None
+    cause = incident.cause.sentence if incident and incident.cause else None
+    return Banner(kind, _HEADINGS[kind], said, len(changed) - len(said), page, runs, progress, cause)
+
+
+def pair_incident(report: ReportData, pair: Pair) -> Incident | None:
+    """Return what changed in the newest night of a pair; None if nothing did."""
+    return next((one for one in report.incidents if (one.benchmark, one.system) == pair), None)
 
 
 class TileChange(NamedTuple):

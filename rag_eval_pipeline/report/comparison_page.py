@@ -1,10 +1,12 @@
 """The page of a comparison, with its chart and its table of questions."""
 
 from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.verdicts import Verdict
-from rag_eval_pipeline.report.baseline_runs import Earlier, baseline_ids, by_weight
+from rag_eval_pipeline.report.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.report.charts import Change, changes_chart
 from rag_eval_pipeline.report.data import ReportData, comparison_name
 from rag_eval_pipeline.report.metrics import metric_view
@@ -42,7 +44,13 @@ def write_comparison(
     if file is not None and olds:
         label = row.old if row.kind == "systems" else "the baseline"
         queries = datasets.of(new, file.dataset_id).queries
-        table = comparison_table(file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries)
+        labels = (row.old, row.new) if row.kind == "systems" else ("Baseline answer", "Present answer")
+        if provisional:
+            labels = "Answer before", "Present answer"
+        table = comparison_table(
+            file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
+            old_label=labels[0], new_label=labels[1],
+        )  # fmt: skip
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
         if (old := olds[-1].header.evaluation_id) in questions:
             table["old_page"] = f"../runs/{old}/question.html"
@@ -64,6 +72,7 @@ def write_comparison(
         root="../",
         row=row,
         name=name,
+        cause=_cause(report, row, table),
         ordered=ordered,
         chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
         new_run=new.evaluation_id,
@@ -76,6 +85,20 @@ def write_comparison(
         shown_ids={query.query_id: query.display_id for query in queries.values()},
     )
     site.write(f"comparisons/{name}.html", page)
+
+
+def _cause(report: ReportData, row: Comparison, table: Mapping[str, Any] | None) -> tuple[str, str | None] | None:
+    """Return where a regression comes from, and the address of the questions that have it in common."""
+    incident = pair_incident(report, (row.benchmark, row.new)) if row.kind == "baseline" else None
+    cause = incident.cause if incident else None
+    if cause is None:
+        return None
+    if cause.group is None or table is None:
+        return cause.sentence, None
+    field = cause.group.field
+    name = field if field in ("type", "difficulty", "document") else f"meta.{field}"
+    words = next((facet["words"] for facet in table["facets"] if facet["name"] == name), ())
+    return cause.sentence, urlencode({name: cause.group.value}) if cause.group.value in words else None
 
 
 def _scaled(found: Verdict) -> tuple[float, float] | None:

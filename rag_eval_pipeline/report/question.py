@@ -81,6 +81,8 @@ def changed_words(before: str, now: str) -> tuple[list[Span], list[Span]]:
 
     Nothing is marked when either text has more than 400 words.
     """
+    if before == now:
+        return [], []
     texts = [_without_citations(text) for text in (before, now)]
     tokens = [list(re.finditer(r"\S+", text)) for text in texts]
     if max(map(len, tokens)) > _TOKENS_MAX:

@@ -34,7 +34,7 @@ class Facet(NamedTuple):
 
 
 FACETS_MAX = 8
-WORDS_MAX = 40  # a facet with more says little
+WORDS_MAX = 80  # a facet with more says little
 RESERVED = frozenset({"is_impossible", "answers", "expected_answers", "source_id"})
 
 
@@ -199,6 +199,9 @@ def comparison_table(
     new: QuestionNight,
     earlier: Earlier,
     queries: Mapping[str, EvaluationQuery],
+    *,
+    old_label: str,
+    new_label: str,
 ) -> dict[str, Any]:
     """Return the questions that both sides were asked, with both answers; those first whose F1 differs most."""
     now = new.scores
@@ -230,8 +233,8 @@ def comparison_table(
         ("outcome", "Outcome now", "outcome", _outcome_places(outcomes)),
         ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in shared]),
         ("gold", "Gold", "text", [gold_text(query) for query in asked]),
-        ("old", "Answer before", "text", [old_answer(row) for row in shared]),
-        ("answer", "Present answer", "text", [_cell_text(row.generated_answer or "") for row in shared]),
+        ("old", old_label, "text", [old_answer(row) for row in shared]),
+        ("answer", new_label, "text", [_cell_text(row.generated_answer or "") for row in shared]),
         ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
         ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
     ]
@@ -284,14 +287,17 @@ def question_sheet(
     return header, cells()
 
 
-def select_for_images(night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None) -> list[str]:
-    """Return the questions whose pages are drawn: changed most in any score, then wrong, then the first."""
+def select_for_images(
+    night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None, named: Sequence[str] = ()
+) -> list[str]:
+    """Return the questions whose pages are drawn: named elsewhere, changed most, then wrong, then first."""
     moved = [earlier.changes(night, measure) for measure in ("f1", "rank", "citations")] if earlier else []
 
     def order(query_id: str) -> tuple[float, bool]:
         return -max((abs(one.get(query_id, 0.0)) for one in moved), default=0.0), outcomes.get(query_id) in GOOD
 
-    return sorted(night.scores, key=order)[:PICTURED_QUESTIONS]
+    first = [query_id for query_id in named if query_id in night.scores]
+    return list(dict.fromkeys([*first, *sorted(night.scores, key=order)]))[:PICTURED_QUESTIONS]
 
 
 def _rounded(value: float | None) -> float | None:

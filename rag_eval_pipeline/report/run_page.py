@@ -96,13 +96,18 @@ def write_run(
     values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
     site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
     latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]
-    parts = [
-        (facet, slices(facet, rows, moved, _sliced(run)))
-        for facet in facets([queries.get(row.query_id) for row in rows])
-    ]
+    found = facets([queries.get(row.query_id) for row in rows])
+    parts = [(facet, slices(facet, rows, moved, _sliced(run))) for facet in found]
+    parts.sort(key=lambda part: (part[0].name == "document", -_spread(part[1])))
     write_run_page(
         site, report, run.header, baseline=baseline, run=run, latencies=latencies, outcomes=outcomes, parts=parts
     )
+
+
+def _spread(parts: Sequence[Slice]) -> float:
+    """Return by how much the changes of parts differ: where it is large, one of them is the cause."""
+    changes = [part.change for part in parts if part.change is not None]
+    return max(changes, default=0.0) - min(changes, default=0.0)
 
 
 def _sliced(run: RunSources) -> list[str]:

@@ -11,7 +11,14 @@ import msgspec
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.answers import ANSWER_NIGHTS, write_answers
-from rag_eval_pipeline.report.baseline_runs import Earlier, PairBaseline, pair_baseline, run_banner, tile_changes
+from rag_eval_pipeline.report.baseline_runs import (
+    Earlier,
+    PairBaseline,
+    pair_baseline,
+    pair_incident,
+    run_banner,
+    tile_changes,
+)
 from rag_eval_pipeline.report.benchmark_page import write_benchmark
 from rag_eval_pipeline.report.comparison_page import write_comparison
 from rag_eval_pipeline.report.data import Pair, ReportData, data_part, read_report_data, recent_alerts
@@ -208,7 +215,9 @@ def _pictured(report: ReportData, night: QuestionNight, earlier: Earlier | None,
         )
         for query_id in night.given
     }
-    return select_for_images(night, outcomes, earlier)
+    incident = pair_incident(report, (night.header.benchmark, night.header.system))
+    named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
+    return select_for_images(night, outcomes, earlier, named)
 
 
 def _key(

@@ -150,3 +150,19 @@ def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_side
     now, before = (one["values"] for one in table["further"])
     change = table["values"][places["change"]]
     assert [None if None in (a, b) else round(b - a, 4) for a, b in zip(before, now, strict=True)] == change
+
+
+def test_run_of_a_regression_has_its_verdict_and_its_changes_against_the_baseline(nights):
+    root = nights(6, last=0.3)
+
+    page = (root / "runs/eval_run_20261006_001/index.html").read_text()
+    assert "Regressed against its baseline" in page
+    assert f'href="../../{PAGE}.html"' in page
+    assert 'class="delta worse">−' in page
+    assert "the mean of the baseline's 5 runs" in page
+    assert "One of the 5 runs of the baseline" in (root / "runs/eval_run_20261005_001/index.html").read_text()
+    # The newest three runs have their questions, and so would the last of the baseline if it were older.
+    assert not (root / "runs/eval_run_20261003_001/question.html").exists()
+    nights(3)
+    assert (root / "runs/eval_run_20261005_001/question.html").exists()
+    assert not (root / "runs/eval_run_20261006_001/question.html").exists()

@@ -106,6 +106,31 @@ def test_site_run_shows_latencies_with_their_limits_and_doubts_an_uncalibrated_j
     assert 'class="doubted" title="not calibrated' in page
 
 
+def test_site_draws_the_pages_of_the_newest_run_and_of_the_one_it_is_compared_with(site):
+    first, second = (header.evaluation_id for header in read_history(site).by_pair[RAILWAY, "embedded"])
+
+    drawn = {run: {name for name, one in details(site, run).items() if one.get("pictures")} for run in (first, second)}
+
+    assert drawn[first] == drawn[second]
+    assert len(drawn[second]) > 10
+    earlier = next(iter(details(site, second).values()))["earlier"]
+    assert (earlier["run"], earlier["is_same"]) == (first, True)  # the system gives the same answers again
+
+
+def test_site_has_each_question_for_all_systems_with_the_nights_of_each_answer(site):
+    first, second = (header.evaluation_id for header in read_history(site).by_pair[RAILWAY, "embedded"])
+    file = value_of(site.reports / f"nights/{RAILWAY}.answers-000.js")
+
+    assert {name: one["run"] for name, one in file["systems"].items()} == {
+        "embedded": second, "embedded-weak": newest(site, system="embedded-weak"),
+    }  # fmt: skip
+    assert [night[0] for night in file["systems"]["embedded"]["nights"]] == [first, second]
+    of = file["questions"]["0"]["systems"]["embedded"]
+    assert [nights for _, _, nights in of["answers"]] == [[0, 1]]
+    results = json.loads(results_path(site, second).read_text())["query_results"][0]
+    assert of["scores"][0] == round(results["individual_metrics"]["f1"], 3)
+
+
 def test_site_question_has_its_nights_in_order(site):
     history = value_of(site.reports / f"nights/{RAILWAY}.embedded.js")
     runs = [header.evaluation_id for header in read_history(site).by_pair[RAILWAY, "embedded"]]
@@ -144,6 +169,9 @@ def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_f
     assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv", comparison, answers}
     rows = list(csv.DictReader(io.StringIO((reported.reports / f"runs/{run}/questions.csv").read_text("utf-8-sig"))))
     assert (len(rows), rows[0]["answer"]) == (16, "'=HYPERLINK(1)")
+    asked = json.loads(next(reported.evaluation_datasets.glob(f"{OBSERVATORY}*")).read_text())["queries"][0]
+    assert rows[0]["source_id"] == asked["metadata"].get("source_id", asked["query_id"])
+    assert asked["ground_truth_answer"] in rows[0]["gold_answer"]
     assert float(rows[0]["f1"]) >= 0
 
 
@@ -291,7 +319,7 @@ def test_report_ends_at_a_read_error_and_keeps_nothing_of_it(reported, report):
     folder = reported.runs / newest(reported)
     files = [folder / name for name in ("answer_scores.parquet", "responses.parquet", "evaluation.json")]
     files += [results_path(reported, newest(reported)), dataset(reported)]
-    assert report(reported) == (0, "")
+    assert report(reported)[0] == 0
     before = digests(reported)
 
     for path in files:
@@ -303,7 +331,7 @@ def test_report_ends_at_a_read_error_and_keeps_nothing_of_it(reported, report):
         path.unlink()
         kept.rename(path)
 
-    assert report(reported) == (0, "")
+    assert report(reported)[0] == 0
     assert digests(reported) == before
 
 

@@ -368,10 +368,12 @@ function section(title, ...children) {
   return element("section", { class: "card" }, element("h2", {}, title), ...children);
 }
 
-// A heading stands as its column does: cells of the first row say which columns are numbers.
+// A heading is aligned as its column is. On a narrow screen a row is a block, in which numbers have their headings.
 function grid(headings, rows, caption) {
-  const head = headings.map((text, place) => element("th", { scope: "col", class: rows[0]?.cells[place]?.classList.contains("number") ? "number" : null }, text));
-  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  const isNumber = (place) => rows[0]?.cells[place]?.classList.contains("number");
+  const head = headings.map((text, place) => element("th", { scope: "col", class: isNumber(place) ? "number" : null }, text));
+  for (const row of rows) headings.forEach((text, place) => { if (isNumber(place) && text !== "#") row.cells[place].dataset.of = text; });
+  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, element("table", { class: "stacked" }, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
 // Scores in [0, 1] over nights; the night of this run is ringed.

@@ -102,7 +102,12 @@ class RowTable {
     this.order = select([option("", "dataset"), ...this.data.columns.flatMap(({ name, label }) => [option(name, `${label} ↑`), option(`-${name}`, `${label} ↓`)])], (value) => {
       this.filter.sort = value ? { column: value.replace(/^-/, ""), isDown: value.startsWith("-") } : null;
     });
-    return element("div", { class: "controls", role: "search" }, ...labels, limits, element("label", { class: "order" }, "Order", this.order));
+    const [search, ...others] = labels;
+    const rest = [...others, limits, element("label", { class: "order" }, "Order", this.order)];
+    if (matchMedia("(min-width: 641px)").matches) return element("div", { class: "controls", role: "search" }, search, ...rest);
+    // On a narrow screen they are folded until one of them is set.
+    const more = element("details", { class: "more", open: this.filter.isNarrowed }, element("summary", {}, "Filters and order"), element("div", { class: "controls" }, ...rest));
+    return element("div", { class: "controls", role: "search" }, search, more);
   }
 
   // Show the filter's state in its controls.
