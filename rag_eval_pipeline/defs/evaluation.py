@@ -10,7 +10,6 @@ from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
 from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.metrics.registry import metric_label
 
 GROUP = "evaluation"
 RESPONSES_CHECKS = {
@@ -82,6 +81,7 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import score_pair
     from rag_eval_pipeline.evaluation.runs import load_evaluation
+    from rag_eval_pipeline.metrics.registry import metric_label
 
     asset, root = context.asset_key.path[-1], resource.workspace
     with as_dagster_failure():

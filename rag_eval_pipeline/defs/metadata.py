@@ -10,7 +10,6 @@ from urllib.parse import quote
 import dagster as dg
 
 from rag_eval_pipeline.errors import DocumentError, InputError
-from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
 from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
@@ -40,7 +39,14 @@ METRICS_NAMED = 3
 
 def labelled(values: Mapping[str, float | None]) -> dict[str, float]:
     """Return metrics by their labels and other numbers by their names, rounded as by `numbers`."""
-    return numbers({metric_label(name) if find_metric_info(name) else name: one for name, one in values.items()})
+    return numbers({_label(name): one for name, one in values.items()})
+
+
+def _label(name: str) -> str:
+    """Return what people read for a metric; other names as they are."""
+    from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
+
+    return metric_label(name) if find_metric_info(name) else name
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
@@ -100,7 +106,7 @@ def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Sequence[str]
     """Return the leaderboard's rows with some of its columns; one that it lacks is "-"."""
     return [
         {"benchmark": row["benchmark"], "system": row["system"]}
-        | {metric_label(column): LEVELS.get(value := row.get(column, "-"), value) for column in columns}
+        | {_label(column): LEVELS.get(value := row.get(column, "-"), value) for column in columns}
         for row in cells
     ]
 
@@ -113,7 +119,7 @@ def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str
     for name, value in values.items():
         metric, slash, pair = name.partition("/")
         if metric in plotted:
-            found[f"{metric_label(metric)}{slash}{pair}"] = value
+            found[f"{_label(metric)}{slash}{pair}"] = value
     return found
 
 
@@ -124,7 +130,7 @@ def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if cell["metric"] != ALL_METRICS:
             is_change = cell["verdict"] in ("regressed", "improved")
             key = (not is_change, _comparison(cell), cell["sentence"] or cell["verdict"])
-            metrics.setdefault(key, []).append(metric_label(cell["metric"]))
+            metrics.setdefault(key, []).append(_label(cell["metric"]))
     rows = sorted(metrics.items(), key=lambda row: row[0][0])
     return [{"who": comparison, "verdict": _prefixed(names, text)} for (_, comparison, text), names in rows]
 

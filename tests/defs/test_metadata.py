@@ -75,7 +75,7 @@ CELLS = [
 def test_leaderboard_table_shows_a_missing_column_as_a_dash():
     assert leaderboard_table(CELLS, ("questions", "level", "f1", "tolerance_jaccard")) == [
         {
-            "benchmark": "frames", "system": "mine", "Questions": 40, "Level": "doc", "F1": "0.300",
+            "benchmark": "frames", "system": "mine", "questions": 40, "level": "doc", "F1": "0.300",
             "Citation overlap": "-",
         }
     ]  # fmt: skip
@@ -87,7 +87,9 @@ def test_leaderboard_tables_name_columns_that_exist():
     assert {column for columns in LEADERBOARD_TABLES.values() for column in columns} <= known
 
 
-@pytest.mark.parametrize(("pairs", "measures"), [(1, len(HEADLINE)), (33, len(HEADLINE)), (36, 11), (200, 2), (400, 1), (401, 0)])
+@pytest.mark.parametrize(
+    ("pairs", "measures"), [(1, len(HEADLINE)), (33, len(HEADLINE)), (36, 11), (200, 2), (400, 1), (401, 0)]
+)
 def test_trend_lines_are_whole_metrics_up_to_the_limit(pairs, measures):
     figures = {f"{column}/b{pair}/s": 0.5 for pair in range(pairs) for column in HEADLINE}
 
