@@ -246,7 +246,7 @@ class Workspace:
         if paths.spec.is_file():
             return paths
         if paths.source.is_dir():
-            hint = "Create it (docs/benchmarks.md), or start with: rag-eval init NAME --from FILE|FOLDER|URL"
+            hint = "Create it (docs/reference/benchmarks.md), or start with: rag-eval init NAME --from FILE|FOLDER|URL"
             raise InputError("no_benchmark", f"data/sources/{name}/benchmark.yaml", "this file", hint=hint)
         known = self.benchmarks()
         hint = unknown_name_hint(name, known, "benchmarks") if known else "Start one: rag-eval init NAME --from FILE"

@@ -132,7 +132,9 @@ def _command(name: str, command: Any) -> str:
     lines = [f"### {name}", "", f"`{usage} [OPTIONS]`", "", re.sub(r"\s*\n\s*\n\s*", "\n\n", text.strip())]
     if example:
         # A further example has its purpose before it: "With the baseline: rag-eval compare ...".
-        examples = [re.sub(r"^# (?!rag-eval)(.*?): ", r"# \1\n$ ", f"# {line.strip()}") for line in example.strip().splitlines()]
+        examples = [
+            re.sub(r"^# (?!rag-eval)(.*?): ", r"# \1\n$ ", f"# {line.strip()}") for line in example.strip().splitlines()
+        ]
         examples = [line.replace("# rag-eval", "$ rag-eval", 1) for line in examples]
         lines += ["", "```console", *examples, "```"]
     rows = [_parameter(one) for one in command.params if not one.hidden and one.name != "help"]

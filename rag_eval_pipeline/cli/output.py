@@ -256,21 +256,29 @@ def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, i
         label: Before the names of the phases.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     count = TextColumn("{task.fields[count]}")
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
-        def begin(phase: str) -> Callable[[int, int], None]:
+        def show(description: str, total: int | None, count: str) -> TaskID:
             for earlier in list(bars.task_ids):
                 bars.remove_task(earlier)
-            task = bars.add_task(" ".join(filter(None, (label, phase))), total=None, count="")
+            return bars.add_task(description, total=total, count=count)
+
+        def begin(phase: str) -> Callable[[int, int], None]:
+            description = " ".join(filter(None, (label, phase)))
+            task = show(description, None, "")
 
             def update(done: int, total: int) -> None:
-                is_running = done < total
-                bars.update(task, completed=done, total=total if is_running else None, count=f"{done:,} of {total:,}")
+                nonlocal task
+                count = f"{done:,} of {total:,}"
+                if done >= total:  # what follows, such as writing a file, has no numbers
+                    task = show(description, None, count)
+                else:
+                    bars.update(task, completed=done, total=total, count=count)
 
             return update
 

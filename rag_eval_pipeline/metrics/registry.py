@@ -29,7 +29,9 @@ _JUDGED: tuple[Need, ...] = ("answer", "judge")
 
 _span = partial(MetricInfo, source=_CORRECTED, needs=_SPANS, levels=("span",), category="citations")
 _answer = partial(MetricInfo, needs=_ANSWERS, levels=("question",), category="answers")
-_judged = partial(MetricInfo, source="judges.md", needs=_JUDGED, levels=("question",), category="claims")
+_judged = partial(
+    MetricInfo, source="docs/explanation/judges.md", needs=_JUDGED, levels=("question",), category="claims"
+)
 _claim = partial(MetricInfo, source=_SPECIFICATION, needs=_JUDGED, levels=("claim",), category="claims")
 _context = partial(MetricInfo, needs=("contexts", "gold_spans"), levels=("span",), category="contexts")
 _performance = partial(MetricInfo, levels=("question",), direction="lower", category="performance")
@@ -100,7 +102,7 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
             needs=(*_ANSWERS, *_SPANS)),
     _answer("rouge_l", "F1 of the longest common subsequence of words.", "Lin 2004, ROUGE", label="ROUGE-L"),
     MetricInfo("verbatim_share", "Share of the claims whose words are found verbatim in a cited or retrieved text.",
-               "judges.md",
+               "docs/explanation/judges.md",
                ("answer",), ("claim",), category="answers", label="Verbatim claims"),
     _answer("abstained", "Whether the system declined to answer.", "answers", needs=("answer",), direction="neither"),
     _abstention("f1", "Harmonic mean of abstention precision and recall."),

@@ -11,6 +11,7 @@ import msgspec
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.answers import ANSWER_NIGHTS, write_answers
+from rag_eval_pipeline.report.badges import write_badges
 from rag_eval_pipeline.report.baseline_runs import (
     Earlier,
     PairBaseline,
@@ -90,6 +91,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
+    write_badges(site, report)
     site.write("index.html", overview_page(site, report, data))
     site.close()
     return site
