@@ -4,8 +4,10 @@ import importlib.util
 import re
 
 import pytest
+import typer
 import yaml
 
+from rag_eval_pipeline import cli
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.systems.config import KINDS, parse_system
 from tests.conftest import REPOSITORY
@@ -13,6 +15,7 @@ from tests.conftest import REPOSITORY
 DOCS = REPOSITORY / "docs"
 PAGES = {str(path.relative_to(REPOSITORY)): path for path in [*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md")]}
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?:`|^\$ |^    )rag-eval ([^`\n]+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -21,7 +24,7 @@ def reference():
     spec = importlib.util.spec_from_file_location("write_reference", REPOSITORY / "tools" / "write_reference.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return module.pages()
 
 
 def blocks(*names):
@@ -51,7 +54,23 @@ def test_settings_of_the_documents_are_valid(block):
 
 @pytest.mark.parametrize("name", ["commands.md", "settings.md", "metrics.md", "errors.md"])
 def test_reference_is_what_the_code_states(reference, name):
-    assert (DOCS / "reference" / name).read_text() == reference.pages()[name], "run `make reference`"
+    assert (DOCS / "reference" / name).read_text() == reference[name], "run `make reference`"
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"CHANGELOG.md"}))  # which names commands of the past
+def test_commands_and_options_of_the_documents_exist(name):
+    root, unknown = typer.main.get_command(cli.app), []
+    for line in COMMAND.findall(PAGES[name].read_text()):
+        words = re.split(r"[\s=]+", line.partition("|")[0].partition("#")[0].strip())
+        command = root
+        while hasattr(command, "commands") and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        known = {option for one in command.params for option in one.opts} | {"--help"}
+        if hasattr(command, "commands") and not words[0].startswith(("-", "COMMAND")):
+            unknown.append(line)
+        unknown += [f"{line}: {word}" for word in words if word.startswith("--") and word not in known]
+
+    assert unknown == []
 
 
 def anchors(path):

@@ -44,6 +44,7 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
+    from rag_eval_pipeline.reporting.headlines import leaderboard_headline
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 
     with as_dagster_failure():
@@ -52,11 +53,12 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
         context.log.warning(note)
     return dg.MaterializeResult(
         metadata={
+            "headline": dg.MetadataValue.md(leaderboard_headline(board)),
             "report": report_link(workspace.workspace),
             **{name: table(leaderboard_table(board.cells(), columns)) for name, columns in LEADERBOARD_TABLES.items()},
             "chart": svg_image(board.chart(), "F1 by benchmark and system"),
-            "path": dg.MetadataValue.path(board.path),
             **numbers(trend_lines(board.trends, n_pairs=len(board.rows))),
+            "path": dg.MetadataValue.path(board.path),
         }
     )
 
@@ -71,6 +73,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.reporting.alerts import send_change_alerts
+    from rag_eval_pipeline.reporting.headlines import comparisons_headline
     from rag_eval_pipeline.reporting.regressions import write_comparisons
 
     with as_dagster_failure():
@@ -80,6 +83,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
         context.log.warning(line)
     return dg.MaterializeResult(
         metadata={
+            "headline": dg.MetadataValue.md(comparisons_headline(found.rows)),
             "report": report_link(workspace.workspace),
             **numbers({**found.counts, "alerts": len(sent.new), "alerts_undelivered": len(sent.faults)}),
             "verdicts": table(verdict_table(found.cells())),
@@ -99,6 +103,7 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
     Source: Citation Accuracy Evaluation 9.2 (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.report.site import write_report
+    from rag_eval_pipeline.reporting.headlines import comparisons_headline
     from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
 
     with as_dagster_failure():
@@ -106,7 +111,11 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
         path = write_report(workspace.workspace, found)
         checks = aggregation_checks(workspace.workspace, found)
     return dg.MaterializeResult(
-        metadata={"report": report_link(workspace.workspace), "path": dg.MetadataValue.path(path)},
+        metadata={
+            "headline": dg.MetadataValue.md(comparisons_headline(found.rows)),
+            "report": report_link(workspace.workspace),
+            "path": dg.MetadataValue.path(path),
+        },
         check_results=[check_result(check) for check in checks],
     )
 

@@ -36,8 +36,24 @@ def check_result(check: Check) -> dg.AssetCheckResult:
     )
 
 
+# Check -> what is said if it passed, and if it failed, with its numbers.
+SENTENCES = {
+    "every_pair_is_evaluated": (
+        "all {expected} pairs have up-to-date results", "{offenders} of {expected} pairs have no up-to-date results",
+    ),
+    "no_result_is_damaged": ("every results file can be read", "damaged results files: {offenders}"),
+    "nothing_has_regressed": (
+        "no system regressed (pairs compared: {compared})", "{offenders} of {compared} compared pairs regressed",
+    ),
+    "quality_thresholds_are_met": ("every threshold is met", "thresholds that are not met: {offenders}"),
+    "all_configs_valid": ("every benchmark and system file is valid", "files that are skipped: {invalid}"),
+    "no_night_is_late": ("{expected} nightly pairs, none overdue", "{late} of {expected} nightly pairs are overdue"),
+    "results_validate": ("the results file is valid", "findings in the results file: {findings}"),
+}  # fmt: skip
+
+
 def check_sentence(check: Check) -> str:
-    """Return a sentence such as "Failed: 8 expected, 7 present. Which: frames x mine."."""
+    """Return a sentence such as "Failed: 1 of 8 compared pairs regressed. Which: mine on frames."."""
     counts = [f"{value:g} {_words(name)}" for name, value in check.numbers.items() if _is_number(value)]
     lists = [
         f" {_words(name).capitalize()}: {_joined(value)[:MAX_LIST_CHARS].rstrip('.')}."
@@ -45,6 +61,8 @@ def check_sentence(check: Check) -> str:
         if not _is_number(value) and _joined(value)
     ]
     verdict = "Passed" if check.passed else "Failed"
+    if check.name in SENTENCES:
+        counts = [SENTENCES[check.name][0 if check.passed else 1].format(**check.numbers)]
     return f"{verdict}{': ' if counts else ''}{', '.join(counts)}.{''.join(lists)}"
 
 

@@ -7,7 +7,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
-from rag_eval_pipeline.defs.metadata import numbers, report_link, svg_image, table
+from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
@@ -64,8 +64,14 @@ def responses(
         blocking=False,
         numbers={"coverage": report.coverage},
     )
+    answered = f"{report.questions - report.failed} of {report.questions}"
     return dg.MaterializeResult(
-        metadata={"evaluation_id": report.evaluation_id, **numbers(report.counts), "preview": table(report.preview)},
+        metadata={
+            "headline": dg.MetadataValue.md(f"**{answered} questions answered**, {report.asked} asked now"),
+            **numbers(report.counts),
+            "preview": table(report.preview),
+            "evaluation_id": report.evaluation_id,
+        },
         check_results=[check_result(coverage)],
     )
 
@@ -75,6 +81,7 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import score_pair
     from rag_eval_pipeline.evaluation.runs import load_evaluation
+    from rag_eval_pipeline.metrics.registry import metric_label
 
     asset, root = context.asset_key.path[-1], resource.workspace
     with as_dagster_failure():
@@ -87,7 +94,15 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
     counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
     means = {metric: report.mean(metric) for metric in metrics}
     return dg.MaterializeResult(
-        metadata={"evaluation_id": report.evaluation_id, **numbers({**counts, **means})},
+        metadata={
+            "headline": dg.MetadataValue.md(
+                ", ".join(f"{metric_label(name)} **{value:.3f}**" for name, value in means.items() if value is not None)
+                or "**Nothing was scored.**"
+            ),
+            **labelled(means),
+            **numbers(counts),
+            "evaluation_id": report.evaluation_id,
+        },
         check_results=[check_result(check) for check in checks],
     )
 
@@ -152,22 +167,25 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import publish_pair
+    from rag_eval_pipeline.reporting.headlines import results_headline
     from rag_eval_pipeline.reporting.leaderboard import metric_bars
 
     root = workspace.workspace
     with as_dagster_failure():
         published = publish_pair(root, load_pair(root, *pair_names(context)))
+        headline = results_headline(root, published.evaluation_id)
     findings = {"findings": len(published.findings), "which": published.findings}
     check = Check(name="results_validate", passed=not published.findings, numbers=findings)
     return dg.MaterializeResult(
         metadata={
-            "evaluation_id": published.evaluation_id,
+            "headline": dg.MetadataValue.md(headline),
             "report": report_link(root, f"runs/{published.evaluation_id}/index.html"),
-            "path": dg.MetadataValue.path(published.path),
-            **numbers(published.headline),
+            **labelled(published.headline),
             "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),
             "preview": table(published.preview),
             "warnings": dg.MetadataValue.text(" ".join(published.warnings) or "none"),
+            "evaluation_id": published.evaluation_id,
+            "path": dg.MetadataValue.path(published.path),
         },
         check_results=[check_result(check)],
     )

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from rag_eval_pipeline.defs.execution import UNFINISHED
-from rag_eval_pipeline.defs.metadata import numbers
+from rag_eval_pipeline.defs.metadata import labelled
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 
 DEFAULT_LAUNCHER = "DefaultRunLauncher"
@@ -33,7 +33,7 @@ def report_materializations(
     """
     partition = None if benchmark is None else benchmark if system is None else pair_key(benchmark, system)
     texts = {name: value for name, value in metadata.items() if isinstance(value, str)}
-    values = numbers({name: value for name, value in metadata.items() if not isinstance(value, str)})
+    values = labelled({name: value for name, value in metadata.items() if not isinstance(value, str)})
     with dg.DagsterInstance.from_config(str(home)) as instance:
         for definition, name in ((benchmarks, benchmark), (systems, system)):
             if name is not None:

@@ -16,17 +16,17 @@ DIGITS = 6
 TABLE_ROWS = 200  # the UI draws every row at once
 REPORT_URL_VARIABLE = "RAG_EVAL_REPORT_URL"
 
-# Table -> heading -> column of the leaderboard. The UI cuts off a table of more than six narrow columns.
+# Table -> columns of the leaderboard. The UI cuts off a table of more than six narrow columns.
 LEADERBOARD_TABLES = {
-    "leaderboard": {"n": "questions", "failed": "failed", "nDCG@10": "ndcg@10", "F1": "f1"},
-    "answers": {"correct": "judged_correct", "EM": "exact_match", "abst.": "abstention_f1"},
-    "evidence": {"cite": "citation_jaccard", "faith.": "faithfulness", "p50 ms": "latency_p50_ms"},
-    "documents": {"by": "level", "hit@1": "hit@1", "MRR": "mrr"},
+    "leaderboard": ("questions", "failed", "exact_match", "f1"),
+    "answers": ("judged_correct", "abstention_f1"),
+    "evidence": ("tolerance_jaccard", "faithfulness", "latency_p50_ms"),
+    "retrieval": ("level", "hit@1", "ndcg@10"),
 }
 LEVELS = {"document": "doc"}
 # Every number is a row of the metadata table and a plot, and the page slows down with more than these.
 MAX_TREND_LINES = 400
-TREND_ORDER = ("f1", "ndcg@10", "judged_correct", "citation_jaccard", "exact_match", "abstention_f1", "hit@1")
+TREND_ORDER = ("exact_match", "f1", "ndcg@10", "judged_correct", "tolerance_jaccard", "abstention_f1", "hit@1")
 
 REASONS = {
     "is_baseline": "this evaluation is the baseline; later ones are compared with it",
@@ -35,6 +35,18 @@ REASONS = {
 }
 ALL_METRICS = "all"  # the metric of a row with the reason why a pair was not compared
 METRICS_NAMED = 3
+
+
+def labelled(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return metrics by their labels and other numbers by their names, rounded as by `numbers`."""
+    return numbers({_label(name): one for name, one in values.items()})
+
+
+def _label(name: str) -> str:
+    """Return what people read for a metric; other names as they are."""
+    from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
+
+    return metric_label(name) if find_metric_info(name) else name
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:
@@ -90,11 +102,11 @@ def report_link(workspace: Workspace, page: str = "index.html") -> dg.UrlMetadat
     return dg.MetadataValue.url(f"{base.rstrip('/')}/{quote(page)}")
 
 
-def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> list[dict[str, Any]]:
+def leaderboard_table(cells: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
     """Return the leaderboard's rows with some of its columns; one that it lacks is "-"."""
     return [
         {"benchmark": row["benchmark"], "system": row["system"]}
-        | {heading: LEVELS.get(value := row.get(column, "-"), value) for heading, column in columns.items()}
+        | {_label(column): LEVELS.get(value := row.get(column, "-"), value) for column in columns}
         for row in cells
     ]
 
@@ -103,7 +115,12 @@ def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str
     """Return the values that are plotted over nights: whole metrics of `n_pairs` lines, up to `MAX_TREND_LINES`."""
     metrics = list(dict.fromkeys([*TREND_ORDER, *(name.partition("/")[0] for name in values)]))
     plotted = metrics[: MAX_TREND_LINES // max(1, n_pairs)]
-    return {name: value for name, value in values.items() if name.partition("/")[0] in plotted}
+    found = {}
+    for name, value in values.items():
+        metric, slash, pair = name.partition("/")
+        if metric in plotted:
+            found[f"{_label(metric)}{slash}{pair}"] = value
+    return found
 
 
 def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -113,7 +130,7 @@ def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if cell["metric"] != ALL_METRICS:
             is_change = cell["verdict"] in ("regressed", "improved")
             key = (not is_change, _comparison(cell), cell["sentence"] or cell["verdict"])
-            metrics.setdefault(key, []).append(cell["metric"])
+            metrics.setdefault(key, []).append(_label(cell["metric"]))
     rows = sorted(metrics.items(), key=lambda row: row[0][0])
     return [{"who": comparison, "verdict": _prefixed(names, text)} for (_, comparison, text), names in rows]
 

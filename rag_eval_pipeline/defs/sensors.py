@@ -37,6 +37,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     that a killed tick requests nothing twice, and a deleted dataset is made again.
     """
     from rag_eval_pipeline.evaluation.registry import invalid_configs, pending_evaluation, read_registry
+    from rag_eval_pipeline.reporting.status import not_nightly_hint
 
     root = workspace.workspace
     with as_dagster_failure():
@@ -60,10 +61,15 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
     asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
     asked |= {target: wanted[target] for target in targets}
+    left_out = [
+        f"{name} is {not_nightly_hint(name)}" for name, file in registry.system_files.items() if not file.is_nightly
+    ]
+    for line in left_out:
+        context.log.info(line)
     idle = f"nothing new in {len(registry.benchmarks)} benchmarks and {len(registry.systems)} systems"
     return dg.SensorResult(
         run_requests=[_run_request(target, f"{target}@{wanted[target]}#{times[target]}") for target in targets],
-        skip_reason=None if targets else f"{idle}; skipped: {'; '.join(invalid)}" if invalid else idle,
+        skip_reason=None if targets else "; ".join([idle, *left_out, *(f"skipped: {line}" for line in invalid)]),
         dynamic_partitions_requests=list(partition_changes(context.instance, registry.benchmarks, registry.systems)),
         cursor=json.dumps({"asked": asked, "times": times}, sort_keys=True),
     )

@@ -20,6 +20,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
+from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, http_lines, indent
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.yaml import parse_yaml, resolve_scalars
@@ -27,7 +28,7 @@ from rag_eval_pipeline.scaffold.writer import comment_lines, quote_scalar
 from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.config import SystemFile, parse_system
-from rag_eval_pipeline.systems.guessing import Guesses, body_with, guess_paths, missing_fields
+from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, Guesses, body_with, guess_paths, missing_fields
 from rag_eval_pipeline.systems.http import SECRET_HEADER, HttpSettings, HttpSystem, fill_template
 from rag_eval_pipeline.systems.json_paths import items_at
 from rag_eval_pipeline.systems.nvidia import check_ready
@@ -200,8 +201,9 @@ async def _propose_http(wanted: Wanted, place: _Place) -> Proposal:
             shown = json.dumps(objects[-1] if objects else None, ensure_ascii=False)
             hint = "Name its place: --answer JMESPATH"
             raise InputError("no_answer_found", str(wanted.url), "an answer in the reply", found=shown, hint=hint)
+        lines = http_lines(settings, guesses, is_named=wanted.answer is not None)
         proposal = Proposal(
-            text=_http_text(wanted, settings, guesses),
+            text=file_text(wanted.name, wanted.kind, lines),
             asked=f"{method} {wanted.url} {json.dumps(fill_template(settings['body'], values), ensure_ascii=False)}",
             reply=objects if events else objects[0],
             guesses=guesses.sentences(),
@@ -292,7 +294,7 @@ def _http_paths(guesses: Guesses, wanted: Wanted, *, is_stream: bool) -> dict[st
         found["streaming"] = "sse"
     if (path := guesses.path("contexts")) is not None:
         found["contexts"] = {"path": path} | {
-            name: inner for name in ("document", "page", "text", "score") if (inner := guesses.path(name)) is not None
+            name: inner for name in PASSAGE_PARTS if (inner := guesses.path(name)) is not None
         }
     return found | ({"page_base": 0} if guesses.page_base == 0 else {})
 
@@ -304,42 +306,6 @@ def _chat_notes(wanted: Wanted, values: Sequence[Any]) -> list[str]:
         return []
     base = (wanted.url or "").removesuffix(CHAT_PATH)
     return [f"The reply is a chat completion: rag-eval system init {wanted.name} --kind openai --url {base}"]
-
-
-def _http_text(wanted: Wanted, settings: dict[str, Any], guesses: Guesses) -> str:
-    def guessed(name: str) -> list[str]:
-        guess = guesses.parts[name]
-        if name == "answer" and wanted.answer:
-            return []
-        return comment_lines(f"guess: {guess.evidence}") if guess.path is not None else []
-
-    def indented(lines: Sequence[str], by: int) -> list[str]:
-        return [" " * by + line for line in lines]
-
-    lines = _endpoint_lines("endpoint", settings["endpoint"])
-    if settings["method"] != "POST":
-        lines.append(f"method: {settings['method']}")
-    lines.append(f"path: {quote_scalar(settings['path'])}")
-    if settings["params"]:
-        lines.append(f"params: {flow(settings['params'])}")
-    if settings["body"] is not None:
-        lines.append(f"body: {flow(settings['body'])}")
-    if settings["streaming"]:
-        lines += ["# The reply is a stream of events; the answer is joined from its pieces.", "streaming: sse"]
-    lines += [*guessed("answer"), f"answer: {quote_scalar(settings['answer'])}"]
-    if settings["contexts"] is None:
-        lines += comment_lines("No list in the reply looks like retrieved passages, so retrieval is not scored.")
-        lines.append('# contexts: {path: "sources", document: file, page: page, text: text, score: score}')
-    else:
-        lines += [*guessed("contexts"), "contexts:"]
-        for name, path in settings["contexts"].items():
-            lines += indented([*(guessed(name) if name != "path" else []), f"{name}: {quote_scalar(path)}"], 2)
-        missing = [name for name in ("document", "page", "text", "score") if guesses.parts.get(name) is not None
-                   and guesses.path(name) is None]  # fmt: skip
-        lines += indented([f"# {name}: nothing was found" for name in missing], 2)
-    if "page_base" in settings:
-        lines += ["# The server counts pages from 0.", "page_base: 0"]
-    return _text(wanted, lines)
 
 
 # --- openai
@@ -363,10 +329,10 @@ async def _propose_openai(wanted: Wanted, place: _Place) -> Proposal:
     answer, warnings = await _ask(_parsed_settings("openai", settings, place.file), place, observe)
     guesses = guess_paths(replies, place.question, place.names_document)
     listed = f"{len(models)} models: {', '.join(models[:8])}" if models else note
-    lines = [*_endpoint_lines("endpoint", endpoint), "chat:", *_indent(comment_lines(listed))]
-    lines += _indent([f"model: {quote_scalar(model)}", "# temperature: 0"])
+    lines = [*endpoint_lines("endpoint", endpoint), "chat:", *indent(comment_lines(listed))]
+    lines += indent([f"model: {quote_scalar(model)}", "# temperature: 0"])
     path = guesses.path("contexts")
-    keys = [(name, inner) for name in ("document", "page", "text", "score") if (inner := guesses.path(name))]
+    keys = [(name, inner) for name in PASSAGE_PARTS if (inner := guesses.path(name))]
     if path is not None and keys:
         each = path if path.endswith("]") else f"{path}[]"
         renamed = f"{each}.{{{', '.join(f'{name}: {inner}' for name, inner in keys)}}}"
@@ -386,7 +352,7 @@ async def _propose_openai(wanted: Wanted, place: _Place) -> Proposal:
         lines.append("retrieval: {k: 8}")
         found = ["contexts: nothing found in the reply, so the embedded retrieval gives 8 passages to the model"]
     return Proposal(
-        text=_text(wanted, lines),
+        text=file_text(wanted.name, wanted.kind, lines),
         asked=f"POST {url}{CHAT_PATH} {json.dumps({'model': model, 'question': place.question}, ensure_ascii=False)}",
         reply=max(replies, key=lambda one: len(str(one)), default=None),
         guesses=[f"model = {model}{'' if wanted.model else ', the first of those that the server lists'}", *found],
@@ -416,10 +382,10 @@ async def _models(client: Endpoint) -> tuple[list[str], str]:
 async def _propose_nvidia(wanted: Wanted, place: _Place) -> Proposal:
     rag = _endpoint(wanted, _needed(wanted.url, "--url", "http://127.0.0.1:8081"), place.file)
     servers = {"RAG server": rag}
-    lines = _endpoint_lines("rag", rag)
+    lines = endpoint_lines("rag", rag)
     if wanted.ingestor is not None:
         servers["ingestor"] = _endpoint(wanted, wanted.ingestor, place.file)
-        lines += _endpoint_lines("ingestor", servers["ingestor"])
+        lines += endpoint_lines("ingestor", servers["ingestor"])
     else:
         lines += comment_lines("Without the ingestor nothing is uploaded or verified; the collection must exist.")
         lines.append('# ingestor: {base_url: "http://127.0.0.1:8082"}')
@@ -429,7 +395,7 @@ async def _propose_nvidia(wanted: Wanted, place: _Place) -> Proposal:
             await check_ready(client, name, check_dependencies=True)
         found.append(f"The {name} at {endpoint['base_url']} and the servers behind it are healthy.")
     lines += ['collection: "{benchmark}_{corpus}"', "# generate: {reranker_top_k: 10, temperature: 0}"]
-    text = _text(wanted, lines)
+    text = file_text(wanted.name, wanted.kind, lines)
     _parsed(text, place.file)
     return Proposal(text=text, asked="GET v1/health of each server; no question was asked", guesses=found)
 
@@ -451,7 +417,7 @@ async def _propose_python(wanted: Wanted, place: _Place) -> Proposal:
 
     answer, warnings = await _ask(_parsed_settings("python", settings, place.file), place, observe)
     return Proposal(
-        text=_text(wanted, lines),
+        text=file_text(wanted.name, wanted.kind, lines),
         asked=f"{name}({place.question!r})",
         reply=_plain(replies[-1]) if replies else None,
         row=_row(place, answer),
@@ -516,47 +482,6 @@ def _endpoint(wanted: Wanted, url: str, file: Path) -> dict[str, Any]:
     except pydantic.ValidationError as error:
         raise bad_format(file, error) from error
     return found
-
-
-def _endpoint_lines(key: str, endpoint: Mapping[str, Any]) -> list[str]:
-    lines = [f"{key}:", *(f"  {name}: {flow(value)}" for name, value in endpoint.items())]
-    if "api_key_env" not in endpoint:
-        lines.append("  # api_key_env: MY_KEY    # name of the environment variable with a bearer token")
-    return [*lines, "  # in_flight: 64          # questions asked at once"]
-
-
-def _text(wanted: Wanted, settings: Sequence[str]) -> str:
-    """Return a settings file."""
-    head = comment_lines(
-        "Written by `rag-eval system init`. Comments that begin with `guess:` state what was found in one reply: check "
-        f"them with `rag-eval system probe {wanted.name}`, and edit what is wrong."
-    )
-    lines = [
-        *head,
-        f"kind: {wanted.kind}",
-        'version: "1"              # a new version starts a new history: raise it when the system changes',
-        "nightly: true             # evaluated every night, and when a benchmark appears",
-        "# budget: {requests: 5000}  # per UTC day, over all benchmarks",
-        "settings:",
-        *_indent(settings),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _indent(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-def flow(value: Any) -> str:
-    """Return a JSON value as YAML on one line, all texts in double quotes."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(flow, value)) + "]"
-    if isinstance(value, str):
-        quoted = quote_scalar(value)
-        return quoted if quoted.startswith('"') else f'"{quoted}"'
-    return json.dumps(value)
 
 
 def _parsed(text: str, file: Path) -> SystemFile:

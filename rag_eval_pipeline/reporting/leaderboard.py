@@ -185,9 +185,7 @@ class Leaderboard:
     def trends(self) -> dict[str, float | None]:
         """Return the metrics by names such as `f1/<benchmark>/<system>`, which Dagster plots over nights."""
         return {
-            f"{column}/{row.benchmark}/{row.system}": row.metric(column).value
-            for row in self.rows
-            for column in COLUMNS
+            f"{name}/{row.benchmark}/{row.system}": row.metric(name).value for row in self.rows for name in HEADLINE
         }
 
     def cells(self) -> list[dict[str, Any]]:
@@ -199,7 +197,7 @@ class Leaderboard:
                 "questions": int(row.summary["total_queries"] or 0),
                 "failed": int(row.summary["failed_queries"] or 0),
                 "level": row.retrieval_level,
-                **{column: _cell(row, column) for column in COLUMNS},
+                **{name: _cell(row, name) for name in HEADLINE},
             }
             for row in self.rows
         ]

@@ -20,7 +20,6 @@ from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
 from rag_eval_pipeline.reporting.baselines import (
     all_published,
@@ -47,6 +46,7 @@ from rag_eval_pipeline.reporting.comparison_files import (
     read_comparison_rows,
 )
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.incidents import headline_order, means_text
 from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.reporting.nightly import (
     Night,
@@ -70,14 +70,14 @@ class Comparisons:
 
     @property
     def counts(self) -> dict[str, float]:
-        """Pairs, pairs without a baseline, and verdicts against baselines that are better or worse."""
+        """Pairs, and how many of them have no baseline, regressed or improved against it."""
         against = [row for row in self.rows if row.kind == "baseline"]
-        kinds = [found.kind for row in against for found in row.verdicts.values()]
+        kinds = [{found.kind for found in row.verdicts.values()} for row in against]
         return {
             "pairs": len(against),
             "no_baseline": sum(row.reason == "no_baseline" for row in against),
-            "regressed": kinds.count("regressed"),
-            "improved": kinds.count("improved"),
+            "regressed": sum("regressed" in found for found in kinds),
+            "improved": sum("improved" in found for found in kinds),
         }
 
     def cells(self) -> list[dict[str, Any]]:
@@ -244,22 +244,6 @@ def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSet
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
 
 
-def verdict_lines(workspace: Workspace) -> Iterator[str]:
-    """Yield a line for each comparison of two systems: its changes, else the metric that moved most, or the reason."""
-    for row in read_comparisons(workspace).rows:
-        if row.kind != "systems":
-            continue
-        head = f"{row.benchmark}: {row.new} against {row.old}: "
-        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
-        if row.reason:
-            yield head + row.reason
-        elif moved:
-            yield head + " ".join(found.sentence for found in moved)
-        else:
-            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
-            yield f"{head}{metric_label(name)}: {found.sentence}"
-
-
 def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
     """Return the checks of the report asset; one that does not block is a warning."""
     settings = read_verdict_settings(workspace)
@@ -267,20 +251,24 @@ def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[C
     registry = read_registry(workspace)
     pairs = list(registry.automatic_pairs())
     missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
-    regressed = [
-        f"{pair.benchmark} x {pair.system}: {name}"
-        for pair in comparisons.nights
-        for night in pair.nights[-1:]
-        for name, metric in night.metrics.items()
-        if metric.state == "regressed"
-    ]
+    regressed = list(_regressed(comparisons))
     broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
     return [
         _check("every_pair_is_evaluated", missing, expected=len(pairs), present=len(pairs) - len(missing)),
         _check("no_result_is_damaged", history.damaged),
-        _check("nothing_has_regressed", regressed, blocking=settings.blocking),
+        _check("nothing_has_regressed", regressed, blocking=settings.blocking, compared=len(comparisons.nights)),
         _check("quality_thresholds_are_met", broken),
     ]
+
+
+def _regressed(comparisons: Comparisons) -> Iterator[str]:
+    """Yield a line for each pair whose newest night is worse than its baseline, confirmed by a rerun."""
+    for pair in comparisons.nights:
+        metrics = pair.nights[-1].metrics if pair.nights else {}
+        names = headline_order(name for name, metric in metrics.items() if metric.state == "regressed")
+        if names:
+            changes = ", ".join(means_text(name, metrics[name].verdict(name)) for name in names)
+            yield f"{pair.system} on {pair.benchmark}: {changes}"
 
 
 def _check(name: str, offenders: Sequence[str], *, blocking: bool = False, **numbers: int) -> Check:

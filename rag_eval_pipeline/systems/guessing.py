@@ -21,6 +21,7 @@ DOCUMENTS = """file_name filename document_name document file source_name source
     document_id doc_id source_id title name""".split()
 PAGES = """page page_number page_no page_num page_label page_index page_idx start_page page_start pages""".split()
 PAGES_FROM_ZERO = ("page_index", "page_idx")
+PASSAGE_PARTS = ("document", "page", "text", "score")
 SCORES = """score relevance_score rerank_score similarity similarity_score relevance certainty""".split()
 NOT_ANSWERS = """question query input prompt q user_input id model object role status type created session_id
     conversation_id request_id trace_id finish_reason""".split()

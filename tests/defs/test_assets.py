@@ -46,9 +46,9 @@ def test_convert_evaluate_aggregate(run):
     assert corpus["first_pages"].startswith("![first pages](data:image/png;base64,")
     assert len(corpus["first_pages"]) <= 200_000
     assert metadata(evaluated, "responses")["asked"] == 40.0
-    assert 0 < metadata(evaluated, "evaluation_results")["f1"] < 1
+    assert 0 < metadata(evaluated, "evaluation_results")["F1"] < 1
     board = metadata(aggregated, "leaderboard")
-    assert board[f"f1/{RAILWAY}/embedded"] == metadata(evaluated, "evaluation_results")["f1"]
+    assert board[f"F1/{RAILWAY}/embedded"] == metadata(evaluated, "evaluation_results")["F1"]
     assert board["chart"].startswith("![F1 by benchmark and system](data:image/svg+xml;base64,")
     assert "\n" not in board["chart"]
 

@@ -27,6 +27,19 @@ SENTENCES = {
 }  # fmt: skip
 
 
+NAMED = {
+    "passed": (True,  {"compared": 10, "offenders": 0, "which": []}, "Passed: no system regressed (pairs compared: 10)."),
+    "failed": (False, {"compared": 10, "offenders": 1, "which": ["mine on frames: F1 72 → 58"]}, "Failed: 1 of 10 compared pairs regressed. Which: mine on frames: F1 72 → 58."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("passed", "numbers", "text"), NAMED.values(), ids=NAMED)
+def test_check_result_says_what_holds(passed, numbers, text):
+    check = Check(name="nothing_has_regressed", passed=passed, blocking=False, numbers=numbers)
+
+    assert check_result(check).description == text
+
+
 @pytest.mark.parametrize(("passed", "numbers", "text"), SENTENCES.values(), ids=SENTENCES)
 def test_check_result_opens_with_a_sentence(passed, numbers, text):
     result = check_result(Check(name="it_holds", passed=passed, blocking=False, numbers=numbers))
@@ -70,7 +83,7 @@ def test_no_night_is_late_alerts_once(hourly, workspace):
 
     assert (soon.passed, late.passed, later.passed) == (True, False, False)
     assert late.severity == dg.AssetCheckSeverity.WARN
-    assert late.description.startswith("Failed: 4 expected, 4 late. Which: embedded on ")
+    assert late.description.startswith("Failed: 4 of 4 nightly pairs are overdue. Which: embedded on ")
     assert f"embedded on {RAILWAY}" in late.metadata["which"].value
     [alert] = read_alerts(workspace)
     assert (alert.kind, len(alert.late)) == ("late", 4)
@@ -84,7 +97,9 @@ def test_all_configs_valid_names_what_is_skipped(hourly, workspace):
 
     broken = hourly()["all_configs_valid"]
     assert (broken.passed, broken.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert broken.description.startswith("Failed: 3 invalid. Which: data/config/systems/broken.config.yaml, line 2")
+    assert broken.description.startswith(
+        "Failed: files that are skipped: 3. Which: data/config/systems/broken.config.yaml, line 2"
+    )
     for part in ("[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
         assert part in broken.metadata["which"].value
 

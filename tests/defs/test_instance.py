@@ -50,7 +50,7 @@ def test_evaluate_reports_to_the_instance_of_dagster_home(rag_eval, workspace, t
         [record] = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
     values = record.asset_materialization.metadata
     assert values["evaluation_id"].value == out.partition(":")[0]
-    assert 0 < values["f1"].value < 1
+    assert 0 < values["F1"].value < 1
     # An instance of another workspace hears nothing.
     monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(tmp_path / "other"))
     assert rag_eval(workspace.root, "report")[0] == 0
@@ -77,7 +77,7 @@ def test_report_succeeds_if_the_instance_cannot_be_used(rag_eval, tmp_path):
 
     code, out, err = rag_eval(tmp_path, "report")
 
-    assert (code, out.endswith("index.html\n"), err.count("\n")) == (0, True, 2)
+    assert (code, out.endswith("index.html\n"), err.count("\n")) == (0, True, 2)  # and what comes next
     assert f"{own}: Dagster has no record of this and may show it as missing" in err
 
 

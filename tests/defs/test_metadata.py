@@ -16,7 +16,7 @@ from rag_eval_pipeline.defs.metadata import (
     trend_lines,
     verdict_table,
 )
-from rag_eval_pipeline.reporting.leaderboard import COLUMNS
+from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 
 
 def specs():
@@ -73,25 +73,30 @@ CELLS = [
 
 
 def test_leaderboard_table_shows_a_missing_column_as_a_dash():
-    assert leaderboard_table(CELLS, {"n": "questions", "by": "level", "F1": "f1", "cite": "citation_jaccard"}) == [
-        {"benchmark": "frames", "system": "mine", "n": 40, "by": "doc", "F1": "0.300", "cite": "-"}
-    ]
+    assert leaderboard_table(CELLS, ("questions", "level", "f1", "tolerance_jaccard")) == [
+        {
+            "benchmark": "frames", "system": "mine", "questions": 40, "level": "doc", "F1": "0.300",
+            "Citation overlap": "-",
+        }
+    ]  # fmt: skip
 
 
 def test_leaderboard_tables_name_columns_that_exist():
-    known = {*COLUMNS, "questions", "failed", "level"}
+    known = {*HEADLINE, "questions", "failed", "level"}
 
-    assert {column for columns in LEADERBOARD_TABLES.values() for column in columns.values()} <= known
+    assert {column for columns in LEADERBOARD_TABLES.values() for column in columns} <= known
 
 
-@pytest.mark.parametrize(("pairs", "measures"), [(1, len(COLUMNS)), (36, len(COLUMNS)), (200, 2), (400, 1), (401, 0)])
+@pytest.mark.parametrize(
+    ("pairs", "measures"), [(1, len(HEADLINE)), (33, len(HEADLINE)), (36, 11), (200, 2), (400, 1), (401, 0)]
+)
 def test_trend_lines_are_whole_metrics_up_to_the_limit(pairs, measures):
-    figures = {f"{column}/b{pair}/s": 0.5 for pair in range(pairs) for column in COLUMNS}
+    figures = {f"{column}/b{pair}/s": 0.5 for pair in range(pairs) for column in HEADLINE}
 
     kept = trend_lines(figures, n_pairs=pairs)
 
     assert len(kept) == measures * pairs <= MAX_TREND_LINES
-    assert {name.partition("/")[0] for name in trend_lines(figures, n_pairs=200)} == {"f1", "ndcg@10"}
+    assert {name.partition("/")[0] for name in trend_lines(figures, n_pairs=200)} == {"Exact match", "F1"}
 
 
 def cell(metric, verdict, text="", comparison="new against old"):
@@ -100,12 +105,12 @@ def cell(metric, verdict, text="", comparison="new against old"):
 
 def test_verdict_table_puts_changes_first_and_merges_equal_rows():
     few = "No verdict: 12 questions, 30 are needed."
-    cells = [cell(name, "no verdict", few) for name in ("hit@1", "hit@5", "mrr", "f1", "em")]
-    cells.insert(2, cell("ndcg@10", "regressed", "ndcg@10 fell 5.0 points."))
+    cells = [cell(name, "no verdict", few) for name in ("hit@1", "hit@5", "mrr", "f1", "exact_match")]
+    cells.insert(2, cell("ndcg@10", "regressed", "nDCG@10 fell 5.0 points."))
 
     assert verdict_table(cells) == [
-        {"who": "frames: new against old", "verdict": "ndcg@10 fell 5.0 points."},
-        {"who": "frames: new against old", "verdict": f"hit@1, hit@5, mrr and 2 more: {few}"},
+        {"who": "frames: new against old", "verdict": "nDCG@10 fell 5.0 points."},
+        {"who": "frames: new against old", "verdict": f"Hit@1, Hit@5, MRR and 2 more: {few}"},
     ]
 
 

@@ -2,9 +2,11 @@
 
 import html
 import re
+from xml.etree import ElementTree
 
 import pytest
 
+from rag_eval_pipeline.report.badges import GROUNDS, badge
 from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.report.site import write_site
 from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
@@ -74,3 +76,32 @@ def test_benchmark_page_has_charts_and_folds_what_is_no_headline(regressed):
     assert "Over 6 nights" in page
     assert page.index("Exact match over 6 nights") < page.index("more metrics over nights")
     assert page.index("<summary>All metrics</summary>") < page.index("Citation overlap, pooled")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_badge_has_state_and_main_metric_of_a_pair(regressed):
+    badges = {path.stem: ElementTree.parse(path).getroot() for path in regressed.reports.glob("badges/harbour/*.svg")}
+
+    titles = {name: svg.find(f"{SVG}title").text for name, svg in badges.items()}
+    assert re.fullmatch(r"asked on harbour: Exact match 0\.\d{3}, regressed, awaits its rerun", titles["asked"])
+    assert re.fullmatch(r"rarely on harbour: Exact match 0\.\d{3}, not compared", titles["rarely"])
+
+
+def test_badge_is_valid_for_any_text():
+    svg = ElementTree.fromstring(badge('<b> & "quotes"', "]]> 'x'", GROUNDS["regressed"]))
+
+    assert svg.get("aria-label") == "<b> & \"quotes\": ]]> 'x'"
+    assert [text.text for text in svg.iter(f"{SVG}text")] == ['<b> & "quotes"', "]]> 'x'"]
+
+
+def luminance(colour):
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("ground", sorted(set(GROUNDS.values())))
+def test_badge_text_can_be_read(ground):
+    assert 1.05 / (luminance(ground) + 0.05) >= 4.5

@@ -111,7 +111,7 @@ def test_dropped_folder_is_converted_evaluated_and_aggregated(server: Server, pa
     assert len(by_sensor(server.runs("evaluate", PAIR))) == 1
     leaderboard = server.materialization("leaderboard")
     assert leaderboard is not None
-    assert "f1/tarrow-lights/embedded" in leaderboard.metadata
+    assert "F1/tarrow-lights/embedded" in leaderboard.metadata
     page.goto("/runs", wait_until="domcontentloaded")
     expect(page.get_by_text(f"partition: {PAIR}").first).to_be_visible()
     screenshot("runs")
@@ -159,9 +159,9 @@ def test_results_page_of_a_pair_shows_its_metrics_and_links_to_the_report(
     page.goto(partition_page("evaluation_results", pair), wait_until="domcontentloaded")
 
     expect(page.get_by_role("link", name=made.run_id[:8])).to_be_visible()
-    for metric in ("hit@1", "ndcg@10", "mrr", "exact_match", "f1"):
+    for metric in ("Hit@1", "nDCG@10", "MRR", "Exact match", "F1"):
         assert float(shown(page, metric)) == made.metadata[metric]
-    assert 0 < made.metadata["f1"] < made.metadata["ndcg@10"] <= 1
+    assert 0 < made.metadata["F1"] < made.metadata["nDCG@10"] <= 1
     screenshot("results")
     with page.expect_popup() as opened:
         page.get_by_role("link", name=f"{server.report_url}/runs/{run}/index.html").click()
@@ -194,7 +194,7 @@ def test_leaderboard_page_shows_owner_deadline_table_chart_and_plots(
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_text("Plots", exact=True).click()
-    expect(page.get_by_text("f1/gannet-sound/embedded", exact=True)).to_be_visible()
+    expect(page.get_by_text("F1/gannet-sound/embedded", exact=True)).to_be_visible()
     expect(page.locator("canvas").first).to_be_visible()
     screenshot("plots")
 
@@ -202,11 +202,11 @@ def test_leaderboard_page_shows_owner_deadline_table_chart_and_plots(
 @pytest.mark.parametrize(
     ("asset", "check", "texts"),
     [
-        ("evaluation_results", "results_validate", ["Succeeded", "Passed: 0 findings."]),
+        ("evaluation_results", "results_validate", ["Succeeded", "Passed: the results file is valid."]),
         (
             "leaderboard",
             "all_configs_valid",
-            ["Failed: 1 invalid. Which: data/config/systems/torn.config.yaml", "[bad_yaml]"],
+            ["Failed: files that are skipped: 1. Which: data/config/systems/torn.config.yaml", "[bad_yaml]"],
         ),
     ],
     ids=["passed", "failed for a torn settings file"],

@@ -1,0 +1,90 @@
+"""The text of a proposed settings file of a system: keys in a fixed order, each guess as a comment above its key."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag_eval_pipeline.scaffold.writer import comment_lines, quote_scalar
+from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, Guesses
+
+
+def endpoint_lines(key: str, endpoint: Mapping[str, Any]) -> list[str]:
+    """Return the settings of a server, with those that are often needed as comments."""
+    lines = [f"{key}:", *(f"  {name}: {flow(value)}" for name, value in endpoint.items())]
+    if "api_key_env" not in endpoint:
+        lines.append("  # api_key_env: MY_KEY    # name of the environment variable with a bearer token")
+    return [*lines, "  # in_flight: 64          # questions asked at once"]
+
+
+def file_text(name: str, kind: str, settings: Sequence[str]) -> str:
+    """Return a settings file."""
+    head = comment_lines(
+        "Written by `rag-eval system init`. Comments that begin with `guess:` state what was found in one reply: check "
+        f"them with `rag-eval system probe {name}`, and edit what is wrong."
+    )
+    lines = [
+        *head,
+        f"kind: {kind}",
+        'version: "1"              # a new version starts a new history: raise it when the system changes',
+        "nightly: true             # evaluated every night, and when a benchmark appears",
+        "# budget: {requests: 5000}  # per UTC day, over all benchmarks",
+        "settings:",
+        *indent(settings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def indent(lines: Sequence[str]) -> list[str]:
+    """Return lines one level deeper."""
+    return [f"  {line}" for line in lines]
+
+
+def flow(value: Any) -> str:
+    """Return a JSON value as YAML on one line, all texts in double quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, str):
+        quoted = quote_scalar(value)
+        return quoted if quoted.startswith('"') else f'"{quoted}"'
+    return json.dumps(value)
+
+
+def http_lines(settings: Mapping[str, Any], guesses: Guesses, *, is_named: bool) -> list[str]:
+    """Return the settings of an http system, each guess as a comment.
+
+    Args:
+        settings: Values by key; None for those that are left out.
+        is_named: The path of the answer is the user's, not a guess.
+    """
+
+    def guessed(name: str) -> list[str]:
+        guess = guesses.parts[name]
+        if name == "answer" and is_named:
+            return []
+        return comment_lines(f"guess: {guess.evidence}") if guess.path is not None else []
+
+    lines = endpoint_lines("endpoint", settings["endpoint"])
+    if settings["method"] != "POST":
+        lines.append(f"method: {settings['method']}")
+    lines.append(f"path: {quote_scalar(settings['path'])}")
+    if settings["params"]:
+        lines.append(f"params: {flow(settings['params'])}")
+    if settings["body"] is not None:
+        lines.append(f"body: {flow(settings['body'])}")
+    if settings["streaming"]:
+        lines += ["# The reply is a stream of events; the answer is joined from its pieces.", "streaming: sse"]
+    lines += [*guessed("answer"), f"answer: {quote_scalar(settings['answer'])}"]
+    if settings["contexts"] is None:
+        lines += comment_lines("No list in the reply looks like retrieved passages, so retrieval is not scored.")
+        lines.append('# contexts: {path: "sources", document: file, page: page, text: text, score: score}')
+    else:
+        lines += [*guessed("contexts"), "contexts:"]
+        for name, path in settings["contexts"].items():
+            lines += indent([*(guessed(name) if name != "path" else []), f"{name}: {quote_scalar(path)}"])
+        missing = [name for name in PASSAGE_PARTS if name in guesses.parts and guesses.path(name) is None]
+        lines += indent([f"# {name}: nothing was found" for name in missing])
+    if "page_base" in settings:
+        lines += ["# The server counts pages from 0.", "page_base: 0"]
+    return lines
