@@ -5,6 +5,7 @@ The demo has a workspace of its own, `.demo-builtin/`, and changes nothing in yo
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.markup import escape
@@ -48,7 +49,6 @@ def evaluate_all(workspace: Workspace) -> None:
     from rag_eval_pipeline.defs.partitions import pair_key
     from rag_eval_pipeline.evaluation.registry import read_registry
     from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
-    from rag_eval_pipeline.reporting.regressions import verdict_lines
 
     with Bars() as bars, Runner(workspace) as runner:
         with bars.phase("converting", len(BENCHMARKS)) as update:
@@ -67,10 +67,25 @@ def evaluate_all(workspace: Workspace) -> None:
             update(completed=1)
     console.print()
     console.print(leaderboard_table(read_leaderboard(workspace)))
-    for line in verdict_lines(workspace):
+    for line in changes(workspace):
         console.print(escape(line))
     console.print(f"\nReport: {workspace.reports / 'index.html'}")
     console.print(f"The same in the Dagster UI: make up WORKSPACE={workspace.root.name}")
+
+
+def changes(workspace: Workspace) -> Iterator[str]:
+    """Yield a line for each two systems that differ surely, then how many others were compared."""
+    from rag_eval_pipeline.reporting.incidents import change_text, headline_order
+    from rag_eval_pipeline.reporting.regressions import read_comparisons
+
+    rows = [row for row in read_comparisons(workspace).rows if row.kind == "systems"]
+    unsure = 0
+    for row in rows:
+        flagged = [name for name, found in row.verdicts.items() if found.kind in ("regressed", "improved")]
+        for name in headline_order(flagged)[:1]:
+            yield f"{row.benchmark}: {row.new} against {row.old}: {change_text(name, row.verdicts[name])}"
+        unsure += not flagged
+    yield f"Nothing is sure in {unsure} of {len(rows)} comparisons of systems: most of these benchmarks are too small."
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def write_comparison(
             labels = "Answer before", "Present answer"
         table = comparison_table(
             file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
-            old_label=labels[0], new_label=labels[1],
+            old_label=labels[0], new_label=labels[1], is_regression=bool(row.regressed),
         )  # fmt: skip
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
         if (old := olds[-1].header.evaluation_id) in questions:

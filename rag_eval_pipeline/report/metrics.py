@@ -108,7 +108,10 @@ class MetricCell(NamedTuple):
     def interval(self) -> str | None:
         """`0.412 to 0.533`."""
         limits = self.metric.confidence_interval
-        return f"{number(limits[0])} to {number(limits[1])}" if limits else None
+        if limits is None:
+            return None
+        low, high = (milliseconds(limit) if self.view.unit == "ms" else number(limit) for limit in limits)
+        return f"{low} to {high}"
 
     @property
     def short_interval(self) -> str | None:

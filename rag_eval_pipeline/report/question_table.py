@@ -202,8 +202,13 @@ def comparison_table(
     *,
     old_label: str,
     new_label: str,
+    is_regression: bool,
 ) -> dict[str, Any]:
-    """Return the questions that both sides were asked, with both answers; those first whose F1 differs most."""
+    """Return the questions that both sides were asked, with both answers, the largest changes of F1 first.
+
+    Args:
+        is_regression: Those that got worse come first.
+    """
     now = new.scores
 
     def is_shared(row: QuestionRow) -> bool:
@@ -254,7 +259,7 @@ def comparison_table(
             {"name": "f1_before", "label": "F1 before", "kind": "number", "values": [before(row) for row in shared]},
         ],
         "since": earlier.label,
-        "sort": {"column": "change", "isDown": True, "isAbsolute": True},
+        "sort": {"column": "change", "isDown": not is_regression, "isAbsolute": not is_regression},
     }
 
 

@@ -20,8 +20,6 @@ from rag_eval_pipeline.report.question import document_spans, question_details
 from rag_eval_pipeline.report.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.runs import (
-    OUTCOMES,
-    Outcome,
     QuestionNight,
     QuestionsFile,
     RunFile,
@@ -99,9 +97,7 @@ def write_run(
     found = facets([queries.get(row.query_id) for row in rows])
     parts = [(facet, slices(facet, rows, moved, _sliced(run))) for facet in found]
     parts.sort(key=lambda part: (part[0].name == "document", -_spread(part[1])))
-    write_run_page(
-        site, report, run.header, baseline=baseline, run=run, latencies=latencies, outcomes=outcomes, parts=parts
-    )
+    write_run_page(site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts)
 
 
 def _spread(parts: Sequence[Slice]) -> float:
@@ -124,7 +120,6 @@ def write_run_page(
     baseline: PairBaseline,
     run: RunSources | None = None,
     latencies: Sequence[float] = (),
-    outcomes: Sequence[Outcome] = (),
     parts: Sequence[tuple[Facet, Sequence[Slice]]] = (),
 ) -> None:
     """Write the page of a run's metrics; without `run`, of an older one whose questions are not in the report."""
@@ -158,7 +153,6 @@ def write_run_page(
         "latency_chart": latency_histogram(latencies, marks, "Latency of the answered questions")
         if latencies
         else None,
-        "outcomes": [(name, label, outcomes.count(name)) for name, label in OUTCOMES.items() if name in outcomes],
         "tiles": [shown(header, name, report.trust) for name in TILES],
         "parts": parts,
         "sliced": [metric_view(name) for name in _sliced(run)] if run else [],

@@ -20,7 +20,6 @@ from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.results import check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.metrics.claims import QualityThresholds
-from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
 from rag_eval_pipeline.reporting.baselines import (
     all_published,
@@ -243,22 +242,6 @@ def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSet
         stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
         parts += [evaluation.record.model_dump_json(), stats]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
-
-
-def verdict_lines(workspace: Workspace) -> Iterator[str]:
-    """Yield a line for each comparison of two systems: its changes, else the metric that moved most, or the reason."""
-    for row in read_comparisons(workspace).rows:
-        if row.kind != "systems":
-            continue
-        head = f"{row.benchmark}: {row.new} against {row.old}: "
-        moved = [found for found in row.verdicts.values() if found.kind in ("regressed", "improved")]
-        if row.reason:
-            yield head + row.reason
-        elif moved:
-            yield head + " ".join(found.sentence for found in moved)
-        else:
-            name, found = max(row.verdicts.items(), key=lambda item: abs(item[1].evidence.estimate or 0.0))
-            yield f"{head}{metric_label(name)}: {found.sentence}"
 
 
 def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:

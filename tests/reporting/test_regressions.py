@@ -19,7 +19,7 @@ from rag_eval_pipeline.reporting.baselines import pin
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.leaderboard import Bar, bars, write_leaderboard
 from rag_eval_pipeline.reporting.nightly import Nights
-from rag_eval_pipeline.reporting.regressions import read_comparisons, verdict_lines, write_comparisons
+from rag_eval_pipeline.reporting.regressions import read_comparisons, write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import FIRST, publish_night, register
 
@@ -74,9 +74,8 @@ def test_comparisons_give_forty_questions_a_verdict_and_sixteen_none(units, wors
     assert {one.evidence.is_exact for one in large.verdicts.values()} == {True}
     moves = {name: abs(one.evidence.estimate) for name, one in large.verdicts.items()}
     assert max(moves.values()) == moves["exact_match"] == 11 / 40
-    start = "Exact match fell 27.5 points" if worse else "Exact match: Inconclusive: −27.5 points ("
-    [_, line] = verdict_lines(evaluated)
-    assert line.startswith(f"{RAILWAY}: embedded-weak against embedded: {start}")
+    start = "Exact match fell 27.5 points" if worse else "Inconclusive: −27.5 points ("
+    assert large.verdicts["exact_match"].sentence.startswith(start)
 
 
 def test_comparisons_take_a_deterministic_first_night_for_the_baseline_and_compare_the_next(evaluated):

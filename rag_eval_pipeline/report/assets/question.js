@@ -368,11 +368,16 @@ function section(title, ...children) {
   return element("section", { class: "card" }, element("h2", {}, title), ...children);
 }
 
-// A heading is aligned as its column is. On a narrow screen a row is a block, in which numbers have their headings.
+// A heading is aligned as its column is. On a narrow screen a row is a block, in which short cells have their headings.
 function grid(headings, rows, caption) {
   const isNumber = (place) => rows[0]?.cells[place]?.classList.contains("number");
   const head = headings.map((text, place) => element("th", { scope: "col", class: isNumber(place) ? "number" : null }, text));
-  for (const row of rows) headings.forEach((text, place) => { if (isNumber(place) && text !== "#") row.cells[place].dataset.of = text; });
+  for (const row of rows) {
+    headings.forEach((text, place) => {
+      const cell = row.cells[place];
+      if (cell.tagName === "TD" && text !== "#" && !cell.matches(".text, .nights") && !cell.querySelector(".chip")) cell.dataset.of = text;
+    });
+  }
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, element("table", { class: "stacked" }, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
