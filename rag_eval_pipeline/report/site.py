@@ -1,7 +1,7 @@
 """Write the report: a site of plain files in `data/reports` that opens without a network."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,6 @@ from rag_eval_pipeline.report.run_page import TILES, metric_meanings, write_run,
 from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,
-    RunSources,
     nights_value,
     read_question_night,
     read_questions,
@@ -148,24 +147,16 @@ def _write_pair(
     headers = report.by_pair[pair]
     newest = report.nights[pair][-1]
     pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
-    pictured: list[str] | None = None  # the same questions in all runs, by what changed in the newest
+    pictured = _pictured_questions(report, newest, baseline, nights, datasets)
     before: QuestionNight | None = None
     for place, header in enumerate(headers):
         if place and headers[place - 1].evaluation_id not in report.reruns:
             before = nights[headers[place - 1].evaluation_id]
         night = nights[header.evaluation_id]
         earlier = _earlier(header, baseline, nights, before)
-        is_full, is_pictured = header.evaluation_id in full, header.evaluation_id in pictured_runs
-        is_pictured = is_full and is_pictured
-        key = _key(
-            report,
-            night,
-            earlier,
-            baseline,
-            is_full=is_full,
-            is_pictured=is_pictured,
-            newest=nights[newest.evaluation_id],
-        )
+        is_full = header.evaluation_id in full
+        drawn = pictured if is_full and header.evaluation_id in pictured_runs else []
+        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn)
         # Without the run's folder there are no passages and claims to make its pages from again.
         is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
         if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
@@ -174,29 +165,18 @@ def _write_pair(
         if is_full:
             run = read_run(report.workspace, header, datasets)
             drawing = None
-            if is_pictured and run.dataset.has_corpus:
-                if pictured is None:
-                    now = nights[newest.evaluation_id]
-                    pictured = _pictured(
-                        report, now, _earlier(newest, baseline, nights, _night_before(report, pair, nights)), run
-                    )
+            if drawn and run.dataset.has_corpus:
                 drawing = PageImages(
                     site.root, report.workspace.benchmark(pair[0]).corpus, run.dataset.texts,
                     files_max=PICTURES_A_RUN, bytes_max=PICTURE_BYTES_A_RUN,
                 )  # fmt: skip
             write_run(
-                site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing,
-                pictured=pictured or (),
-            )  # fmt: skip
+                site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing, pictured=drawn
+            )
             site.made(is_whole=not run.lost)
         else:
             write_run_page(site, report, header, baseline=baseline)
             site.made()
-
-
-def _night_before(report: ReportData, pair: Pair, nights: Mapping[str, QuestionNight]) -> QuestionNight | None:
-    found = report.nights[pair][-2:-1]
-    return nights[found[0].evaluation_id] if found else None
 
 
 def _earlier(
@@ -209,17 +189,27 @@ def _earlier(
     return Earlier("the night before", [before]) if before else None
 
 
-def _pictured(report: ReportData, night: QuestionNight, earlier: Earlier | None, run: RunSources) -> list[str]:
-    queries = run.dataset.queries
+def _pictured_questions(
+    report: ReportData,
+    newest: ResultsHeader,
+    baseline: PairBaseline,
+    nights: Mapping[str, QuestionNight],
+    datasets: DatasetCache,
+) -> list[str]:
+    """Return the questions of a pair whose pages are drawn: the same ones in all of its pictured runs."""
+    pair = newest.benchmark, newest.system
+    night, earlier_nights = nights[newest.evaluation_id], report.nights[pair][-2:-1]
+    before = nights[earlier_nights[0].evaluation_id] if earlier_nights else None
+    queries = datasets.of(newest, night.dataset_id).queries
     outcomes = {
         query_id: night.outcome(
-            query_id, is_impossible=query.is_impossible if (query := queries.get(query_id)) else None
+            query_id, is_impossible=queries[query_id].is_impossible if query_id in queries else None
         )
         for query_id in night.given
     }
-    incident = pair_incident(report, (night.header.benchmark, night.header.system))
+    incident = pair_incident(report, pair)
     named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
-    return select_for_images(night, outcomes, earlier, named)
+    return select_for_images(night, outcomes, _earlier(newest, baseline, nights, before), named)
 
 
 def _key(
@@ -229,8 +219,7 @@ def _key(
     baseline: PairBaseline,
     *,
     is_full: bool,
-    is_pictured: bool,
-    newest: QuestionNight,
+    drawn: Sequence[str],
 ) -> str:
     """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
     header = night.header
@@ -242,7 +231,7 @@ def _key(
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
     compared = [
-        [one.digest for one in earlier.nights] if earlier else [], newest.digest if is_pictured else "",
+        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn,
         run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
     ]  # fmt: skip
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))

@@ -72,7 +72,7 @@ def test_pin_takes_the_newest_five_that_are_alike(workspace):
 
 FAULTS = {
     "nothing was evaluated": (lambda workspace: [], "no_evaluations"),
-    "an evaluation that is not there": (lambda workspace: ["eval_run_20200101_001"], "missing_file"),
+    "an evaluation that is not there": (lambda workspace: ["eval_run_20200101_001"], "no_evaluation"),
     "of two versions of the system": (lambda workspace: made(workspace, PRINTS, OTHER_SYSTEM), "different_runs"),
     "of another system": (lambda workspace: made(workspace, PRINTS, system="t"), "other_pair"),
     "not published": (lambda workspace: made(workspace, PRINTS, state="answered"), "not_published"),
