@@ -1,6 +1,6 @@
 """The page of a benchmark: its systems now and over nights, verdicts, abstention and runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.metrics.verdicts import Verdict
@@ -62,10 +62,18 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
             key=lambda header: (header.timestamp, header.evaluation_id),
             reverse=True,
         ),
-        marks=report.marks,
+        marked={name: _by_kind(marks) for name, marks in report.marks.items()},
         reruns=report.reruns,
     )
     site.write(f"benchmarks/{benchmark}.html", page)
+
+
+def _by_kind(marks: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the metrics of a run that changed, by how they did."""
+    found: dict[str, list[str]] = {}
+    for name in headline_order(marks):
+        found.setdefault(marks[name], []).append(name)
+    return found
 
 
 def _decisive(row: Comparison) -> list[tuple[str, Verdict]]:

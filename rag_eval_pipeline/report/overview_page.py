@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import sparkline
 from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
@@ -11,7 +12,7 @@ from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.text import Cell, shortened, spreadsheet
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
-from rag_eval_pipeline.reporting.incidents import Incident, nothing_sure
+from rag_eval_pipeline.reporting.incidents import Incident, headline_order, nothing_sure
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
 
 NIGHTS_IN_SPARKLINE = 30
@@ -24,7 +25,7 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
     """Render `index.html`; `data` is the content of `report.json`."""
     baselines = [row for row in report.comparisons if row.kind == "baseline"]
     others = [
-        (row, comparison_name(row), strongest(row.verdicts), by_weight(row.verdicts))
+        (row, comparison_name(row), strongest(row.verdicts), by_weight(_in_headline_order(row)))
         for row in report.comparisons
         if row.kind == "systems"
     ]
@@ -55,6 +56,10 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
         todo=_advice(report, data["recommendations"]),
         n_advice=ADVICE_SHOWN,
     )
+
+
+def _in_headline_order(row: Comparison) -> dict[str, Verdict]:
+    return {name: row.verdicts[name] for name in headline_order(row.verdicts)}
 
 
 def headline_metrics(rows: Sequence[ResultsHeader]) -> list[MetricView]:

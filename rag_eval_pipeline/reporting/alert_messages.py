@@ -70,7 +70,11 @@ def _facts(alert: Alert) -> Iterator[tuple[str, str]]:
     yield from (("Overdue", one.sentence) for one in alert.late)
     if alert.error is not None:
         yield "Error", alert.error
-    yield from ((change.kind.capitalize(), change.summary or change.sentence) for change in alert.changes)
+    for kind in dict.fromkeys(change.kind for change in alert.changes):
+        first, *others = (change.summary or change.sentence for change in alert.changes if change.kind == kind)
+        yield kind.capitalize(), first
+        if others:
+            yield f"Also {kind}", ", ".join(text.partition(" (")[0] for text in others)
     if alert.together:
         yield "Together with", ", ".join(alert.together)
     if alert.failed is not None:

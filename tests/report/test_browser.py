@@ -179,7 +179,7 @@ def test_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its_hea
     expect(page.get_by_role("region", name="Exact match by benchmark and system")).to_be_hidden()
     board = page.get_by_role("region", name="Leaderboard")
     board.get_by_role("button", name="F1", exact=True).click()
-    f1 = board.locator("tbody tr td:nth-child(6)")
+    f1 = board.locator("tbody tr td:nth-child(4)")
     values = [float(value) for value in f1.evaluate_all("cells => cells.map((cell) => cell.dataset.value)")]
     assert values == sorted(values)
 

@@ -42,6 +42,10 @@ EXAMPLE = Alert(
             metric="exact_match", kind="regressed", sentence="",
             summary="Exact match 72 → 58 (−14.2 points, p = 0.003, confirmed by a rerun)",
         ),
+        AlertedMetric(
+            metric="f1", kind="regressed", sentence="",
+            summary="F1 79 → 66 (−13.4 points, p = 0.004, confirmed by a rerun)",
+        ),
     ),
     together=("Hit@1 92 → 80 (not sure)",),
     failed=(0, 1, 240),
@@ -53,7 +57,7 @@ EXAMPLE = Alert(
             before="90 days are paid.", now="Up to 30 days of annual leave can be carried over.",
         ),
     ),
-    course=(CourseStep(night=OPENED, evaluation_id="eval_run_20261122_001", text="regressed: Exact match 72 → 58"),),
+    course=(CourseStep(night=OPENED, evaluation_id="eval_run_20261122_001", text="regressed: Exact match 72 → 58, F1 79 → 66"),),
 )  # fmt: skip
 RESOLVED = EXAMPLE.model_copy(
     update={
@@ -66,7 +70,7 @@ RESOLVED = EXAMPLE.model_copy(
             ),
             CourseStep(
                 night=datetime(2026, 11, 27, 2, tzinfo=UTC), evaluation_id="eval_run_20261127_001",
-                text="no longer regressed: Exact match 71 → 72, Citation overlap 66 → 65",
+                text="no longer regressed: Exact match 72 → 72, F1 79 → 78, Citation overlap 66 → 65",
             ),
         ),
     }
