@@ -68,8 +68,8 @@ clean:  ## remove what the pipeline generated, and Dagster's history; sources an
 	find corpus -mindepth 1 -not -name .gitkeep -delete
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python tools/install.py requirements.txt

@@ -7,7 +7,6 @@ they need when they run.
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -65,6 +64,8 @@ app.add_typer(system, name="system", rich_help_panel="Run")
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from importlib.metadata import version
+
         print(version("rag-eval-pipeline"))
         raise typer.Exit
 
