@@ -11,7 +11,7 @@ from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_header
-from rag_eval_pipeline.reporting.incidents import change_text, headline_order, points_text
+from rag_eval_pipeline.reporting.incidents import CONFIRMED, headline_order, means_text, p_text, points_text
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -34,17 +34,17 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
     known = [name for name in HEADLINE if header.metric(name).value is not None and not trust.doubt(header, name)]
     for name in [name for name in known if not name.endswith("_ms")][:METRICS_NAMED]:
         value, limits = header.metric(name).value, header.metric(name).confidence_interval
-        interval = f" (95 % {limits[0]:.3f} to {limits[1]:.3f})" if limits else ""
+        interval = f", 95 % {limits[0]:.2f} to {limits[1]:.2f}" if limits else ""
         before = [score for one in baseline if (score := one.metric(name).value) is not None]
         change = 100 * ((value or 0.0) - sum(before) / len(before)) if before else None
-        delta = "" if change is None else f", {change:+.1f} points from its baseline".replace("-", "−")
-        lines.append(f"- {metric_label(name)} **{value:.3f}**{interval}{delta}")
+        delta = "" if change is None else f", {change:+.1f} points".replace("-", "−")
+        lines.append(f"- {metric_label(name)} **{value:.3f}**{delta}{interval}")
     if not baseline:
         lines.append("\nNo baseline is pinned yet.")
     elif evaluation_id in {one.evaluation_id for one in baseline}:
         lines.append("\nThis evaluation is part of the baseline.")
     else:
-        lines.append("\nThe verdict follows with the aggregation (`regressions`).")
+        lines.append("\nPoints are from its baseline; `regressions` has the verdict.")
     return "\n".join(lines)
 
 
@@ -73,12 +73,18 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in ("regressed", "improved")}
     if not compared:
         return f"**Nothing was compared**: {_count(len(against), 'pair')} without a baseline to compare with."
-    parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found] or ["no pair changed"]
-    lines = [f"**{', '.join(parts).capitalize()}** of {_count(len(compared), 'compared pair')}"]
+    # The lines are short, because Dagster cuts them where its widest table ends.
+    parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found] or ["no sure change"]
+    lines = [f"**{_count(len(compared), 'pair')} compared: {', '.join(parts)}**"]
     for kind, found in by_kind.items():
         for row in found[:PAIRS_NAMED]:
             names = headline_order(name for name, one in row.verdicts.items() if one.kind == kind)
-            lines.append(f"- {row.new} on {row.benchmark} {kind}: {change_text(names[0], row.verdicts[names[0]])}")
+            lead = row.verdicts[names[0]]
+            standing = CONFIRMED[lead.confirmation] if lead.confirmation else ""
+            details = [points_text(lead.evidence), p_text(lead.evidence), standing]
+            lines += [f"- {row.new} on {row.benchmark} {kind}", f"    - {means_text(names[0], lead)}"]
+            lines += [f"    - {', '.join(part for part in details if part)}"]
+            lines += [f"    - and {_count(len(names) - 1, 'further metric')}"] if len(names) > 1 else []
     return "\n".join(lines)
 
 
@@ -90,14 +96,14 @@ def leaderboard_headline(board: Leaderboard) -> str:
     """Return the best system of each benchmark with its main metric and its change since the baseline."""
     if not board.rows:
         return "**Nothing is evaluated yet.**"
-    lines = [f"**{_count(len(board.rows), 'evaluation')}**, the best system of each benchmark:"]
+    lines = ["**Best systems**"]
     for benchmark, group in groupby(ranked(board.rows, board.trust), key=lambda one: one.row.benchmark):
         rows = [one.row for one in group]
         name = main_metric(rows, board.trust)
         value = rows[0].metric(name).value
         shown = "no value" if value is None else f"{value:.3f}"
         change = _change(board.changes.get(rows[0].evaluation_id, {}).get(name))
-        lines.append(f"- {benchmark}: {rows[0].system}, {metric_label(name)} **{shown}**{change}")
+        lines += [f"- {benchmark}: {rows[0].system}", f"    - {metric_label(name)} **{shown}**{change}"]
     return "\n".join(lines)
 
 

@@ -1,0 +1,54 @@
+"""Headlines say what came out in a few lines: verdicts by pair, the best system, the distance from the baseline."""
+
+import re
+
+import pytest
+
+from rag_eval_pipeline.reporting.headlines import comparisons_headline, leaderboard_headline, results_headline
+from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
+from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import publish_night, register
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Six nights of a system, whose sixth is much worse than the five that are its baseline."""
+    workspace = Workspace(tmp_path_factory.mktemp("nights"))
+    register(workspace, ["harbour"], ["asked"])
+    for night, skill in enumerate([0.7] * 5 + [0.2]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
+    return workspace, write_comparisons(workspace)
+
+
+def test_comparisons_headline_names_each_pair_once(nights):
+    lines = comparisons_headline(nights[1].rows).splitlines()
+
+    assert lines[:2] == ["**1 pair compared: 1 regressed**", "- asked on harbour regressed"]
+    assert lines[2].startswith("    - Exact match ")
+    assert lines[3].endswith("awaits its rerun")
+    assert lines[4] == "    - and 1 further metric"
+
+
+def test_comparisons_headline_claims_nothing_without_comparisons():
+    assert comparisons_headline([]) == "**Nothing was compared**: 0 pairs without a baseline to compare with."
+
+
+def test_results_headline_has_the_distance_from_the_baseline(nights):
+    workspace, _ = nights
+
+    lines = results_headline(workspace, "eval_run_20261006_001").splitlines()
+
+    assert lines[0].startswith("**asked on harbour**: 120 questions, ")
+    assert re.fullmatch(r"- Exact match \*\*0\.\d{3}\*\*, −\d\d\.\d points, 95 % 0\.\d\d to 0\.\d\d", lines[1])
+    assert lines[-1] == "Points are from its baseline; `regressions` has the verdict."
+    assert results_headline(workspace, "eval_run_20261005_001").endswith("This evaluation is part of the baseline.")
+    assert results_headline(workspace, "eval_run_gone") == "The results cannot be read."
+
+
+def test_leaderboard_headline_names_the_best_system(nights):
+    lines = leaderboard_headline(read_leaderboard(nights[0])).splitlines()
+
+    assert lines[:2] == ["**Best systems**", "- harbour: asked"]
+    assert lines[2].startswith("    - Exact match **0.")
+    assert lines[2].endswith("points since baseline")
