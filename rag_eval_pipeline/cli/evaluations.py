@@ -120,7 +120,7 @@ def evaluate(
         # Of a mean without all questions, how many have a score.
         shares = {name: f" ({n} of {total})" for name, (n, total) in done["partial"].items()}
         means = {name: value for name, value in done["headline"].items() if value is not None}
-        scores = ", ".join(f"{name} {_number(value)}{shares.get(name, '')}" for name, value in means.items())
+        scores = ", ".join(f"{_label(name)} {_number(value)}{shares.get(name, '')}" for name, value in means.items())
         text = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {scores}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
@@ -143,6 +143,13 @@ def report_evaluated(root: Workspace, benchmark: str, system: str, published: "P
 
     assets = ("responses", *SCORE_FILES, "evaluation_results")
     report_to_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
+
+
+def _label(name: str) -> str:
+    """Return what people read for a metric; counts by their names."""
+    from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
+
+    return metric_label(name) if find_metric_info(name) else name
 
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:

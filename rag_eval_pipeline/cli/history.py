@@ -70,7 +70,10 @@ def history(
 
 
 def _history_line(row: dict[str, Any]) -> str:
-    scores = ", ".join(f"{name} {value:.3f}" for name, value in row["figures"].items() if value is not None)
+    from rag_eval_pipeline.metrics.registry import metric_label
+
+    known = {metric_label(name): value for name, value in row["figures"].items() if value is not None}
+    scores = ", ".join(f"{label} {value:.3f}" for label, value in known.items())
     verdict = f": {row['verdict']}" if row["verdict"] else ""
     role = f" ({row['role']})" if row["role"] else ""
     return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"
