@@ -276,7 +276,7 @@ def test_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace
     code, out, _ = rag_eval("evaluate", OBSERVATORY, "--system", "paid", "--strict")
 
     assert code == 1
-    assert re.search(r" f1 \d\.\d{3} \(14 of 16\)", out)
+    assert re.search(r" F1 \d\.\d{3} \(14 of 16\)", out)
 
 
 def test_evaluate_after_a_change_of_metrics_asks_nobody_and_says_so(rag_eval, workspace, server):
