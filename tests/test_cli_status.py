@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
@@ -16,6 +17,7 @@ from rag_eval_pipeline.cli.output import painted, print_next, progress_bars
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import pair_pointer
+from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import verdict
 from rag_eval_pipeline.reporting.comparison import Comparison, compare_runs
 from rag_eval_pipeline.reporting.comparison_files import ComparisonRow, comparison_record
@@ -110,6 +112,17 @@ def fell(confirmation):
     return ComparisonRow.model_validate(comparison_record(found) | {"evaluation_id": "new"})
 
 
+def partly_withheld():
+    failing = verdict(replace(DROP, coverage=0.875), confirmation=None)
+    steady = verdict(
+        replace(DROP, estimate=0.0, adjusted_interval=Interval(-0.04, 0.04), p_value=1.0, p_corrected=1.0),
+        confirmation=None,
+    )
+    found = Comparison("baseline", "b", "baseline", "s", {"EM": failing, "failures": steady})
+    assert [one.kind for one in found.verdicts.values()] == ["withheld", "inconclusive"]
+    return ComparisonRow.model_validate(comparison_record(found) | {"evaluation_id": "new"})
+
+
 STEADY = [made_run(name) for name in ("old", "new")]
 VERDICTS = {
     "none":         (None,                               "not compared yet"),
@@ -117,6 +130,7 @@ VERDICTS = {
     "no baseline":  (row(reason="no_baseline"),          "no baseline yet, and no earlier evaluation"),
     "not alike":    (row(reason="different_dataset"),    "different_dataset"),
     "equal":        (row(*STEADY),                       "no change found"),
+    "withheld":     (partly_withheld(),                  "no verdict on 1 of 2 metrics: coverage 87.5 %, 98 % is needed"),
     "fell":         (fell("pending"),                    "regressed: EM −3.1 points (not yet seen again in a rerun)"),
     "fell twice":   (fell("confirmed"),                  "regressed: EM −3.1 points (seen again in a rerun)"),
 }  # fmt: skip

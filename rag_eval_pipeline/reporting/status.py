@@ -199,6 +199,10 @@ def verdict_text(rows: Mapping[tuple[str, str], ComparisonRow], pair: tuple[str,
     if kinds <= {"no_verdict", "withheld"}:
         most = max(row.verdicts.values(), key=lambda found: found.n, default=None)
         return "no verdict" if most is None else most.sentence.partition(";")[0].partition(". ")[0]
+    if withheld := [found for found in row.verdicts.values() if found.kind == "withheld"]:
+        most = max(withheld, key=lambda found: found.n)
+        reason = most.sentence.removeprefix("Withheld: ").partition(";")[0].removesuffix(".")
+        return f"no verdict on {len(withheld)} of {len(row.verdicts)} metrics: {reason}"
     return "no change found"
 
 
