@@ -29,7 +29,8 @@ RETRIEVAL = ("hit@1", "hit@5", "ndcg@10", "mrr")
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder))
-        shutil.copytree(REPOSITORY / "data" / "config", workspace.config)
+        for settings in (REPOSITORY / "data" / "config", REPOSITORY / "examples" / "benchmarks" / "config"):
+            shutil.copytree(settings, workspace.config, dirs_exist_ok=True)
         print(
             f"{'benchmark':15}{'first s':>9}{'again s':>9}{'questions':>11}{'files':>7}{'pages':>7}  gold texts located"
         )

@@ -17,7 +17,7 @@ from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.workspace import PROJECT, Workspace
 
 SOURCES = (PROJECT / "data" / "sources", PROJECT / "examples" / "benchmarks" / "sources")
-SYSTEMS = ("embedded", "embedded-weak")  # the second is the first, made worse on purpose
+SETTINGS = PROJECT / "examples" / "benchmarks" / "config"  # with `embedded-weak`: `embedded`, made worse on purpose
 BENCHMARKS = ("cairnmoor-observatory", "gannet-sound", "skarn-railway", "tarrow-lights")
 
 
@@ -35,8 +35,7 @@ def prepare(root: Path) -> Workspace:
     for path, data in template_files().items():
         if path.is_relative_to("data"):
             atomic_write(root / path, data)
-    for name in SYSTEMS:
-        atomic_write(workspace.system_file(name), Workspace(PROJECT).system_file(name).read_bytes())
+    shutil.copytree(SETTINGS, workspace.config, dirs_exist_ok=True)
     for name in BENCHMARKS:
         source = next(folder / name for folder in SOURCES if (folder / name).is_dir())
         shutil.copytree(source, workspace.sources / name, dirs_exist_ok=True)

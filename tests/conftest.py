@@ -74,7 +74,7 @@ def bundled(made_once: MadeOnce) -> Path:
     """A workspace with the small benchmarks, all converted by the real converter with the real browser."""
 
     def make(root: Path) -> None:
-        shutil.copytree(REPOSITORY / "data" / "config", root / "data" / "config")
+        copy_settings(root)
         for name, source in BUNDLED.items():
             shutil.copytree(source, Workspace(root).benchmark(name).source)
             convert(Workspace(root), name)
@@ -114,6 +114,12 @@ def evaluated(_evaluated: Path, tmp_path: Path) -> Workspace:
     root = tmp_path / "workspace"
     shutil.copytree(_evaluated, root, symlinks=True)
     return Workspace(root)
+
+
+def copy_settings(root: Path) -> None:
+    """Copy the shipped settings, and `embedded-weak` of the small benchmarks, to a workspace."""
+    for folder in (REPOSITORY / "data" / "config", REPOSITORY / "examples" / "benchmarks" / "config"):
+        shutil.copytree(folder, root / "data" / "config", dirs_exist_ok=True)
 
 
 def copy_benchmark(workspace: Workspace, name: str, root: Path) -> None:

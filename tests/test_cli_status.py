@@ -151,7 +151,7 @@ def test_each_command_ends_with_the_next_one_and_json_never_does(rag_eval, works
         code, _, error = rag_eval(*typed)
 
         assert (code, error.splitlines()[-1]) == (0, last)
-    assert "queries 1, failed 0" in rag_eval("evaluate", "quiz", "--system", "mine")[1]
+    assert "quiz x mine: 1 questions, 0 failed (eval_run_" in rag_eval("evaluate", "quiz", "--system", "mine")[1]
     for typed, _ in steps[1:]:
         _, out, error = rag_eval(*typed, "--json")
         assert json.loads(out)

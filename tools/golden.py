@@ -97,7 +97,9 @@ def prepare(workspace: Path, *, sources: Path, code: Path) -> None:
     settings = (
         sources if (sources / "data" / "config").is_dir() and not (sources / "rag_eval_pipeline").is_dir() else code
     )
-    shutil.copytree(settings / "data" / "config", workspace / "data" / "config")
+    for folder in ("data/config", "examples/benchmarks/config"):
+        if (settings / folder).is_dir():
+            shutil.copytree(settings / folder, workspace / "data" / "config", dirs_exist_ok=True)
     (workspace / "corpus").mkdir()
 
 

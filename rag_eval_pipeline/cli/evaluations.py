@@ -22,6 +22,7 @@ from rag_eval_pipeline.cli.output import (
     emit,
     find_workspace,
     for_each,
+    metrics_line,
     print_next,
     print_notes,
     progress_bars,
@@ -117,11 +118,12 @@ def evaluate(
         }
 
     def line(done: dict[str, Any]) -> str:
-        # Of a mean without all questions, how many have a score.
-        shares = {name: f" ({n} of {total})" for name, (n, total) in done["partial"].items()}
-        means = {name: value for name, value in done["headline"].items() if value is not None}
-        scores = ", ".join(f"{_label(name)} {_number(value)}{shares.get(name, '')}" for name, value in means.items())
-        text = f"{done['evaluation_id']}: {done['benchmark']} x {system}: {scores}"
+        numbers = dict(done["headline"])
+        questions, unanswered = numbers.pop("queries"), numbers.pop("failed")
+        text = (
+            f"{done['benchmark']} x {system}: {questions:,} questions, {unanswered:,} failed ({done['evaluation_id']})"
+        )
+        text += f"\n  {metrics_line(numbers, done['partial'])}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for done in for_each(names, one, line, as_json):
@@ -133,23 +135,12 @@ def evaluate(
         print_notes([f"{system} is {not_nightly_hint(system)}"])
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
-
-
 def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
     """Report the assets of an evaluation to Dagster, if it runs."""
     from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 
     assets = ("responses", *SCORE_FILES, "evaluation_results")
     report_to_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
-
-
-def _label(name: str) -> str:
-    """Return what people read for a metric; counts by their names."""
-    from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
-
-    return metric_label(name) if find_metric_info(name) else name
 
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:

@@ -19,6 +19,7 @@ from rag_eval_pipeline.cli.output import (
     emit,
     find_workspace,
     instance_folder,
+    metrics_line,
     print_next,
     print_notes,
     progress_bars,
@@ -70,10 +71,7 @@ def history(
 
 
 def _history_line(row: dict[str, Any]) -> str:
-    from rag_eval_pipeline.metrics.registry import metric_label
-
-    known = {metric_label(name): value for name, value in row["figures"].items() if value is not None}
-    scores = ", ".join(f"{label} {value:.3f}" for label, value in known.items())
+    scores = metrics_line(row["figures"])
     verdict = f": {row['verdict']}" if row["verdict"] else ""
     role = f" ({row['role']})" if row["role"] else ""
     return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"

@@ -5,7 +5,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -179,6 +179,24 @@ def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
     if not text or style is None or os.environ.get("NO_COLOR") or not stream.isatty():
         return text
     return typer.style(text, bold=True) if style == "bold" else typer.style(text, fg=style)
+
+
+def metrics_line(means: Mapping[str, float | None], partial: Mapping[str, tuple[int, int]] | None = None) -> str:
+    """Return the labels and values of the metrics that are known, on one line.
+
+    Args:
+        partial: Of a mean without all questions, how many have a score, of how many.
+    """
+    from rag_eval_pipeline.metrics.registry import metric_label
+
+    parts = []
+    for name, value in means.items():
+        if value is not None:
+            number = f"{value:,.0f} ms" if name.endswith("_ms") else f"{value:.3f}"
+            label = metric_label(name)
+            share = " ({} of {})".format(*partial[name]) if partial and name in partial else ""
+            parts.append(f"{label} {number}{share}")
+    return ", ".join(parts)
 
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:

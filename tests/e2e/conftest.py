@@ -14,12 +14,11 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import MadeOnce, copy_benchmark
+from tests.conftest import MadeOnce, copy_benchmark, copy_settings
 from tests.e2e.reading import NAMES, SYSTEMS
 from tests.real_benchmarks import build
 
 RECORDS, RESULTS = "records.pickle", "results.pickle"
-CONFIG = Path(__file__).resolve().parents[2] / "data" / "config"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class ConvertedBenchmarks:
 @pytest.fixture(scope="session")
 def converted(shared: Path, made_once: MadeOnce) -> ConvertedBenchmarks:
     def make(root: Path) -> None:
-        shutil.copytree(CONFIG, root / "data" / "config")
+        copy_settings(root)
         records = {}
         for name in NAMES:
             build(root, name)
@@ -68,7 +67,7 @@ def results(converted: ConvertedBenchmarks, made_once: MadeOnce) -> dict[tuple[s
 def scratch(shared: Path, tmp_path: Path) -> Iterator[Path]:
     """A workspace with the bundled systems' settings and no benchmark, removed when the test is done."""
     root = tmp_path / "workspace"
-    shutil.copytree(CONFIG, root / "data" / "config")
+    copy_settings(root)
     (root / "data" / "sources").mkdir()
     yield root
     shutil.rmtree(root)

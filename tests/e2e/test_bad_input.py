@@ -125,7 +125,7 @@ def test_evaluate_reports_what_it_cannot_evaluate_and_evaluates_the_rest(broken,
     done = rag_eval("evaluate", name, GOOD, "nowhere", "--system", "embedded-weak", "--workspace", workspace.root)
 
     assert done.returncode == 2
-    assert [line.split(": ")[1] for line in done.stdout.splitlines() if line[0] != " "] == [f"{GOOD} x embedded-weak"]
+    assert [line.split(": ")[0] for line in done.stdout.splitlines() if line[0] != " "] == [f"{GOOD} x embedded-weak"]
     assert sorted(re.findall(r"\[(\w+)\]", done.stderr)) == ["no_benchmark", "not_converted"]
     assert len(done.stderr.splitlines()) == 2
 

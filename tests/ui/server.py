@@ -65,7 +65,6 @@ class Server:
             "PYTHONWARNINGS": "ignore::DeprecationWarning",  # as `make` sets it
         }
         shutil.copytree(REPOSITORY / "data" / "config", self.workspace.config)
-        self.workspace.system_file("embedded-weak").unlink()  # one system is enough, and each run takes seconds
         for source in sources:
             self.drop(source)
         (folder / "home").mkdir()
