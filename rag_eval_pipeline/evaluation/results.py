@@ -394,7 +394,6 @@ def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.R
         },
         evaluation_parameters={
             **_limits(pair),
-            "concurrency": pair.settings.concurrency or pair.system_file.in_flight,
             "random_seed": settings.random_seed,
             "tolerance_chars": settings.tolerance_chars,
             "min_coverage": settings.min_coverage,

@@ -146,7 +146,7 @@ def write_run_page(
         "abstention": header.answer_quality_metrics.get("abstention", {}),
         "stats": stats,
         "latency_limits": header.performance_metrics.get("latency_intervals", {}),
-        "in_flight": run.in_flight if run else None,
+        "in_flight": header.performance_metrics.get("in_flight"),
         "usage": header.performance_metrics.get("api_usage", {}),
         "judge_usage": header.performance_metrics.get("judge_usage", {}),
         "reused_from": header.performance_metrics.get("reused_from"),

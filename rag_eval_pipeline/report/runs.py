@@ -221,12 +221,6 @@ class RunSources:
     dataset: DatasetSources
     lost: Sequence[str]
 
-    @property
-    def in_flight(self) -> int | None:
-        """Questions in flight at once; None if the results do not state it."""
-        found = self.file.metadata.get("evaluation_parameters", {}).get("concurrency")
-        return found if isinstance(found, int) else None
-
 
 class DatasetCache:
     """Datasets and corpora by fingerprint, which all runs of a night share."""

@@ -143,6 +143,17 @@ def test_workspace_sensor_never_evaluates_a_system_that_opts_out(text, workspace
     assert "third" in instance.get_dynamic_partitions("systems")
 
 
+def test_workspace_sensor_names_systems_that_are_not_nightly(workspace, tick):
+    workspace.system_file("third").write_text("kind: embedded\nnightly: false\n")
+    tick()
+    tick()
+
+    assert tick.result.skip_reason.skip_message == (
+        "nothing new in 2 benchmarks and 3 systems; third is not nightly: set `nightly: true` in "
+        "data/config/systems/third.config.yaml"
+    )
+
+
 def test_workspace_sensor_names_skipped_files_in_each_tick_and_evaluates_the_others(workspace, tick):
     workspace.system_file("broken").write_text("kind: [")
     (workspace.config / "systems" / "mine.yaml").write_text("kind: embedded\n")

@@ -31,7 +31,7 @@ def die(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 workspace = Workspace(Path(sys.argv[1]))
-evaluate(workspace, load_pair(workspace, sys.argv[3], "embedded"), die)
+evaluate(workspace, load_pair(workspace, sys.argv[3], "embedded"), lambda phase: die)
 """
 
 

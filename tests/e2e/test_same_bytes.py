@@ -15,12 +15,12 @@ import pytest
 
 from rag_eval_pipeline.corpus.text.pages import EXTRACTOR_KEY
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY, MadeOnce
+from tests.conftest import BUNDLED, REPOSITORY, MadeOnce
 from tests.e2e.reading import CONVERT_AND_DIE, product_bytes, rag_eval
 
 pytestmark = pytest.mark.browser
 
-NAMES = Workspace(REPOSITORY).benchmarks()
+NAMES = sorted(BUNDLED)
 KILLED_AT_DOCUMENT = 2
 KILLED = ("gannet-sound", "skarn-railway")  # printed pages, with gold texts and without
 
@@ -45,8 +45,9 @@ def conversions(bundled: Path, made_once: MadeOnce) -> Conversions:
     def make(base: Path) -> None:
         again, other = base / "again", base / "other"
         shutil.copytree(bundled, again, symlinks=True)
-        for folder in ("sources", "config"):
-            shutil.copytree(REPOSITORY / "data" / folder, other / "data" / folder)
+        shutil.copytree(REPOSITORY / "data" / "config", other / "data" / "config")
+        for name, source in BUNDLED.items():
+            shutil.copytree(source, Workspace(other).benchmark(name).source)
         products = {"first": {name: product_bytes(Workspace(bundled), name) for name in NAMES}}
         products["second"] = _converted(again, NAMES)
         for name in KILLED:
