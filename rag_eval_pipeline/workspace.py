@@ -38,7 +38,11 @@ def check_name(kind: str, name: str) -> str:
     if NAME.fullmatch(name):
         return name
     raise InputError(
-        "bad_name", kind, f"a name matching ^{NAME.pattern}$", found=name, hint="Rename the folder or file."
+        "bad_name",
+        kind,
+        f"a name matching ^{NAME.pattern}$",
+        found=name,
+        hint="Use lower-case letters, digits, - and _.",
     )
 
 

@@ -458,7 +458,13 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
 
 def _night_line(night: Night) -> str:
     flagged = [metric.sentence for metric in night.metrics.values() if metric.confirmation is not None]
-    return night.reason or " ".join(flagged) or "nothing was flagged"
+    withheld = sum(metric.kind == "withheld" for metric in night.metrics.values())
+    quiet = (
+        f"nothing was flagged; {withheld} of {len(night.metrics)} metrics withheld"
+        if withheld
+        else "nothing was flagged"
+    )
+    return night.reason or " ".join(flagged) or quiet
 
 
 TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
