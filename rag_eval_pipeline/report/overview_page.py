@@ -12,7 +12,7 @@ from rag_eval_pipeline.report.render import SiteFolder, render
 from rag_eval_pipeline.report.text import Cell, shortened, spreadsheet
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
-from rag_eval_pipeline.reporting.incidents import Incident, headline_order, nothing_sure
+from rag_eval_pipeline.reporting.incidents import Incident, headline_order, nothing_sure, withheld_text
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
 
 NIGHTS_IN_SPARKLINE = 30
@@ -42,6 +42,7 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
         n_improved=kinds.count("improved"),
         compared=[row for row in baselines if row.verdicts],
         unsure=nothing_sure(baselines),
+        withheld=[(row, text) for row in baselines if (text := withheld_text(row.verdicts.values()))],
         waiting=_waiting(report, baselines),
         refused=[row for row in baselines if row.reason not in (None, "no_baseline", "is_baseline")],
         decisive=[other for other in others if other[2] in DECISIVE],

@@ -8,6 +8,7 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence, Verdict
 from rag_eval_pipeline.reporting.causes import Cause, find_cause
 from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.comparison_files import VerdictRecord
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 from rag_eval_pipeline.reporting.nightly import Night, alerts_due
 from rag_eval_pipeline.workspace import Workspace
@@ -225,6 +226,19 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
     return found
 
 
+def withheld_text(verdicts: Iterable[Verdict | VerdictRecord]) -> str | None:
+    """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
+
+    Such as `no verdict on 6 of 7 metrics: coverage 87.5 %, 98 % is needed`.
+    """
+    given = list(verdicts)
+    withheld = [found for found in given if found.kind == "withheld"]
+    if not withheld:
+        return None
+    reason = withheld[0].sentence.removeprefix("Withheld: ").partition(";")[0].removesuffix(".")
+    return f"no verdict on {len(withheld)} of {len(given)} metrics: {reason}"
+
+
 def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
     """Return a comparison's verdict in a word, and the change that it is about with its p and the p that is needed.
 
@@ -235,6 +249,9 @@ def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
     if kinds <= {"no_verdict", "withheld"}:
         most = max(row.verdicts.values(), key=lambda found: found.evidence.n_pairs)
         return "no verdict", most.sentence.partition(": ")[2].partition(";")[0].partition(". ")[0]
+    withheld = withheld_text(row.verdicts.values())
+    if withheld and not kinds & {"regressed", "improved"}:
+        return "no verdict", withheld.removeprefix("no verdict ")
     quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
     word = next((kind for kind in ("regressed", "improved") if kind in kinds), quiet)
     ordered = headline_order(name for name, found in row.verdicts.items() if found.kind == word) or sorted(

@@ -16,6 +16,7 @@ from rag_eval_pipeline.reporting.alert_files import read_alert_settings
 from rag_eval_pipeline.reporting.alerts import last_published, late_pairs
 from rag_eval_pipeline.reporting.baselines import all_published
 from rag_eval_pipeline.reporting.comparison_files import ComparisonRow, read_comparison_rows
+from rag_eval_pipeline.reporting.incidents import withheld_text
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -199,11 +200,7 @@ def verdict_text(rows: Mapping[tuple[str, str], ComparisonRow], pair: tuple[str,
     if kinds <= {"no_verdict", "withheld"}:
         most = max(row.verdicts.values(), key=lambda found: found.n, default=None)
         return "no verdict" if most is None else most.sentence.partition(";")[0].partition(". ")[0]
-    if withheld := [found for found in row.verdicts.values() if found.kind == "withheld"]:
-        most = max(withheld, key=lambda found: found.n)
-        reason = most.sentence.removeprefix("Withheld: ").partition(";")[0].removesuffix(".")
-        return f"no verdict on {len(withheld)} of {len(row.verdicts)} metrics: {reason}"
-    return "no change found"
+    return withheld_text(row.verdicts.values()) or "no change found"
 
 
 def _next(

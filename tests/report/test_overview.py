@@ -9,6 +9,7 @@ import pytest
 from rag_eval_pipeline.report.badges import GROUNDS, badge
 from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.report.site import write_site
+from rag_eval_pipeline.reporting.incidents import comparison_headline
 from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
 from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
@@ -45,6 +46,23 @@ def test_overview_opens_with_the_regression_its_cause_and_the_worst_questions(re
     assert len(links) == 3
     assert (regressed.reports / links[0]).exists()
     assert "Nothing sure in" not in page
+
+
+def test_overview_does_not_call_a_night_quiet_whose_verdicts_are_withheld(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked"])
+    for night, failing in enumerate([0.0] * 5 + [0.05]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=0.7, number=1, failing=failing)
+
+    comparisons = write_comparisons(workspace)
+    write_site(workspace, comparisons)
+
+    page = text_of((workspace.reports / "index.html").read_text())
+    assert "No verdict in 1 of 1 compared pairs" in page
+    assert re.search(r"asked on harbour : no verdict on \d of \d+ metrics: coverage 9\d\.\d %, 98 % is needed\.", page)
+    assert "No regression in" not in page
+    [row] = [one for one in comparisons.rows if one.kind == "baseline"]
+    assert comparison_headline(row, level=0.01)[0] == "no verdict"
 
 
 def test_overview_marks_systems_that_are_not_asked_at_night(regressed):

@@ -53,6 +53,7 @@ def publish_night(
     number: int,
     texts: dict[int, str] | None = None,
     with_responses: bool = True,
+    failing: float = 0.001,
 ) -> str:
     """Publishes one evaluation and returns its id.
 
@@ -66,6 +67,7 @@ def publish_night(
         number: Of the run on its day, from 1.
         texts: What stands for question, answer and the first passage of a question, by place.
         with_responses: Whether the run's folder is written too, by which it can be compared.
+        failing: Share of questions without an answer.
     """
     date = FIRST + timedelta(days=night)
     evaluation_id = f"eval_run_{date:%Y%m%d}_{number:03d}"
@@ -79,7 +81,7 @@ def publish_night(
         exact = float((fixed.random() < skill) != (draw.random() < 0.03))
         f1 = 1.0 if exact else round(draw.random() * 0.8, 4) * (draw.random() < 0.6)
         rank = draw.choice((1.0, 1.0, 0.6309, 0.5, 0.0))
-        failed = draw.random() < 0.001
+        failed = draw.random() < failing
         text = foreign or f"The {draw.choice(WORDS)} of the {draw.choice(WORDS)}."
         documents = tuple(f"{draw.choice(WORDS)}-{place % 40}.pdf" for _ in range(5))
         scores = {
