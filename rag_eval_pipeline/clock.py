@@ -21,13 +21,14 @@ def now() -> datetime:
     if not text:
         return datetime.now(UTC)
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
+        given = datetime.fromisoformat(text)
+        time = given.astimezone(UTC) if given.tzinfo else None
+    except (ValueError, OverflowError):
         time = None
-    if time is None or time.tzinfo is None:
+    if time is None:
         expected = "a time with its zone, such as 2026-11-15T02:00:00Z"
         raise InputError("bad_time", f"${NOW_VARIABLE}", expected, found=text, hint=f"Unset {NOW_VARIABLE}.")
-    return time.astimezone(UTC)
+    return time
 
 
 def is_set() -> bool:

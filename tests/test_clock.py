@@ -20,7 +20,9 @@ def test_clock_is_that_of_the_variable(text, time, monkeypatch):
     assert (clock.now(), clock.is_set()) == (time, True)
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-11-15T02:00:00"], ids=["no time", "no zone"])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-11-15T02:00:00", "0001-01-01T00:00:00+05:00"], ids=["no time", "no zone", "no year"]
+)
 def test_clock_refuses_what_is_no_time(text, monkeypatch):
     monkeypatch.setenv(clock.NOW_VARIABLE, text)
 
