@@ -39,6 +39,7 @@ from rag_eval_pipeline.storage.files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
+SENT = ("delivered_at", "resolution_delivered_at")  # only `_send` sets them
 TIMEOUT_S = 10.0  # a receiver that does not answer is tried again by the next aggregation
 _CHATTY_LOGGERS = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "urllib3": logging.CRITICAL}
 
@@ -152,7 +153,12 @@ def send_alerts(
     settings = read_alert_settings(workspace)
     with locked(folder / ".lock", holder="alerts", exclusive=True):
         new = [alert for alert in alerts if not (folder / f"{alert.alert_id}{SUFFIX}").exists()]
-        for alert in (*new, *(one for one in changed if one != Alert.read(folder / f"{one.alert_id}{SUFFIX}"))):
+        present = [(one, Alert.read(folder / f"{one.alert_id}{SUFFIX}")) for one in changed]
+        # Another process may have delivered one since it was read.
+        merged = [
+            (one.model_copy(update={name: getattr(is_now, name) for name in SENT}), is_now) for one, is_now in present
+        ]
+        for alert in (*new, *(one for one, is_now in merged if one != is_now)):
             alert.write(folder / f"{alert.alert_id}{SUFFIX}")
             message = message_of(alert, settings, workspace.reports)
             atomic_write(folder / f"{alert.alert_id}.eml", mail_of(message, alert, settings))

@@ -17,6 +17,7 @@ from rag_eval_pipeline.reporting.alerts import (
     last_published,
     late_pairs,
     read_alerts,
+    send_alerts,
     send_change_alerts,
     send_failure_alert,
     send_late_alerts,
@@ -96,6 +97,19 @@ def test_alerts_are_written_and_delivered_once(webhook, workspace):
     [(path, message)] = webhook.received
     assert path == f"/services/{SECRET}"
     assert message["text"] == message["blocks"][0]["text"]["text"] == SUBJECT
+
+
+def test_alert_that_another_process_delivers_meanwhile_is_not_sent_again(webhook, workspace):
+    webhook.status = 503
+    send_change_alerts(workspace, confirmed(), now=NOW)
+    webhook.status = 200
+    [before] = read_alerts(workspace)
+    send_change_alerts(workspace, confirmed(), now=NOW)
+
+    send_alerts(workspace, [], NOW, changed=[before])
+
+    assert len(webhook.received) == 2  # refused, delivered
+    assert read_alerts(workspace)[0].delivered_at == NOW
 
 
 SERVICES = {
