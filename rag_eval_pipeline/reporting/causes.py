@@ -304,11 +304,12 @@ def _worst_questions(
     *,
     shown: int,
 ) -> list[WorseQuestion]:
-    measure = next((name for name in ("exact_match", "f1") if name in runs[0].columns), None)
-    if measure is None:
-        return []
-    (now, then), (current, pinned) = answers, (_scores(measure, run) for run in (runs[0], runs[-1]))
-    falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
+    now, then = answers
+    for measure in ("exact_match", "f1"):  # long answers may never match exactly, and still get worse
+        current, pinned = (_scores(measure, run) for run in (runs[0], runs[-1]))
+        falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
+        if any(fall > 0 for fall in falls.values()):
+            break
 
     def badness(place: int) -> tuple[bool, float, bool, int]:
         question = questions[place]

@@ -1,9 +1,14 @@
 """What questions that got worse have in common is named only if most of the others do not have it."""
 
+from dataclasses import replace
+
 import pytest
 
+from rag_eval_pipeline.evaluation.storage import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.reporting.causes import shared_group
+from rag_eval_pipeline.reporting.causes import shared_group, worse_questions
+from rag_eval_pipeline.workspace import Workspace
+from tests.reporting.made_nights import publish_night, register
 
 PLACES = 60  # question n is about document n // 5, and about the section of its 20
 SECTIONS = ("pilotage", "berths", "cargo")
@@ -35,3 +40,20 @@ def test_shared_group_of_worse_questions(worse, group, text):
 
     assert found == group
     assert (found and found.text) == text
+
+
+def test_worse_questions_are_found_by_f1_where_no_answer_ever_matches_exactly(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked"])
+    names = [
+        publish_night(workspace, "harbour", "asked", n, questions=4, skill=1.0, number=1, failing=0.0) for n in (0, 1)
+    ]
+    for name, f1 in zip(names, ([0.6, 0.6, 0.6, 0.6], [0.6, 0.1, 0.7, 0.4]), strict=True):
+        path = workspace.runs / name / "answer_scores.parquet"
+        rows = [
+            replace(row, scores={"exact_match": 0.0, "f1": score})
+            for row, score in zip(read_scores(path), f1, strict=True)
+        ]
+        write_scores(path, rows, ["exact_match", "f1"], evaluation_id=name)
+
+    assert [one.query_id for one in worse_questions(workspace, names[1], names[0])] == ["1", "3"]
