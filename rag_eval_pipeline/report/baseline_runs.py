@@ -8,7 +8,7 @@ from rag_eval_pipeline.report.data import Pair, Provisional, ReportData, compari
 from rag_eval_pipeline.report.metrics import shown
 from rag_eval_pipeline.report.runs import QuestionNight, changes
 from rag_eval_pipeline.report.text import milliseconds, points
-from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.comparison import Comparison, are_alike
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.incidents import Incident, headline_order
 
@@ -175,9 +175,10 @@ def tile_changes(
     if not baseline.precedes(header):
         return {}
     marks = report.marks.get(report.reruns.get(header.evaluation_id, header.evaluation_id), {})
+    alike = [run for run in baseline.runs if are_alike(run.fingerprints, header.fingerprints)]
     found = {}
     for name in metrics:
-        now, old = header.metric(name).value, [run.metric(name).value for run in baseline.runs]
+        now, old = header.metric(name).value, [run.metric(name).value for run in alike]
         known = [value for value in old if value is not None]
         if now is None or not known:
             continue

@@ -303,6 +303,11 @@ def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | Non
     return "different_questions" if any(other.query_ids != run.query_ids for other in others) else None
 
 
+def are_alike(prints: Mapping[str, str | None], others: Mapping[str, str | None]) -> bool:
+    """Return whether the means of two results can be compared: they share all of `SHARED_FINGERPRINTS`."""
+    return all(prints.get(part) == others.get(part) for part in SHARED_FINGERPRINTS)
+
+
 def _compared_names(run: ScoredRun, judged: Collection[str]) -> list[str]:
     names = []
     for file, measures in COMPARED.items():

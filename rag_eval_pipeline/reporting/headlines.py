@@ -9,7 +9,7 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Verdict
-from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.comparison import Comparison, are_alike
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_header
 from rag_eval_pipeline.reporting.incidents import CONFIRMED, headline_order, means_text, p_text, points_text
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
@@ -28,7 +28,8 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
     if header is None:
         return "The results cannot be read."
     trust = Trust.of(workspace)
-    baseline = list(_baseline(workspace, header))
+    pinned = list(_baseline(workspace, header))
+    baseline = [one for one in pinned if are_alike(one.fingerprints, header.fingerprints)]
     asked, failed = (int(header.summary.get(name) or 0) for name in ("total_queries", "failed_queries"))
     lines = [f"**{header.system} on {header.benchmark}**: {asked} questions, {failed} failed"]
     known = [name for name in HEADLINE if header.metric(name).value is not None and not trust.doubt(header, name)]
@@ -39,8 +40,10 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
         change = 100 * ((value or 0.0) - sum(before) / len(before)) if before else None
         delta = "" if change is None else f", {change:+.1f} points".replace("-", "−")
         lines.append(f"- {metric_label(name)} **{value:.3f}**{delta}{interval}")
-    if not baseline:
+    if not pinned:
         lines.append("\nNo baseline is pinned yet.")
+    elif not baseline:
+        lines.append("\nNot compared: its baseline is of another dataset, corpus, judge or version of the metrics.")
     elif evaluation_id in {one.evaluation_id for one in baseline}:
         lines.append("\nThis evaluation is part of the baseline.")
     else:

@@ -1,9 +1,12 @@
 """Headlines say what came out in a few lines: verdicts by pair, the best system, the distance from the baseline."""
 
+import json
 import re
 
 import pytest
 
+from rag_eval_pipeline.report.baseline_runs import pair_baseline, tile_changes
+from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.reporting.headlines import comparisons_headline, leaderboard_headline, results_headline
 from rag_eval_pipeline.reporting.leaderboard import read_leaderboard
 from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -44,6 +47,32 @@ def test_results_headline_has_the_distance_from_the_baseline(nights):
     assert lines[-1] == "Points are from its baseline; `regressions` has the verdict."
     assert results_headline(workspace, "eval_run_20261005_001").endswith("This evaluation is part of the baseline.")
     assert results_headline(workspace, "eval_run_gone") == "The results cannot be read."
+
+
+def test_results_headline_and_tiles_have_no_distance_from_a_baseline_of_another_dataset(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked"])
+    for night in range(5):
+        publish_night(workspace, "harbour", "asked", night, questions=40, skill=0.7, number=1)
+    write_comparisons(workspace)
+    newest = publish_night(workspace, "harbour", "asked", 5, questions=40, skill=0.2, number=1)
+    for path in (workspace.results / f"{newest}.results.json", workspace.runs / newest / "evaluation.json"):
+        value = json.loads(path.read_text())
+        value["fingerprints"]["dataset"] = "another"
+        path.write_text(json.dumps(value))
+    comparisons = write_comparisons(workspace)
+    report = read_report_data(workspace, comparisons)
+
+    headline = results_headline(workspace, newest)
+
+    assert comparisons.rows[0].reason == "different_dataset"
+    assert "points" not in headline
+    assert headline.endswith(
+        "Not compared: its baseline is of another dataset, corpus, judge or version of the metrics."
+    )
+    baseline = pair_baseline(report, ("harbour", "asked"))
+    assert len(baseline.runs) == 5
+    assert tile_changes(report, report.newest[0], baseline, ("exact_match", "latency_p50_ms")) == {}
 
 
 def test_leaderboard_headline_names_the_best_system(nights):
