@@ -18,6 +18,7 @@ GROUNDS = {
     "overdue": "#8a5a00",
     "improved": "#17683b",
     "no sure change": "#2b5c8a",
+    "no verdict": "#566174",
     "not compared": "#566174",
 }
 
@@ -42,7 +43,10 @@ def badge_state(row: Comparison | None) -> str:
     if regressed:
         is_sure = any(confirmation in ("confirmed", "not_needed") for confirmation in regressed)
         return "regressed" if is_sure else "regressed, awaits its rerun"
-    return "improved" if any(found.kind == "improved" for found in row.verdicts.values()) else "no sure change"
+    kinds = {found.kind for found in row.verdicts.values()}
+    if "improved" in kinds:
+        return "improved"
+    return "no verdict" if "withheld" in kinds or kinds == {"no_verdict"} else "no sure change"
 
 
 def _value_text(header: ResultsHeader, name: str, report: ReportData) -> str:

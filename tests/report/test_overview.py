@@ -6,9 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rag_eval_pipeline.report.badges import GROUNDS, badge
+from rag_eval_pipeline.metrics.verdicts import Verdict
+from rag_eval_pipeline.report.badges import GROUNDS, badge, badge_state
 from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.report.site import write_site
+from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.incidents import comparison_headline
 from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
 from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -105,6 +107,22 @@ def test_badge_has_state_and_main_metric_of_a_pair(regressed):
     titles = {name: svg.find(f"{SVG}title").text for name, svg in badges.items()}
     assert re.fullmatch(r"asked on harbour: Exact match 0\.\d{3}, regressed, awaits its rerun", titles["asked"])
     assert re.fullmatch(r"rarely on harbour: Exact match 0\.\d{3}, not compared", titles["rarely"])
+
+
+STATES = {
+    "withheld": (["withheld", "withheld"], "no verdict"),
+    "some withheld": (["withheld", "inconclusive"], "no verdict"),
+    "too few questions": (["no_verdict"], "no verdict"),
+    "compared": (["inconclusive", "equivalent"], "no sure change"),
+    "improved": (["improved", "withheld"], "improved"),
+}
+
+
+@pytest.mark.parametrize(("kinds", "state"), STATES.values(), ids=STATES)
+def test_badge_state_claims_no_comparison_that_was_withheld(kinds, state):
+    verdicts = {str(n): Verdict(kind, "", None, None) for n, kind in enumerate(kinds)}
+
+    assert badge_state(Comparison("baseline", "b", "baseline", "s", verdicts)) == state
 
 
 def test_badge_is_valid_for_any_text():
