@@ -133,7 +133,7 @@ def ranked(rows: Iterable[ResultsHeader], trust: Trust, *, by: str | None = None
         same = list(group)
         best = {name: _best(same, name, trust) for name in HEADLINE}
         metric = by or main_metric(same, trust)
-        same.sort(key=lambda row: (_rank_key(row, metric), row.system))
+        same.sort(key=lambda row: (_rank_key(row, metric, trust), row.system))
         found += [
             RankedRow(row, frozenset(name for name, value in best.items() if _is(row, name, value))) for row in same
         ]
@@ -156,9 +156,9 @@ def _trusted_value(row: ResultsHeader, name: str, trust: Trust) -> float | None:
     return None if trust.doubt(row, name) else row.metric(name).value
 
 
-def _rank_key(row: ResultsHeader, name: str) -> tuple[bool, float]:
-    value = row.metric(name).value
-    return value is None, (value or 0.0) * (1 if is_lower_better(name) else -1)
+def _rank_key(row: ResultsHeader, name: str, trust: Trust) -> tuple[bool, bool, float]:
+    value, is_doubted = row.metric(name).value, trust.doubt(row, name) is not None
+    return value is None, is_doubted, (value or 0.0) * (1 if is_lower_better(name) else -1)
 
 
 def is_lower_better(name: str) -> bool:
@@ -294,7 +294,8 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
     """Return the systems of each benchmark, the best first, with the best value of each metric in bold.
 
     The metric that is sorted by has its 95 % interval and its change since the baseline in points, coloured if a
-    verdict says so. Below the systems stands how many questions are scored if fewer than asked.
+    verdict says so. Below the systems stands how many questions are scored if fewer than asked; below each one where
+    they differ.
 
     Args:
         by: The metric that is sorted by; `main_metric` by default.
@@ -309,19 +310,35 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
     for benchmark, group in groupby(ranked(board.rows, board.trust, by=by), key=lambda one: one.row.benchmark):
         same = list(group)
         first = same[0].row
-        asked = f"{first.summary['total_queries']:.0f}"
+        asked = f"{max(one.row.summary['total_queries'] or 0 for one in same):.0f}"
         level = "page" if first.retrieval_level == "page" else "doc"
         below = [f"n = {asked}", "", "", *(level if name == LEVEL_BELOW else "" for name in shown[1:])]
         table.add_row(Text(benchmark, style="bold"), *below)
+        counts = _shared_counts([one.row for one in same], shown)
         for one in same:
             main, *others = (_value(one, name, board.trust) for name in shown)
             change = _change(board.changes.get(one.row.evaluation_id, {}).get(metric))
             table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
-        scored = [first.metric(name).n_scored for name in shown]
-        fewer = ["" if f"{n}" == asked or not n else f"{n}" for n in scored]
-        if any(fewer):
-            table.add_row("  questions scored", fewer[0], "", "", *fewer[1:], style="dim")
+            if counts is None:
+                _add_counts(table, [_scored({one.row.metric(name).n_scored}, asked) for name in shown])
+        if counts is not None:
+            _add_counts(table, [_scored(n, asked) for n in counts])
     return table
+
+
+def _shared_counts(rows: Sequence[ResultsHeader], names: Sequence[str]) -> list[set[int]] | None:
+    """Return how many questions each metric was scored on, if that is the same for all rows that have it."""
+    counts = [{n for row in rows if (n := row.metric(name).n_scored)} for name in names]
+    return None if any(len(found) > 1 for found in counts) else counts
+
+
+def _scored(counts: Iterable[int], asked: str) -> str:
+    return "".join(f"{n}" for n in counts if n and f"{n}" != asked)
+
+
+def _add_counts(table: Table, fewer: Sequence[str]) -> None:
+    if any(fewer):
+        table.add_row("  questions scored", fewer[0], "", "", *fewer[1:], style="dim")
 
 
 def _has_value(rows: Iterable[ResultsHeader], name: str) -> bool:
