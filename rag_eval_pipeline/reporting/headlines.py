@@ -11,7 +11,14 @@ from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.comparison import Comparison, are_alike
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_header
-from rag_eval_pipeline.reporting.incidents import CONFIRMED, headline_order, means_text, p_text, points_text
+from rag_eval_pipeline.reporting.incidents import (
+    CONFIRMED,
+    headline_order,
+    means_text,
+    p_text,
+    points_text,
+    withheld_text,
+)
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -77,7 +84,11 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     if not compared:
         return f"**Nothing was compared**: {_count(len(against), 'pair')} without a baseline to compare with."
     # The lines are short, because Dagster cuts them where its widest table ends.
-    parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found] or ["no sure change"]
+    parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found]
+    withheld = [row for row in compared if withheld_text(row.verdicts.values())]
+    if withheld:  # too many questions failed: that is no quiet night
+        parts.append(f"{len(withheld)} with verdicts withheld")
+    parts = parts or ["no sure change"]
     lines = [f"**{_count(len(compared), 'pair')} compared: {', '.join(parts)}**"]
     for kind, found in by_kind.items():
         for row in found[:PAIRS_NAMED]:

@@ -11,6 +11,7 @@ from rag_eval_pipeline.report.badges import GROUNDS, badge, badge_state
 from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.report.site import write_site
 from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.headlines import comparisons_headline
 from rag_eval_pipeline.reporting.incidents import comparison_headline
 from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
 from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -65,6 +66,7 @@ def test_overview_does_not_call_a_night_quiet_whose_verdicts_are_withheld(tmp_pa
     assert "No regression in" not in page
     [row] = [one for one in comparisons.rows if one.kind == "baseline"]
     assert comparison_headline(row, level=0.01)[0] == "no verdict"
+    assert comparisons_headline(comparisons.rows) == "**1 pair compared: 1 with verdicts withheld**"
 
 
 def test_overview_marks_systems_that_are_not_asked_at_night(regressed):
