@@ -18,7 +18,7 @@ from rag_eval_pipeline.formats.model import JsonObject, JsonValue
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
 from rag_eval_pipeline.systems.frameworks import ANSWERS, parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.http import fill_template
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, WrongShape
+from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
 from rag_eval_pipeline.systems.user_code import (
     CodeError,
     CodeFacts,
@@ -30,6 +30,7 @@ from rag_eval_pipeline.systems.user_code import (
     one_line,
 )
 from rag_eval_pipeline.systems.user_streams import find_streams
+from rag_eval_pipeline.systems.values import WrongShape
 
 NOT_ASKED = frozenset({"python_stuck"})  # codes of questions that did not reach the callable
 
