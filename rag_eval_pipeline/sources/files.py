@@ -109,13 +109,13 @@ class SourceFiles:
         """Return the data files of a folder that `Dataset.save_to_disk` of Hugging Face's `datasets` wrote.
 
         Raises:
-            InputError: `missing_split` for a `DatasetDict`, `not_a_file` for another folder.
+            InputError: `missing_split` for a `DatasetDict`, `missing_file` for another folder.
         """
         path, shown = self.paths.source / folder, shown_path(self.paths, folder)
         prefix = "" if folder == "." else folder.rstrip("/") + "/"
         if (path / "dataset_dict.json").is_file():
             splits = _json_member(self.local(f"{prefix}dataset_dict.json"), "splits", shown)
-            hint = f"State `path: {prefix}{splits[0]}`." if splits else None
+            hint = f"State `path: {prefix}{'test' if 'test' in splits else splits[0]}`." if splits else None
             raise InputError("missing_split", shown, f"one of its splits {', '.join(map(str, splits))}", hint=hint)
         if (path / "state.json").is_file():
             state = self.local(f"{prefix}state.json")
@@ -131,7 +131,9 @@ class SourceFiles:
         globs = list(dict.fromkeys(glob for name in inside if (glob := shard_glob(name)) is not None))
         names = globs or inside
         hint = f'State one, such as `path: "{prefix}{names[0]}"`, or a glob.' if names else None
-        raise InputError("not_a_file", shown, "a data file", found=f"a folder with {', '.join(names[:10])}", hint=hint)
+        raise InputError(
+            "missing_file", shown, "a data file", found=f"a folder with {', '.join(names[:10])}", hint=hint
+        )
 
     def _members(self, name: str, path: Path, wanted: str | None) -> list[SourceFile]:
         members = self._matching_members(name, path, wanted or "**")

@@ -28,6 +28,7 @@ MAX_BYTES = 4 * TARGET_BYTES  # of rows decoded at a time, before fewer are take
 BUFFER_BYTES = 4 << 20  # of the file, for each column; by default it is the whole row group
 SQL_DIGITS = 38  # of DuckDB's longest decimal
 MEDIA = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})  # types of `datasets` that hold a file's bytes
+STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 NAME_SUFFIX = "_name"  # of the column with the names of classes
 
 
@@ -50,11 +51,21 @@ def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         batches = _batches(parquet, columns)
     else:
         rows = pa.OSFile(STANDARD_INPUT)
+        if magic != b"ARROW1":
+            _check_end(rows)
         reader = pa.ipc.open_file(rows) if magic == b"ARROW1" else pa.ipc.open_stream(rows)
         columns = _columns(reader.schema)
         batches = _arrow_batches(reader, columns)
     write_rows(folder, columns.schema, batches, job["max_bytes"])
     return {"notes": columns.notes}
+
+
+def _check_end(stream: Any) -> None:
+    """Refuse a stream without its end mark: one that was cut between two batches looks whole otherwise."""
+    stream.seek(max(0, stream.size() - len(STREAM_END)))
+    if stream.read(len(STREAM_END)) != STREAM_END:
+        raise ValueError("the end mark of the stream is missing: was it cut short?")
+    stream.seek(0)
 
 
 def _columns(stated: pa.Schema) -> Columns:

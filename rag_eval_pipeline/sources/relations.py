@@ -188,7 +188,7 @@ def _spool(
     path = folder.path / "rows.arrow"
     rejected: list[RejectedRow] = []
     lines: dict[str, machine_array[int]] = {}
-    notes: list[str] = []
+    notes: dict[str, list[str]] = {}  # with the names of the files
     batches = ((name, batch) for name in paths for batch in read(name, types.given))
     first = next(batches, None)
     if first is not None:
@@ -201,11 +201,17 @@ def _spool(
             types.add(batch)
             rejected.extend(batch.rejected)
             _add_lines(lines, name, batch)
-            notes.extend(f"{name}: {note}" for note in batch.notes)
+            for note in batch.notes:
+                notes.setdefault(note, []).append(name)
             fits = fits and types.fits(batch, schema, columns)
             if fits and len(batch.numbers):
                 writer.write_batch(_conform(name, batch, schema, output))
-    return Relation(folder, path, output, tuple(paths), tuple(rejected), lines, paths, tuple(notes)) if fits else None
+    if not fits:
+        return None
+    remarks = tuple(
+        f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}: {note}" for note, files in notes.items()
+    )
+    return Relation(folder, path, output, tuple(paths), tuple(rejected), lines, paths, remarks)
 
 
 def _conform(name: str, batch: DecodedBatch, schema: pa.Schema, output: pa.Schema) -> pa.RecordBatch:

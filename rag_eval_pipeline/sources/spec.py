@@ -98,7 +98,7 @@ class SourceSpec(SpecPart):
     )
     root: str | None = Field(
         default=None,
-        description="JSON and YAML only: keys, dot-separated, that lead to the rows (`data`). `$` makes the whole value "
+        description="JSON and YAML only: keys, dot-separated, that lead to the rows (`data`). `$` makes the value "
         "one row; `queries.*` makes each member of an object a row of `source_key` and `value`.",
     )
 

@@ -140,7 +140,7 @@ def _read_sheet(file: Any, sheet: Any) -> Sheet:
 
 def cell_text(value: Any, cell: Any) -> str | None:
     """Return the text of a cell's value; None if it has none."""
-    if value is None or value == "":
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
