@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from rag_eval_pipeline.scaffold.columns import Column, Field, identifier
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
@@ -17,17 +18,16 @@ from rag_eval_pipeline.scaffold.links import (
     document_tables,
     files_corpus,
     find_link,
-    find_structs,
     find_target,
     free_word,
     grouped_documents,
     mirrors,
-    struct_link,
     targets,
     text_link,
 )
-from rag_eval_pipeline.scaffold.profile import Column, DataFile, Field, FolderProfile, identifier
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, Roles, find_roles, list_forms, normalised
+from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context, struct
 
 FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
@@ -237,7 +237,7 @@ def _sentence_separator(paragraphs: list[list[str]]) -> str:
 def _draft_hotpot(file: DataFile, found: _Paragraphs, roles: Roles) -> Draft:
     columns = [f"{expr.sql} AS {ours}" for ours, expr in roles.exprs.items()]
     if roles.metadata:
-        columns.append(f"{struct({name: identifier(name) for name in roles.metadata})} AS metadata")
+        columns.append(f"{struct(roles.metadata)} AS metadata")
     kept = ",\n         ".join(columns)
     questions = f"""\
 SELECT {", ".join([*roles.exprs, *(["metadata"] if roles.metadata else [])])},
