@@ -12,14 +12,12 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage
-from rag_eval_pipeline.systems.parsing import (
-    AnswerReader,
-    ParsedPassage,
+from rag_eval_pipeline.systems.parsing import AnswerReader, cited_place
+from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
+from rag_eval_pipeline.systems.values import (
     WrongShape,
-    cited_place,
     describe,
     is_amount,
-    parse_passages,
     part,
     plain_text,
     scalar_text,

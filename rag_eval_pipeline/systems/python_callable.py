@@ -39,7 +39,8 @@ from rag_eval_pipeline.systems.base import (
     failed_answer,
 )
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer, unread_stream, with_text
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, WrongShape
+from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.values import WrongShape
 
 ERROR_LENGTH = 300  # characters; some libraries put a whole response into their messages
 CLOSING_SECONDS = 10.0  # for the system's own `close`; one that takes longer is left behind
