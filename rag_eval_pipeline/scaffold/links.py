@@ -37,9 +37,11 @@ NOT_DOCUMENTS = frozenset("image images img picture thumbnail logo license licen
 GOLD_TEXTS = (
     "reference_contexts gold_contexts ground_truth_context ground_truth_contexts gold_passage gold_passages evidence "
     "evidences evidence_text context contexts passage passages supporting_text supporting_texts support paragraph "
-    "snippet snippets quote quotes gold_context reference_context source_text excerpt"
+    "snippet snippets quote quotes gold_context reference_context source_text excerpt positive positives "
+    "positive_passages positive_texts"
 ).split()
 _STARTS_WITH_URL = re.compile(r"\s*[\[(]?\s*['\"]?https?://")
+_ONE_SITE = re.compile(r"\s*https?://[^/\s]+/?\s*")
 _ONE_URL = re.compile(r"https?://[^\s<>\"\\,;|]+")  # excludes what may separate two URLs
 _NUMBERED = re.compile(r"(.*?)(\d+)\W*")
 
@@ -172,9 +174,7 @@ WHERE {_page_sql(key)} IN (
 
 def _table_target(table: DocumentTable) -> Target:
     shown = table.file.origin.shown
-    sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
-    text = f"documents: the {table.file.rows} rows of {shown}, named by {table.key.name!r}."
-    corpus = Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
+    corpus = table_corpus(table)
     return Target(
         "document",
         lambda value: value,
@@ -182,6 +182,13 @@ def _table_target(table: DocumentTable) -> Target:
         lambda _: corpus,
         f"values of {table.key.name!r} in {shown}",
     )
+
+
+def table_corpus(table: DocumentTable) -> Corpus:
+    """Return the rows of a table as documents."""
+    sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
+    text = f"documents: the {table.file.rows} rows of {table.file.origin.shown}, named by {table.key.name!r}."
+    return Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
 
 
 def _file_target(profile: FolderProfile, names: dict[str, str], suffix: str, shown: str) -> Target:
@@ -246,11 +253,13 @@ class Link:
     corpus: Corpus = field(default_factory=Corpus)
     guesses: tuple[Guess, ...] = ()
     scalar: dict[str, str] | None = None  # a context's fields in SQL if each row names one document
+    texts: str | None = None  # the SQL of a list, if contexts are bare texts
 
 
 def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
     """Return the first kind of link that finds documents: mirrored URLs, a table, files, globs, other URLs."""
-    columns = [column for column in file.columns if column.name not in set(taken) and is_gold(column)]
+    every = (*file.columns, *file.nested)
+    columns = [column for column in every if column.name not in set(taken) and is_gold(column)]
     by_url = _url_link(profile, file, columns)
     if by_url is not None and by_url.corpus.documents is not None:
         return by_url
@@ -277,7 +286,7 @@ def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link |
     taken = set(taken)
     columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
     for column in (columns[name] for name in GOLD_TEXTS if name in columns):
-        if not is_gold(column) or column.kind not in {"text", "texts"} or not column.present:
+        if not is_gold(column) or column.kind not in {"text", "texts", "text lists"} or not column.present:
             continue
         if column.kind == "text" and all(URL.fullmatch(value) for value in column.present):
             continue
@@ -293,11 +302,17 @@ def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link |
                 sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
             guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
             return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)
+        if link is not None and link.scalar is not None:
+            word = free_word("part", file.columns)
+            expr = ColumnExpr(f"list_transform({form.sql}, lambda {word}: {context({**link.scalar, 'text': word})})")
+            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
+            return Link({"contexts": expr}, link.used | {column.name}, link.corpus, guesses)
         if link is not None:
             return None
         is_plain = column.kind == "texts" or (form.item is not None and column.is_full)
         expr = as_column(column) if is_plain else ColumnExpr(form.sql)
-        return Link({"contexts": expr}, frozenset({column.name}), guesses=(Guess("questions", f"{text}."),))
+        guesses = (Guess("questions", f"{text}."),)
+        return Link({"contexts": expr}, frozenset({column.name}), guesses=guesses, texts=form.sql)
     return None
 
 
@@ -372,6 +387,8 @@ def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]
         matched = [p for p, name in names.items() if any(fnmatch.fnmatchcase(name, each) for each in form.distinct)]
         corpus = files_corpus(profile, matched)
         # The question's column may itself be called name or file, which in the subquery would be the table's column.
+        if column.path is not None:
+            continue
         outer = f"source.{column.sql}"
         condition = f"name GLOB {outer}"
         if form.item is None:
@@ -386,7 +403,7 @@ def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]
 
 def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
     """Return the link of the column with the most URLs; numbered columns such as link_1 to link_10 are one list."""
-    holding = [column for column in columns if _holds_urls(column)]
+    holding = [column for column in columns if holds_urls(column)]
     if not holding:
         return None
     column = min(holding, key=lambda c: (-len(_sample_urls(c)), URL_WORDS.isdisjoint(normalised(c.name).split("_"))))
@@ -406,12 +423,13 @@ def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column])
     return Link({"urls": expr}, used, corpus, (Guess("questions", remark),), {"url": expr.sql} if is_single else None)
 
 
-def _holds_urls(column: Column) -> bool:
+def holds_urls(column: Column) -> bool:
+    """Return whether most cells begin with the URL of a page; the address of a whole site is no document."""
     if not NOT_DOCUMENTS.isdisjoint(normalised(column.name).split("_")):
         return False
     cells = column.present if column.kind in {"text", "texts"} else []
     starts = [bool(_STARTS_WITH_URL.match(str(next(iter(c), "") if isinstance(c, list) else c))) for c in cells]
-    return bool(starts) and 2 * sum(starts) >= len(starts)
+    return bool(starts) and 2 * sum(starts) >= len(starts) and not all(map(_ONE_SITE.fullmatch, map(str, cells)))
 
 
 def _numbered_series(column: Column, columns: Sequence[Column]) -> list[Column]:

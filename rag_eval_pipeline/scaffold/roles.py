@@ -64,6 +64,7 @@ class Roles(NamedTuple):
     used: frozenset[str]  # columns of the file that the expressions read
     metadata: dict[str, str]  # SQL of columns with short values, which are kept with the question
     guesses: tuple[Guess, ...]
+    columns: dict[str, str]  # names of the columns that question, answer and the like were found in
 
 
 class ListForm(NamedTuple):
@@ -103,11 +104,13 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     exprs: dict[str, ColumnExpr] = {}
     guesses: list[Guess] = []
     used: set[str] = set()
+    found: dict[str, str] = {}
 
     def assign(role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
         if column is not None and column.name not in used:
             exprs[role] = expr or as_column(column)
             used.add(column.name)
+            found[role] = column.name
             guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
 
     question = _find_named(rest, "question", _is_text) or _find_questions(rest)
@@ -137,7 +140,8 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
         guesses.append(Guess("questions", text))
     order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
-    return Roles({role: exprs[role] for role in order if role in exprs}, frozenset(used), metadata, tuple(guesses))
+    ordered = {role: exprs[role] for role in order if role in exprs}
+    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found)
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:

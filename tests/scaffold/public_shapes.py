@@ -7,10 +7,11 @@ out here and not by `init`; `edits` are the lines of the proposed benchmark.yaml
 import bz2
 import csv
 import gzip
+import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 Files = dict[str, str | bytes]
 
@@ -45,7 +46,7 @@ class Shape(NamedTuple):
 
     files: Files
     right: Right
-    edits: tuple[tuple[str, str], ...] | None = ()  # (part of a proposed line, new line); None if more than three
+    edits: tuple[tuple[str, str], ...] = ()  # (a proposed line, the line that it has to be)
 
 
 HARBOURS = {
@@ -223,7 +224,7 @@ def mkqa() -> Shape:
     """gz JSONL with a question and its answers in three languages."""
     asked = []
     rows = []
-    for n, (name, (opened, _, designer, german, polish)) in enumerate(HARBOURS.items()):
+    for n, (name, (opened, _, _, german, polish)) in enumerate(HARBOURS.items()):
         questions = {
             "en": f"when was {name} opened",
             "de": f"wann wurde {german} eröffnet",
@@ -235,7 +236,7 @@ def mkqa() -> Shape:
                 "type": kind,
                 "entity": "",
                 "text": None if n == 3 else opened,
-                "aliases": [f"AD {opened}"] if n % 2 else [],
+                "aliases": [f"AD {opened}"] if n % 2 and n != 3 else [],
             }
         ]
         rows.append(
@@ -400,8 +401,9 @@ def rgb() -> Shape:
             {"id": n, "query": fact.question, "answer": [fact.answer], "positive": positive, "negative": negative}
         )
         bodies |= {*positive, *negative}
-        asked.append(Asked(fact.question, (fact.answer,), tuple(Gold(None, text) for text in positive)))
-    return Shape({"en_refine.json": jsonl(rows)}, Right(tuple(asked), frozenset(), frozenset(bodies)))
+        asked.append(Asked(fact.question, (fact.answer,), tuple(Gold(hashed(text), text) for text in positive)))
+    documents = frozenset(map(hashed, bodies))
+    return Shape({"en_refine.json": jsonl(rows)}, Right(tuple(asked), documents, frozenset(bodies)))
 
 
 def longmemeval() -> Shape:
@@ -429,6 +431,11 @@ def longmemeval() -> Shape:
     return Shape({"longmemeval_s.json": json.dumps(rows)}, Right(tuple(asked), frozenset(documents)))
 
 
+def hashed(text: str) -> str:
+    """The name of a document that is made from a text."""
+    return f"text-{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:12]}"
+
+
 def keyed(url: str) -> str:
     """The document that a URL names, as `corpus.naming.document_key` writes these: no scheme, nothing encoded."""
     return url.removeprefix("https://").removeprefix("http://")
@@ -451,7 +458,3 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "rgb": rgb,
     "longmemeval": longmemeval,
 }
-
-
-def described(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
