@@ -66,7 +66,7 @@ def _notes(source: ExportSource) -> Iterator[str]:
     if impossible := sum(query.is_impossible for query in queries):
         yield (
             f"{impossible} of {len(queries)} questions are unanswerable: their target is {UNANSWERABLE!r}, which a "
-            "model can grade; includes and match look for these very words"
+            "model can grade; includes and match look for these very words; --answerable-only leaves them out"
         )
     if unlabelled := sum(not query.is_impossible and not query.accepted_answers for query in queries):
         yield (

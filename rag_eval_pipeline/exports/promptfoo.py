@@ -39,8 +39,8 @@ def write_promptfoo(source: ExportSource, folder: Path) -> Written:
     """Write both files; with an evaluation, only the questions that its system was asked."""
     answers = source.answers
     queries = [query for query in source.dataset.queries if answers is None or query.query_id in answers.given]
-    tests = [_test(query, None if answers is None else answers.given[query.query_id]) for query in queries]
-    atomic_write(folder / TESTS, _yaml(tests))
+    tests = [make_test(query, None if answers is None else answers.given[query.query_id]) for query in queries]
+    atomic_write(folder / TESTS, yaml_bytes(tests))
     config = {
         "description": source.dataset.dataset_id
         if answers is None
@@ -49,7 +49,7 @@ def write_promptfoo(source: ExportSource, folder: Path) -> Written:
         "providers": ["echo"],
         "tests": f"file://{TESTS}",
     }
-    atomic_write(folder / CONFIG, _yaml(config))
+    atomic_write(folder / CONFIG, yaml_bytes(config))
     notes = tuple(_notes(queries))
     if answers is None:
         note = f"the provider in {CONFIG} is echo, which repeats the question: put your own there"
@@ -61,7 +61,7 @@ def write_promptfoo(source: ExportSource, folder: Path) -> Written:
 
 def read_promptfoo(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of such a folder."""
-    return tuple(map(_query, resolve_scalars(read_yaml_data(folder / TESTS))))
+    return tuple(map(query_of, resolve_scalars(read_yaml_data(folder / TESTS))))
 
 
 def escape_template(text: str) -> str:
@@ -69,13 +69,15 @@ def escape_template(text: str) -> str:
     return _TEMPLATE.sub(lambda found: f"{{{{ '{found[0]}' }}}}", text)
 
 
-def _query(test: dict[str, Any]) -> EvaluationQuery:
+def query_of(test: dict[str, Any]) -> EvaluationQuery:
+    """Return the question of a test that `make_test` made."""
     packed = dict(test["metadata"])
     query_id, text = packed.pop(OURS)["query_id"], _ESCAPED.sub(r"\1", test["vars"]["question"])
     return unpack_metadata(query_id, text, (), packed)
 
 
-def _test(query: EvaluationQuery, answer: RagAnswer | None) -> dict[str, Any]:
+def make_test(query: EvaluationQuery, answer: RagAnswer | None) -> dict[str, Any]:
+    """Return a question as a test, with its stored answer if there is one."""
     ours: dict[str, Any] = {"query_id": query.query_id}
     test: dict[str, Any] = {
         "description": query.display_id,
@@ -102,8 +104,8 @@ def _assertions(query: EvaluationQuery) -> list[dict[str, Any]]:
 def _notes(queries: list[EvaluationQuery]) -> Iterator[str]:
     if impossible := sum(query.is_impossible for query in queries):
         yield (
-            f"{impossible} of {len(queries)} questions are unanswerable: their llm-rubric needs a grader, as "
-            "promptfoo's documentation describes"
+            f"{impossible} of {len(queries)} questions are unanswerable: their llm-rubric needs a model as grader; "
+            "--answerable-only leaves them out"
         )
     if unlabelled := sum(not _assertions(query) for query in queries):
         reason = "their tests have no assertion, and promptfoo passes such tests"
@@ -133,5 +135,6 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def _yaml(value: Any) -> bytes:
+def yaml_bytes(value: Any) -> bytes:
+    """Return a value as YAML in which every reader, of version 1.1 or 1.2, finds the same texts."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31).encode()

@@ -121,7 +121,9 @@ def test_formats_without_answers_refuse_an_evaluation(awkward, tmp_path, evaluat
     for format in ("evret", "beir"):
         with pytest.raises(InputError, match="no_answers_in_format"):
             export(awkward, "awkward", format, tmp_path / "out", evaluation="embedded")
-    with pytest.raises(InputError, match=r"unknown_format\]. Known formats: nvidia, evret, beir, trec, ragas, inspect, promptfoo"):
+    with pytest.raises(
+        InputError, match=r"unknown_format\]. Known formats: nvidia, evret, beir, trec, ragas, inspect, promptfoo"
+    ):
         export(awkward, "awkward", "csv", tmp_path / "out")
 
 
