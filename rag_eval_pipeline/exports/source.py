@@ -1,5 +1,6 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class ExportOptions:
 
     documents: bool = False  # Evret: include the texts of the documents
     level: Literal["document", "page"] = "document"  # BEIR and TREC: what is judged and retrieved
+    answerable_only: bool = False  # leave out the questions that the corpus does not answer
     overwrite: bool = False  # replace a target that holds no files except those that are written
 
 
@@ -88,6 +90,8 @@ class ExportSource:
     def train_rows(self) -> list[TrainRow]:
         """Return the rows of `train.json`."""
         rows = read_train_json(self.paths.train_json)
+        if self.options.answerable_only:
+            rows = [row for row in rows if not row.is_impossible]
         if [str(row.id) for row in rows] != [query.query_id for query in self.dataset.queries]:
             raise _changed_dataset(self.paths.train_json, self.paths.name)
         return rows
@@ -147,12 +151,20 @@ def load_source(
     _check_digests(paths, stamp, dataset_path)
     dataset = EvaluationDataset.read(dataset_path)
     documents = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
+    answers = None if evaluation is None else find_answers(workspace, evaluation, stamp, dataset)
+    if options.answerable_only:
+        queries = tuple(query for query in dataset.queries if not query.is_impossible)
+        dataset = dataset.model_copy(update={"queries": queries})
+        if answers is not None:
+            kept = {query.query_id for query in queries}
+            given = {query_id: answer for query_id, answer in answers.given.items() if query_id in kept}
+            answers = dataclasses.replace(answers, given=given)
     return ExportSource(
         paths=paths,
         dataset=dataset,
         documents=tuple(documents),
         names=CorpusFiles(paths, documents),
-        answers=None if evaluation is None else find_answers(workspace, evaluation, stamp, dataset),
+        answers=answers,
         options=options,
         label=label,
     )

@@ -1,11 +1,8 @@
-"""The recognised shapes of benchmarks: each is a function from a folder's profile to a draft, or None.
-
-The first shape in `SHAPES` that fits is used, so special ones come before general ones.
-"""
+"""Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,16 +49,6 @@ _SQUAD_GUESSES = (
         "document.",
     ),
 )
-
-
-def recognise(profile: FolderProfile) -> Draft | None:
-    """Return the draft of the first shape that fits; a skeleton for unknown columns, None without any rows."""
-    for shape in SHAPES:
-        draft = shape(profile)
-        if draft is not None:
-            return draft
-    filled = [file for file in profile.data if file.columns]
-    return _skeleton(profile, max(filled, key=lambda file: file.rows)) if filled else None
 
 
 def nested_squad(profile: FolderProfile) -> Draft | None:
@@ -435,8 +422,11 @@ def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, text
 def rows(profile: FolderProfile) -> Draft | None:
     """Draft one question per row, with roles by column names and documents by what the cells name."""
     file = max(profile.data, key=_question_score, default=None)
-    if file is None or not _question_score(file):
-        return None
+    return draft_rows(profile, file) if file is not None and _question_score(file) else None
+
+
+def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
+    """Return the draft of one question per row of a file."""
     structs = find_structs(file)
     # Question and answer are excluded from links: an answer may be the name of a file.
     exprs = find_roles(file).exprs
@@ -491,7 +481,7 @@ def _assemble(profile: FolderProfile, file: DataFile, link: Link | None) -> Draf
     )
 
 
-def _skeleton(profile: FolderProfile, file: DataFile) -> Draft:
+def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
     """Return a draft in which the user names the columns; it does not convert before that."""
     answer = find_roles(file).exprs.get("answer", FILL_IN_COLUMN)
     questions = {"question": FILL_IN_COLUMN, "answer": answer if answer.column is not None else FILL_IN_COLUMN}
@@ -552,6 +542,3 @@ def _text_column(file: DataFile, word: str) -> Column | None:
 
 def _struct_list(fields: tuple[Field, ...], name: str) -> Field | None:
     return next((field for field in fields if field.name == name and field.kind == "structs"), None)
-
-
-SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (nested_squad, flat_squad, hotpot, qrels, evret, rows)
