@@ -258,8 +258,8 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            autocompletion=lambda: ["nvidia", "evret", "beir", "trec", "ragas"],
-            help="Target format: nvidia, evret, beir, trec, ragas.",
+            autocompletion=lambda: ["nvidia", "evret", "beir", "trec", "ragas", "inspect", "promptfoo"],
+            help="Target format: nvidia, evret, beir, trec, ragas, inspect, promptfoo.",
         ),
     ],
     evaluation: Annotated[
@@ -270,6 +270,9 @@ def export(
     ] = None,
     documents: Annotated[bool, typer.Option(help="evret: include the documents' texts.")] = False,
     level: Annotated[Literal["document", "page"], typer.Option(help="beir, trec: level of judgements.")] = "document",
+    answerable_only: Annotated[
+        bool, typer.Option("--answerable-only", help="Leave out the questions that the corpus does not answer.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace a target that contains only files of this export.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -281,7 +284,7 @@ def export(
     from rag_eval_pipeline.exports import ExportOptions
     from rag_eval_pipeline.exports import export as run
 
-    options = ExportOptions(documents=documents, level=level, overwrite=overwrite)
+    options = ExportOptions(documents=documents, level=level, answerable_only=answerable_only, overwrite=overwrite)
     report = run(find_workspace(workspace), name, format, target, evaluation=evaluation, options=options)
     print_notes(report.notes)
     emit(report.record(), as_json, [report.line()])

@@ -36,7 +36,7 @@ def write_nvidia(source: ExportSource, folder: Path) -> Written:
     for name, document in zip(names, source.documents, strict=True):
         copy_checked(source.paths.corpus / name, folder / "corpus" / name, document.pdf_sha256 or "")
     write_train_json(folder / "train.json", rows)
-    counts, notes = {"questions": len(rows), "documents": len(names)}, tuple(name_notes(names))
+    counts, notes = {"questions": len(rows), "documents": len(names)}, (*name_notes(names), *_impossible_note(rows))
     if source.answers is None:
         return Written(counts, notes=notes)
     results = _write_results(source, source.answers, rows, folder / "results" / source.label)
@@ -58,6 +58,15 @@ def name_notes(names: Sequence[str]) -> Iterator[str]:
         yield (
             f"evaluate_rag.py sees only {LISTED_BY_DRIVER} of {len(names)} ingested documents and uploads the others "
             "again; pass --skip_ingestion once they are ingested"
+        )
+
+
+def _impossible_note(rows: Sequence[TrainRow]) -> Iterator[str]:
+    """Yield what the driver does with questions that have no answer: its metrics know no refusal."""
+    if impossible := sum(row.is_impossible for row in rows):
+        yield (
+            f"{impossible} of {len(rows)} questions have no answer in the corpus; evaluate_rag.py compares a refusal "
+            'with the answer "" and scores it as wrong; --answerable-only leaves them out'
         )
 
 

@@ -1,9 +1,13 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -19,6 +23,8 @@ from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
 
+OURS = "rag_eval"  # the key of metadata under which other tools find what is not the source's
+
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
@@ -26,6 +32,7 @@ class ExportOptions:
 
     documents: bool = False  # Evret: include the texts of the documents
     level: Literal["document", "page"] = "document"  # BEIR and TREC: what is judged and retrieved
+    answerable_only: bool = False  # leave out the questions that the corpus does not answer
     overwrite: bool = False  # replace a target that holds no files except those that are written
 
 
@@ -43,6 +50,7 @@ class Answers:
 
     evaluation_id: str
     system: str
+    opened_at: datetime
     given: dict[str, RagAnswer]  # query id -> final answer, failed or not; questions beyond a system's limit have none
     scores: dict[str, dict[str, float]]  # query id -> metric -> score
 
@@ -88,6 +96,8 @@ class ExportSource:
     def train_rows(self) -> list[TrainRow]:
         """Return the rows of `train.json`."""
         rows = read_train_json(self.paths.train_json)
+        if self.options.answerable_only:
+            rows = [row for row in rows if not row.is_impossible]
         if [str(row.id) for row in rows] != [query.query_id for query in self.dataset.queries]:
             raise _changed_dataset(self.paths.train_json, self.paths.name)
         return rows
@@ -128,13 +138,24 @@ class ExportSource:
     def refuse_answers(self, format: str) -> None:
         """Raise `no_answers_in_format` if answers are to be exported."""
         if self.answers is not None:
-            expected = "a format that can hold answers: nvidia, trec, ragas"
+            expected = "a format that can hold answers: nvidia, trec, ragas, inspect, promptfoo"
             raise InputError("no_answers_in_format", "--evaluation", expected, found=format)
 
 
 def page_id(file_name: str, page: int) -> str:
     """Return `<file name>#page=<1-based page>`, the fragment of RFC 8118; no corpus file's name ends like that."""
     return f"{file_name}#page={page}"
+
+
+def answer_facts(answer: RagAnswer) -> dict[str, Any]:
+    """Return what is known of an answer as JSON values: its text with its citations, and passages in rank order."""
+    facts: dict[str, Any] = msgspec.to_builtins(answer)
+    passages = sorted(facts["contexts"], key=lambda passage: passage["rank"])
+    return {
+        **{name: facts[name] for name in ("status", "answer", "error", "abstained")},
+        "contexts": passages,
+        **{name: facts[name] for name in ("citations", "latency_ms", "usage")},
+    }
 
 
 def load_source(
@@ -147,12 +168,20 @@ def load_source(
     _check_digests(paths, stamp, dataset_path)
     dataset = EvaluationDataset.read(dataset_path)
     documents = [document for document in read_manifest(paths.documents) if document.origin != "missing"]
+    answers = None if evaluation is None else find_answers(workspace, evaluation, stamp, dataset)
+    if options.answerable_only:
+        queries = tuple(query for query in dataset.queries if not query.is_impossible)
+        dataset = dataset.model_copy(update={"queries": queries})
+        if answers is not None:
+            kept = {query.query_id for query in queries}
+            given = {query_id: answer for query_id, answer in answers.given.items() if query_id in kept}
+            answers = dataclasses.replace(answers, given=given)
     return ExportSource(
         paths=paths,
         dataset=dataset,
         documents=tuple(documents),
         names=CorpusFiles(paths, documents),
-        answers=None if evaluation is None else find_answers(workspace, evaluation, stamp, dataset),
+        answers=answers,
         options=options,
         label=label,
     )
@@ -174,7 +203,7 @@ def find_answers(workspace: Workspace, evaluation: str, stamp: Stamp, dataset: E
         expected = "one answer per question, in the dataset's order"
         raise InputError("foreign_answers", found.responses, expected, hint="Evaluate the pair again.")
     given = {answer.query_id: answer for answer in answers}
-    return Answers(record.evaluation_id, record.system, given, _read_scores(found))
+    return Answers(record.evaluation_id, record.system, record.opened_at, given, _read_scores(found))
 
 
 def _find_evaluation(workspace: Workspace, evaluation: str, benchmark: str) -> Evaluation:

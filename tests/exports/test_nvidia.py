@@ -9,6 +9,7 @@ from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.nvidia import name_notes
+from rag_eval_pipeline.exports.source import ExportOptions
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
 
@@ -47,6 +48,8 @@ def test_nvidia_keeps_names_and_notes_those_that_the_upload_changes(awkward, tmp
     ]  # fmt: skip
     assert report.notes == (
         """'say "hi" 100%.pdf' is uploaded as 'say %22hi%22 100%.pdf': answers will use that name""",
+        "1 of 4 questions have no answer in the corpus; evaluate_rag.py compares a refusal with the answer "
+        '"" and scores it as wrong; --answerable-only leaves them out',
     )
 
 
@@ -98,6 +101,19 @@ def test_nvidia_rows_are_in_the_datasets_order_with_null_for_what_failed(awkward
     assert found["metrics"] == {
         "ingestion_metrics_list": [], "evaluation_metrics": dict.fromkeys(metrics), "token_usage": usage,
     }  # fmt: skip
+
+
+def test_nvidia_without_impossible_questions(awkward, tmp_path, answer_by_hand):
+    given = [RagAnswer(number, "ok", "x", number == "2", (), (), 1.0) for number in ("0", "1", "2")]
+    evaluation = answer_by_hand(awkward, "awkward", given)
+    options = ExportOptions(answerable_only=True)
+    report = export(awkward, "awkward", "nvidia", tmp_path / "out", evaluation=evaluation, options=options)
+
+    assert [row["id"] for row in json.loads((tmp_path / "out" / "train.json").read_text())] == [0, 1, 3]
+    assert [row["id"] for row in results(tmp_path / "out")["data"]] == [0, 1, 3]
+    assert (report.counts["questions"], report.counts["answers"], "queries" in report.lost) == (3, 2, False)
+    assert not [note for note in report.notes if "--answerable-only" in note]
+    assert "1 of 3 questions got no answer; their answers are absent, not empty" in report.notes
 
 
 def test_nvidia_means_skip_failed_questions(awkward, tmp_path, answer_by_hand):
