@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.profile import SAMPLE_ROWS, profile_folder
-from rag_eval_pipeline.scaffold.shapes import recognise
+from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
 from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace

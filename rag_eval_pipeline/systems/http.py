@@ -15,11 +15,11 @@ from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_a
 from rag_eval_pipeline.systems.parsing import (
     AnswerReader,
     ReadingSettings,
-    WrongShape,
     estimated_usage,
     failed_request,
     merge_citations,
 )
+from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
 from rag_eval_pipeline.web.settings import HEADER_NAME, EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, json_values

@@ -12,7 +12,7 @@ import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.parsing import WrongShape, is_amount, scalar_text
+from rag_eval_pipeline.systems.values import WrongShape, is_amount, scalar_text
 
 T = TypeVar("T")
 

@@ -32,8 +32,8 @@ from rag_eval_pipeline.systems.parsing import (
     ReadingSettings,
     estimated_usage,
     failed_request,
-    is_amount,
 )
+from rag_eval_pipeline.systems.values import is_amount
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
 from rag_eval_pipeline.web.settings import EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import EventParser

@@ -25,12 +25,12 @@ from rag_eval_pipeline.systems.parsing import (
     ABSTENTION,
     AnswerReader,
     ReadingSettings,
-    WrongShape,
     estimated_usage,
     failed_request,
     merge_citations,
     with_numbered_citations,
 )
+from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings, Message
 from rag_eval_pipeline.web.settings import EndpointSettings

@@ -4,12 +4,10 @@ The conventions of a system (`page_base`, `offset_base`) are undone here, once. 
 offsets are code points of the document's text.
 """
 
-import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pydantic
@@ -25,6 +23,8 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
+from rag_eval_pipeline.systems.passages import DOCUMENT, ParsedPassage, parse_passages
+from rag_eval_pipeline.systems.values import WrongShape, describe, identifier, part, plain_text, whole_number
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.web.client import EndpointError
@@ -33,13 +33,6 @@ from rag_eval_pipeline.web.settings import Prices
 ABSTENTION = "The documents do not answer this question."
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
-# Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
-TEXT = ("text", "content", "page_content", "chunk", "passage")
-DOCUMENT = ("document", "file_name", "filename", "document_name", "source", "file", "file_path", "path")
-DOCUMENT_IN_METADATA = ("file_name", "filename", "file_path", "source", "document", "document_name", "path")
-METADATA = ("metadata", "meta")
-SCORE = ("score", "relevance_score", "similarity")
-MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
 
 _NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
 
@@ -85,165 +78,6 @@ class ReadingSettings(Model):
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
     empty_answer: EmptyAnswers = "error"
-
-
-# --- Values of unknown type
-
-
-class WrongShape(ValueError):
-    """A part of a reply that is missing or not what it should be; the message names what was expected and found."""
-
-
-def part(value: Any, *names: str) -> Any:
-    """Return the first of some keys or attributes that is present and not None, else None."""
-    for name in names:
-        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        if found is not None and not callable(found):
-            return found
-    return None
-
-
-def plain_text(value: str) -> str:
-    """Return the text with lone surrogates replaced, which no file can hold."""
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def scalar_text(value: Any) -> str | None:
-    """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else."""
-    if isinstance(value, str):
-        return plain_text(value)
-    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return json.dumps(value)
-    return None
-
-
-def identifier(value: Any) -> str | None:
-    """Return a document's name, or its number as text; None for anything else."""
-    return None if isinstance(value, bool) else scalar_text(value) or None
-
-
-def whole_number(value: Any) -> int | None:
-    """Return a whole number, also one written in digits (`page_label`); None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT else None
-
-
-def finite_number(value: Any) -> float | None:
-    """Return a number as a float; None for anything else, infinity and NaN included."""
-    if isinstance(value, str | bool) or value is None:
-        return None
-    try:
-        number = float(value)  # numpy's too
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def is_amount(value: object) -> TypeGuard[float]:
-    """Return whether a value is a finite number of 0 or more."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-
-
-def describe(value: Any) -> str:
-    """Describe a value for a message, on one line: in JSON's words, or the name of its type if JSON has none."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        keys = " ".join(", ".join(sorted(map(str, value))).split())
-        return f"an object with the keys {keys[:150]}" if keys else "an empty object"
-    if isinstance(value, str | int | float):
-        return f"the {'text' if isinstance(value, str) else 'number'} {repr(value)[:100]}"
-    if isinstance(value, list | tuple):
-        return f"the list {repr(list(value))[:100]}" if value else "an empty list"
-    return type(value).__name__
-
-
-# --- Passages
-
-
-class ParsedPassage(NamedTuple):
-    """A passage as the system states it.
-
-    Args:
-        document: Name or path of its document; None if the system does not say.
-        counts_from_zero: It is a LangChain document, whose loaders call the first page 0.
-        text: May be empty if a document is named.
-        score: Finite; None if there is none or it may be a distance.
-    """
-
-    document: str | None
-    page: int | None
-    counts_from_zero: bool
-    text: str
-    score: float | None
-    start: int | None = None
-    end: int | None = None
-    kind: str = "text"
-
-
-def parse_passages(values: Sequence[Any]) -> tuple[ParsedPassage, ...]:
-    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack."""
-    return tuple(_parse_passage(value, number) for number, value in enumerate(values))
-
-
-def _parse_passage(value: Any, number: int) -> ParsedPassage:
-    if isinstance(value, str):
-        return ParsedPassage(None, None, False, plain_text(value), None)
-    if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | float):
-        # LangChain's `similarity_search_with_score`: some stores give a distance, so only the order is reliable.
-        return _parse_passage(value[0], number)._replace(score=None)
-    inner = part(value, "node")
-    inner = value if inner is None else inner
-    metadata = part(inner, *METADATA)
-    text = part(inner, *TEXT)
-    document = _document_of(value, inner, metadata)
-    if not isinstance(text, str) and document is None:
-        raise WrongShape(f"contexts[{number}] that is {describe(value)}, without text or document")
-    page, counts_from_zero = _page_of(value, inner, metadata)
-    score = part(value, *SCORE)
-    return ParsedPassage(
-        document=None if document is None else plain_text(document),
-        page=page,
-        counts_from_zero=counts_from_zero,
-        text=plain_text(text) if isinstance(text, str) else "",
-        score=finite_number(score if score is not None else part(metadata, *SCORE)),
-        start=whole_number(part(value, "start", "start_char")),
-        end=whole_number(part(value, "end", "end_char")),
-        kind=kind if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str) and kind else "text",
-    )
-
-
-def _document_of(value: Any, inner: Any, metadata: Any) -> str | None:
-    """Return the first name that is a text, else the first number; `source: {source_name: ...}` is a name too."""
-    names = [part(of, name) for of in (value, inner) for name in DOCUMENT]
-    number = None
-    for name in [*names, *(part(metadata, name) for name in DOCUMENT_IN_METADATA)]:
-        found = part(name, "source_name", "source_id", "file_name", "name") if isinstance(name, Mapping) else name
-        if isinstance(found, str) and found:
-            return found
-        if hasattr(found, "__fspath__"):
-            return str(found)
-        number = number or identifier(found)
-    return number
-
-
-def _page_of(value: Any, inner: Any, metadata: Any) -> tuple[int | None, bool]:
-    """Return the page, and whether LangChain counted it."""
-    page = whole_number(part(metadata, "page"))
-    # A path in the system's file may have copied LangChain's page to the passage itself: it still counts from 0.
-    is_langchain = page is not None and part(inner, "page_content") is not None
-    own = whole_number(part(value, "page", "page_number"))
-    if own is not None:
-        return own, is_langchain and own == page
-    number = whole_number(part(metadata, "page_number"))
-    if number is not None:
-        return number, False
-    if page is not None:
-        return page, is_langchain
-    return whole_number(part(metadata, "page_label")), False
 
 
 # --- Answers

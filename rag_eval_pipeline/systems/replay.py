@@ -33,17 +33,10 @@ from rag_eval_pipeline.systems.parsing import (
     EmptyAnswers,
     OffsetBase,
     PageBase,
-    ParsedPassage,
     ReadingSettings,
-    WrongShape,
-    describe,
-    identifier,
-    is_amount,
-    parse_passages,
-    part,
-    plain_text,
-    scalar_text,
 )
+from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
+from rag_eval_pipeline.systems.values import WrongShape, describe, identifier, is_amount, part, plain_text, scalar_text
 
 PLACEHOLDERS = ("benchmark", "system", "started")
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")

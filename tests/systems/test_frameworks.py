@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation, Query, RetrievedPassage, SystemCorpus, Usage
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings, WrongShape
+from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.values import WrongShape
 
 QUERY = Query("1", "?")
 Haystack = SimpleNamespace
@@ -49,6 +50,11 @@ class Response:  # LlamaIndex
         return self.response or "None"
 
 
+class TextAccessor(str):  # LangChain: what StrOutputParser returns
+    def __call__(self):
+        return str(self)
+
+
 class StreamingResponse:  # LlamaIndex: it has a text once it is shown
     source_nodes: list[NodeWithScore] = []
 
@@ -71,6 +77,7 @@ EXTRACTED = Haystack(data="They do.", score=0.9, document=CATS)
 FRAMEWORKS = {
     "LangChain, RetrievalQA": {"query": "?", "result": "They do.", "source_documents": CHAIN},
     "LangChain, create_retrieval_chain": {"input": "?", "context": CHAIN, "answer": "They do."},
+    "LangChain, StrOutputParser": {"context": CHAIN, "answer": TextAccessor("They do.")},
     "LangGraph, a state": {"messages": [Message("?"), Message("They do.")], "context": CHAIN},
     "LlamaIndex": Response("They do.", NODES),
     "Haystack, replies": {"replies": ["They do."], "documents": [CATS]},

@@ -1,0 +1,80 @@
+"""Read values of unknown type: parts by key or attribute, texts, numbers, and descriptions for messages."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
+
+
+class WrongShape(ValueError):
+    """A part of a reply that is missing or not what it should be; the message names what was expected and found."""
+
+
+def part(value: Any, *names: str) -> Any:
+    """Return the first of some keys or attributes that is present and not None, else None; methods are left out."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        # A text may be callable: the `text` of LangChain's messages is, and so is what StrOutputParser returns.
+        if found is not None and (isinstance(found, str) or not callable(found)):
+            return found
+    return None
+
+
+def plain_text(value: str) -> str:
+    """Return the text with lone surrogates replaced, which no file can hold."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def scalar_text(value: Any) -> str | None:
+    """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    return None
+
+
+def identifier(value: Any) -> str | None:
+    """Return a document's name, or its number as text; None for anything else."""
+    return None if isinstance(value, bool) else scalar_text(value) or None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a whole number, also one written in digits (`page_label`); None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_EXACT else None
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a number as a float; None for anything else, infinity and NaN included."""
+    if isinstance(value, str | bool) or value is None:
+        return None
+    try:
+        number = float(value)  # numpy's too
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_amount(value: object) -> TypeGuard[float]:
+    """Return whether a value is a finite number of 0 or more."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def describe(value: Any) -> str:
+    """Describe a value for a message, on one line: in JSON's words, or the name of its type if JSON has none."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        keys = " ".join(", ".join(sorted(map(str, value))).split())
+        return f"an object with the keys {keys[:150]}" if keys else "an empty object"
+    if isinstance(value, str | int | float):
+        return f"the {'text' if isinstance(value, str) else 'number'} {repr(value)[:100]}"
+    if isinstance(value, list | tuple):
+        return f"the list {repr(list(value))[:100]}" if value else "an empty list"
+    return type(value).__name__
