@@ -10,8 +10,8 @@ One port serves these interfaces:
 - `/control`: the number of requests by path and by question; `POST /control/reset` sets them to zero, and replaces the
   faults if it has a script
 
-With `--rag-port` and `--ingestor-port`, NVIDIA's servers are also at `/v1` of ports of their own, as in a deployment, for
-clients that know no prefix, such as NVIDIA's `evaluate_rag.py`.
+With `--rag-port` and `--ingestor-port`, NVIDIA's servers are also at `/v1` of ports of their own, as in a deployment,
+for clients that know no prefix, such as NVIDIA's `evaluate_rag.py`.
 
 Answers are found in the uploaded documents by the embedded BM25 system, or follow from the question's hash with
 `--canned`. A question that contains `[[fault http_503 after=1]]` fails in that way, `--faults 0.1` lets one attempt in
