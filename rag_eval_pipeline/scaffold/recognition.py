@@ -5,6 +5,9 @@ The first shape in `SHAPES` that fits is used, so special ones come before gener
 
 from collections.abc import Callable
 
+from rag_eval_pipeline.scaffold.assertions import promptfoo
+from rag_eval_pipeline.scaffold.dataset_items import dataset_items
+from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.shapes import evret, flat_squad, hotpot, nested_squad, qrels
@@ -17,6 +20,9 @@ SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     hotpot,
     qrels,
     evret,
+    promptfoo,
+    gold_contexts,
+    dataset_items,
     translated,
     byte_offsets,
     rows,
