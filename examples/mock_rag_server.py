@@ -5,10 +5,13 @@ r"""A mock of the servers that this project evaluates, for trials and tests on o
 One port serves these interfaces:
 
 - `/openai/v1`: OpenAI chat completions, streamed or whole, with JSON schemas and several models
-- `/rag/v1` and `/ingestor/v1`: NVIDIA's RAG server and ingestor; `/v1` has both, as behind separate ports
+- `/rag/v1` and `/ingestor/v1`: NVIDIA's RAG server and ingestor; `/v1` has both
 - `/ask`: a plain JSON endpoint, `{"question": "..."}` -> `{"result": {"text": "...", "sources": [...]}}`
 - `/control`: the number of requests by path and by question; `POST /control/reset` sets them to zero, and replaces the
   faults if it has a script
+
+With `--rag-port` and `--ingestor-port`, NVIDIA's servers are also at `/v1` of ports of their own, as in a deployment,
+for clients that know no prefix, such as NVIDIA's `evaluate_rag.py`.
 
 Answers are found in the uploaded documents by the embedded BM25 system, or follow from the question's hash with
 `--canned`. A question that contains `[[fault http_503 after=1]]` fails in that way, `--faults 0.1` lets one attempt in
@@ -40,7 +43,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
@@ -53,6 +56,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
@@ -711,9 +715,18 @@ class GenerateRequest(Retrieval):
     stop: list[str] = []
     enable_guardrails: bool = False
     enable_vlm_inference: bool = False
-    model: str = ""
-    llm_endpoint: str = ""
-    agentic: bool = False
+    vlm_model: str = ""
+    vlm_endpoint: str | None = None
+    vlm_temperature: float = pydantic.Field(0.7, ge=0, le=1)
+    vlm_top_p: float = pydantic.Field(1.0, ge=0.1, le=1)
+    vlm_max_tokens: int = pydantic.Field(4096, ge=0, le=128_000)
+    vlm_max_total_images: int = pydantic.Field(5, ge=0, le=64)
+    vlm_enable_thinking: bool | None = None
+    vlm_thinking_token_budget: int | None = pydantic.Field(None, ge=0, le=65_536)
+    vlm_filter_thinking_tokens: bool | None = None
+    model: str | None = None
+    llm_endpoint: str | None = None
+    agentic: bool | None = False
     enable_streaming: bool = True
 
     @pydantic.field_validator("messages")
@@ -758,8 +771,9 @@ async def generate(site: Site, request: Request) -> Response:
     site.count_answer(question)
     if wanted.agentic and not wanted.enable_streaming:
         event = _event(answer, event_type="final_answer", stage="answer", finish_reason="stop")
-        return JSONResponse({**event, **end, "citations": citations})
-    return event_stream(request, _answer_events(answer, citations, end, fault, is_agentic=wanted.agentic), fault)
+        return event_stream(request, [{**event, **end, "citations": citations}], fault)
+    events = _answer_events(answer, citations, end, fault, is_agentic=wanted.agentic is True)
+    return event_stream(request, events, fault)
 
 
 async def search(site: Site, request: Request) -> Response:
@@ -798,15 +812,24 @@ async def health(site: Site, request: Request) -> Response:
 async def configuration(site: Site, request: Request) -> Response:
     """`GET /v1/configuration`."""
     shown = ("temperature", "top_p", "max_tokens", "vdb_top_k", "reranker_top_k", "confidence_threshold")
+    features = (
+        *("enable_reranker", "enable_citations", "enable_guardrails", "enable_query_rewriting"),
+        *("enable_vlm_inference", "enable_filter_generator"),
+    )
     models = {"llm_model": "mock/llm", "embedding_model": "mock/bm25", "reranker_model": "mock/coverage"}
+    places = ("llm_endpoint", "embedding_endpoint", "reranker_endpoint", "vlm_endpoint")
     return JSONResponse(
         {
-            "rag_configuration": {name: GenerateRequest.model_fields[name].default for name in shown},
-            "feature_toggles": {"enable_reranker": True, "enable_citations": True, "enable_query_rewriting": False},
+            "rag_configuration": _defaults(shown),
+            "feature_toggles": _defaults(features),
             "models": {**models, "vlm_model": ""},
-            "endpoints": {"llm_endpoint": "", "embedding_endpoint": "", "vdb_endpoint": "mock"},
+            "endpoints": {**dict.fromkeys(places, ""), "vdb_endpoint": "mock"},
         }
     )
+
+
+def _defaults(names: Iterable[str]) -> dict[str, Any]:
+    return {name: GenerateRequest.model_fields[name].default for name in names}
 
 
 def _answer_events(
@@ -1133,14 +1156,15 @@ async def control(site: Site, request: Request) -> Response:
 # --- The server
 
 Handler = Callable[[Site, Request], Awaitable[Response]]
+Interface = Mapping[tuple[str, str], Handler]  # method and path -> what answers
 
-RAG: dict[tuple[str, str], Handler] = {
+RAG: Interface = {
     ("POST", "/v1/generate"): generate,
     ("POST", "/v1/search"): search,
     ("GET", "/v1/health"): health,
     ("GET", "/v1/configuration"): configuration,
 }
-INGESTOR: dict[tuple[str, str], Handler] = {
+INGESTOR: Interface = {
     ("GET", "/v1/health"): health,
     ("GET", "/v1/collections"): list_collections,
     ("DELETE", "/v1/collections"): delete_collections,
@@ -1151,8 +1175,8 @@ INGESTOR: dict[tuple[str, str], Handler] = {
     ("DELETE", "/v1/documents"): delete_documents,
     ("GET", "/v1/status"): task_status,
 }
-OPENAI: dict[tuple[str, str], Handler] = {("GET", "/models"): list_models, ("POST", "/chat/completions"): complete_chat}
-MOUNTED = (("/rag", RAG), ("/ingestor", INGESTOR), ("/openai/v1", OPENAI), ("", RAG | INGESTOR))
+OPENAI: Interface = {("GET", "/models"): list_models, ("POST", "/chat/completions"): complete_chat}
+MOUNTED = (("/rag", RAG), ("/ingestor", INGESTOR), ("/openai/v1", OPENAI), ("", {**RAG, **INGESTOR}))
 
 
 class Protocol(HttpToolsProtocol):
@@ -1164,8 +1188,8 @@ class Protocol(HttpToolsProtocol):
         self.app_state = {**self.app_state, "transport": transport}
 
 
-def make_app(site: Site) -> Starlette:
-    """Return the application."""
+def make_app(site: Site, alone: Mapping[int, Interface]) -> ASGIApp:
+    """Return the application; a port in `alone` serves one interface, without a prefix."""
 
     def guard(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
@@ -1205,11 +1229,26 @@ def make_app(site: Site) -> Starlette:
     routes += [Route("/v1/chat/completions", guard(complete_chat), methods=["POST"])]
     routes += [Route("/ask", guard(ask), methods=["POST"])]
     routes += [Route("/control", count), Route("/control/reset", count, methods=["POST"])]
-    return Starlette(routes=routes)
+    everything = Starlette(routes=routes)
+    by_port = {
+        port: Starlette(routes=[Route(path, guard(handle), methods=[m]) for (m, path), handle in interface.items()])
+        for port, interface in alone.items()
+    }
+
+    async def serve_port(scope: Scope, receive: Receive, send: Send) -> None:
+        await by_port.get(scope["server"][1], everything)(scope, receive, send)
+
+    return serve_port
 
 
 def serve(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 uses a free one.")] = 0,
+    rag_port: Annotated[
+        int | None, typer.Option(help="A port for NVIDIA's RAG server alone, at /v1; 0 uses a free one.")
+    ] = None,
+    ingestor_port: Annotated[
+        int | None, typer.Option(help="A port for NVIDIA's ingestor alone, at /v1; 0 uses a free one.")
+    ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help=f"Folder of PDFs that are ingested as `{DEFAULT_COLLECTION}` at the start.")
     ] = None,
@@ -1245,19 +1284,37 @@ def serve(
         asyncio.run(site.ingest(collection, files, replace=True, task=task))
         for failed in task["result"]["failed_documents"]:
             typer.echo(failed["error_message"], err=True)
-    listening = socket.create_server(("127.0.0.1", port), backlog=1024)
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    typer.echo(listening.getsockname()[1])  # the first line is for programs
+    common = _listen(port, "--port")
+    rag = None if rag_port is None else _listen(rag_port, "--rag-port")
+    ingestor = None if ingestor_port is None else _listen(ingestor_port, "--ingestor-port")
+    url = _url(common)
+    typer.echo(common.getsockname()[1])  # the first line is for programs
     typer.echo(f"OpenAI: {url}/openai/v1\nNVIDIA: {url}/rag and {url}/ingestor\nJSON:   {url}/ask")
+    alone = {}
+    for name, listening, interface in (("RAG server", rag, RAG), ("ingestor", ingestor, INGESTOR)):
+        if listening is not None:
+            typer.echo(f"NVIDIA's {name} alone: {_url(listening)}")
+            alone[listening.getsockname()[1]] = interface
     sys.stdout.flush()
     if until_stdin_closes:
         threading.Thread(target=_exit_with_stdin, daemon=True).start()
     config = uvicorn.Config(
-        make_app(site), http=Protocol, loop="asyncio", ws="none", lifespan="off", log_level="error",
+        make_app(site, alone), http=Protocol, loop="asyncio", ws="none", lifespan="off", log_level="error",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[one for one in (common, rag, ingestor) if one is not None])
+
+
+def _listen(port: int, option: str) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=1024)
+    except OSError as error:
+        raise typer.BadParameter(f"port {port}: {os.strerror(error.errno or 0)}", param_hint=option) from None
+
+
+def _url(listening: socket.socket) -> str:
+    return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def _exit_with_stdin() -> None:

@@ -8,7 +8,7 @@ import httpx
 import psutil
 import pytest
 
-from examples.mock_rag_server import FaultScript, mock_rag_server
+from examples.mock_rag_server import INGESTOR, RAG, FaultScript, Options, Site, make_app, mock_rag_server
 from rag_eval_pipeline.web.sse import json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
@@ -155,6 +155,18 @@ def test_ingestor_reads_lists_and_deletes_documents(server):
     plain_http.request("DELETE", f"{server.ingestor}/v1/documents?collection_name=new", json=["bell.pdf"])
     assert listed() == (["tollan.pdf"], 1)
     plain_http.request("DELETE", f"{server.ingestor}/v1/collections", json=["new"])
+
+
+async def test_ports_of_their_own_serve_one_nvidia_server_each_without_a_prefix():
+    app = make_app(Site(Options(canned=True)), {8081: RAG, 8082: INGESTOR})
+    paths = ("/v1/configuration", "/v1/collections", "/rag/v1/configuration")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+        found = {
+            port: [(await client.get(f"http://127.0.0.1:{port}{path}")).status_code for path in paths]
+            for port in (8080, 8081, 8082)
+        }
+
+    assert found == {8080: [200, 200, 200], 8081: [200, 404, 404], 8082: [404, 200, 404]}
 
 
 def test_json_endpoint_answers_with_its_sources(server):
