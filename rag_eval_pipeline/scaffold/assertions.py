@@ -6,6 +6,7 @@ accepted. What judges an output without saying what it should be (`llm-rubric`, 
 answer. Types and their notation in cells are those of promptfoo 0.121.20.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -65,9 +66,17 @@ def promptfoo(profile: FolderProfile) -> Draft | None:
         variables = [c for c in file.nested if c.name.startswith("vars.") and c.name.count(".") == 1]
         if asserted is not None and asserted.kind == "structs" and variables:
             variables = [replace(c, name=c.name.partition(".")[2]) for c in variables]
-            stated = [[Assertion(i["type"] or "", i.get("value")) for i in cell or () if i] for cell in asserted.values]
+            stated = [[_stated(item) for item in cell or () if item] for cell in asserted.values]
             return _draft(profile, file, variables, stated, asserted.sql, "promptfoo tests")
     return None
+
+
+def _stated(item: dict[str, Any]) -> Assertion:
+    """Return an assertion of a configuration; where types differ, a list arrives as JSON text."""
+    kind, value = item.get("type") or "", item.get("value")
+    if kind in {*ALL_PARTS, *ALTERNATIVES} and isinstance(value, str) and value.startswith("["):
+        value = json.loads(value)
+    return Assertion(kind, value)
 
 
 def parse_assertion(cell: str) -> Assertion:
@@ -167,11 +176,11 @@ def _answers_sql(asserted: str, counted: Counter[str], word: str, *, has_lists: 
 
 
 def _without_scheme(column: Column) -> Column:
-    """Return a variable whose values are read from files under the names of these files."""
+    """Return a variable whose values are read from files as a column of their names, which are no gold texts."""
     if column.kind != "text" or not column.present or not all(v.startswith("file://") for v in column.present):
         return column
     values = [None if value is None else value.removeprefix("file://") for value in column.values]
-    return text_column(column.name, values, f"replace({column.sql}, 'file://', '')")
+    return text_column(f"{column.name}_file", values, f"replace({column.sql}, 'file://', '')")
 
 
 def _shown(counted: Counter[str], kinds: Sequence[str]) -> str:

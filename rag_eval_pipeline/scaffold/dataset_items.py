@@ -16,7 +16,7 @@ from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_colu
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, normalised
-from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, skeleton
+from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, rows, skeleton
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
 INPUTS = ("inputs", "input")
@@ -26,7 +26,7 @@ TRACE = frozenset(
     "run_type parent_run_id parent_id trace_id session_id span_kind span_id start_time end_time latency total_tokens "
     "prompt_tokens completion_tokens total_cost observation_count feedback_stats first_token_time dotted_order".split()
 )
-TRACE_OUTPUTS = frozenset("output outputs response completion answer".split())
+OUTPUTS = frozenset("output outputs response completion".split())
 # Columns of items that are not part of the question: what a system said, and what the platform noted.
 NOTED = frozenset(
     "attachments choices created_at dataset_id dataset_name epoch error error_retries events events_data "
@@ -40,17 +40,34 @@ FROM_TRACES = ("source_trace_id", "source_run_id")
 
 def dataset_items(profile: FolderProfile) -> Draft | None:
     """Draft items with an input and an expected output; None if both are plain texts of unknown origin."""
-    for file in profile.data:
-        names = {normalised(column.name): column for column in reversed(file.columns)}
-        given = next((names[word] for word in INPUTS if word in names), None)
-        expected = next((names[word] for word in EXPECTED if word in names), None)
-        if given is None:
+    traces = [file for file in profile.data if _is_traces(file)]
+    others = tuple(file for file in profile.data if file not in traces)
+    for file in others:
+        names = _named(file)
+        given, expected = _first(names, INPUTS), _first(names, EXPECTED)
+        if given is None or expected is None:
             continue
-        if len(TRACE & names.keys()) >= 2 and (expected is None or normalised(expected.name) == "outputs"):
-            return _traces(profile, file)
-        if expected is not None and (_tool(names) or not {given.kind, expected.kind} <= {"text"} or _is_encoded(given)):
+        if _tool(names) or not {given.kind, expected.kind} <= {"text"} or _is_encoded(given):
             return draft_derived(profile, file, _derived(file, given, expected, names))
-    return None
+    if not traces:
+        return None
+    return rows(replace(profile, data=others)) or _traces(profile, traces[0])
+
+
+def _named(file: DataFile) -> dict[str, Column]:
+    return {normalised(column.name): column for column in reversed(file.columns)}
+
+
+def _first(names: dict[str, Column], words: Iterable[str]) -> Column | None:
+    return next((names[word] for word in words if word in names), None)
+
+
+def _is_traces(file: DataFile) -> bool:
+    """Return whether a file's output is what a system answered, and nothing beside it is an expected one."""
+    names = _named(file)
+    expected = _first(names, EXPECTED)
+    is_output = expected is None or normalised(expected.name) == "outputs"
+    return len(TRACE & names.keys()) >= 2 and is_output and not OUTPUTS.isdisjoint(names)
 
 
 def _tool(names: Iterable[str]) -> str | None:
@@ -67,7 +84,7 @@ def _tool(names: Iterable[str]) -> str | None:
 
 
 def _traces(profile: FolderProfile, file: DataFile) -> Draft:
-    """Return a draft in which the user says what the truth is."""
+    """Return a draft in which the user names the truth."""
     draft = skeleton(profile, file)
     remark = (
         "answer: the file holds traces, whose outputs are what a system answered, not what it should have answered. "
@@ -116,6 +133,9 @@ def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, C
     if epoch is not None and epoch.kind == "integer" and len(set(epoch.values)) > 1:
         where.append(("epoch = 1", epoch, tuple(value == 1 for value in epoch.values)))
         guesses.append(Guess("where", "where: each sample was run in several epochs, and is one question."))
+    if file.origin.member is not None:
+        text = "source: the samples of the first epoch, as the log keeps them; its summaries cut long texts."
+        guesses.append(Guess("source", text))
     return Derived(
         _tool(names) or f"items with {given.name!r} and {expected.name!r}",
         (*columns, *leaves, *rest, *nested),

@@ -14,6 +14,7 @@ from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, SAMPLE_ROWS, DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.relations import MAPS
 from rag_eval_pipeline.scaffold.roles import list_forms
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
@@ -59,6 +60,38 @@ def gold_contexts(profile: FolderProfile) -> Draft | None:
             if {tool.question, tool.answer, *tool.signs} <= names:
                 return draft_derived(profile, file, _derived(file, tool))
     return None
+
+
+def keyed_by_ids(profile: FolderProfile) -> Draft | None:
+    """Draft LlamaIndex's EmbeddingQAFinetuneDataset: BEIR in one file, with queries, corpus and qrels keyed by ids."""
+    maps = {file.origin.root: file for file in profile.data if file.origin.root is not None}
+    queries, corpus, relevant = (maps.get(f"{key}.*") for key in MAPS)
+    if queries is None or corpus is None or relevant is None:
+        return None
+    asked, judged = queries.column("value"), relevant.column("value")
+    body = next((column for column in (corpus.column("value"), corpus.column("text")) if column is not None), None)
+    if asked is None or judged is None or judged.kind != "texts" or body is None:
+        return None
+    title = corpus.column("title")
+    text = body.sql if title is None else f"concat_ws(chr(10) || chr(10), nullif({title.sql}, ''), {body.sql})"
+    contexts = "list_transform(value, lambda id: {document: id})"
+    return Draft(
+        shape="LlamaIndex EmbeddingQAFinetuneDataset",
+        source=queries.origin,
+        tables={"corpus": corpus.origin, "relevant_docs": relevant.origin},
+        questions=f"""\
+SELECT source_key AS source_id, value AS question,
+       (SELECT {contexts} FROM relevant_docs WHERE relevant_docs.source_key = source.source_key) AS contexts
+FROM source
+WHERE source_key IN (SELECT source_key FROM relevant_docs)""",
+        documents=f"SELECT source_key AS name, {text} AS text FROM corpus",
+        retrieval_only=True,
+        guesses=(
+            Guess("questions", "questions: those in 'relevant_docs', with the documents that it names."),
+            Guess("documents", f"documents: all {corpus.rows} texts of 'corpus'."),
+            Guess("retrieval_only", "retrieval_only: the file has no answers, so only retrieval is scored."),
+        ),
+    )
 
 
 def _derived(file: DataFile, tool: Tool) -> Derived:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rag_eval_pipeline.scaffold.assertions import promptfoo
 from rag_eval_pipeline.scaffold.dataset_items import dataset_items
-from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts
+from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts, keyed_by_ids
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.shapes import evret, flat_squad, hotpot, nested_squad, qrels
@@ -22,6 +22,7 @@ SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     evret,
     promptfoo,
     gold_contexts,
+    keyed_by_ids,
     dataset_items,
     translated,
     byte_offsets,

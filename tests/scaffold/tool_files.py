@@ -3,7 +3,13 @@
 `FILES` has, for each file of a tool: the files, the answers, the gold texts with their documents, and the documents.
 """
 
+import io
 import json
+import zipfile
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
 
 LEAVE, TRAVEL = "Full-time staff have 28 days of leave.", "The line manager approves flights above 500 dollars."
 DAYS, MANAGER = "How many days of leave does a full-time employee have?", "Who approves a flight for 600 dollars?"
@@ -16,6 +22,38 @@ def jsonl(*objects):
 
 def csv(*rows):
     return "".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
+
+
+def arrow_stream(rows):
+    """The bytes of a file of `Dataset.save_to_disk`."""
+    table, sink = pa.Table.from_pylist(rows), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def saved_dataset(folder, rows):
+    """The files that `Dataset.save_to_disk` of Hugging Face's datasets writes into a folder."""
+    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_fingerprint": "f", "_split": None}
+    return {
+        f"{folder}data-00000-of-00001.arrow": arrow_stream(rows),
+        f"{folder}dataset_info.json": json.dumps({"features": {}}),
+        f"{folder}state.json": json.dumps(state),
+    }
+
+
+def parquet(rows):
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+def archive(files):
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return sink.getvalue()
 
 
 RAGAS = [
@@ -67,6 +105,33 @@ PROMPTFOO_CSV = csv(
 PROMPTFOO_ANSWERS = [
     ("28 days",), ("The line manager",), ("red, dark", "blue"), ("Hotel: upstairs",), ("9 June, 1988",), (),
 ]  # fmt: skip
+PROMPTFOO_YAML = f"""\
+description: Staff handbook
+prompts: ["{{{{question}}}}", file://prompt.txt]
+providers:
+  - id: openai:gpt-4o
+    config: {{temperature: 0}}
+tests:
+  - vars: {{question: {DAYS}, context: file://docs/leave.md}}
+    assert:
+      - {{type: contains, value: 28 days}}
+      - {{type: llm-rubric, value: is polite}}
+  - description: flights
+    vars: {{question: {MANAGER}, context: file://docs/travel.md}}
+    assert:
+      - type: contains-any
+        value: [the line manager, "manager, line"]
+  - vars: {{question: How many rooms are there?, context: file://docs/leave.md}}
+    assert: [{{type: equals, value: 28}}]
+  - vars: {{question: Is there a pool?, context: file://docs/leave.md}}
+    assert: [{{type: javascript, value: output.length < 100}}]
+"""
+KEYED = {
+    "queries": {"q1": DAYS, "q2": MANAGER}, "corpus": {"n1": LEAVE, "n2": TRAVEL, "n3": "Nothing."},
+    "relevant_docs": {"q1": ["n1"], "q2": ["n2"]}, "mode": "text",
+}  # fmt: skip
+PLAIN = [{"question": DAYS, "answer": "28 days", "passage_id": "p1"}]
+PASSAGES = [{"id": "p1", "text": LEAVE}, {"id": "p2", "text": TRAVEL}]
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": DAYS}]
 EXAMPLE = {"id": "e1", "inputs": {"question": DAYS}, "outputs": {"answer": "28 days"}, "source_run_id": None,
            "metadata": {"dataset_split": ["base"], "source": "leave.md"}}  # fmt: skip
@@ -121,4 +186,15 @@ FILES = {
                                                            [("28 days",)],                  [[]],                                        0),
     "OpenAI evals":        ({"evals.jsonl": jsonl({"input": CHAT, "ideal": "28 days"})}, [("28 days",)], [[]],                           0),
     "Braintrust":          ({"set.jsonl": jsonl({"input": DAYS, "expected": {"answer": "28 days"}, "metadata": {}})}, [("28 days",)], [[]], 0),
+    "LlamaIndex, ids":     ({"qa.json": json.dumps(KEYED)}, [(), ()],                 [[("n1", None)], [("n2", None)]],            3),
+    "promptfoo, YAML":     ({"promptfooconfig.yaml": PROMPTFOO_YAML, **DOCUMENTS}, [("28 days",), ("the line manager", "manager, line"), ("28",)],
+                                                           [IN_LEAVE, [("docs/travel.md", None)], IN_LEAVE],                             2),
+    "Inspect, .eval":      ({"staff.eval": archive({"samples/s1_epoch_1.json": json.dumps(SAMPLE), "samples/s1_epoch_2.json": json.dumps(SAMPLES[1]),
+                             "header.json": "{}", "summaries.json": "[]"}), **DOCUMENTS},  [("28 days",)], [IN_LEAVE],                    2),
+    "saved dataset":       (saved_dataset("", PLAIN),      [("28 days",)],                  [[]],                                        0),
+    "saved splits":        ({**saved_dataset("ds/train/", [{**PLAIN[0], "answer": "no"}]), **saved_dataset("ds/test/", PLAIN),
+                             "ds/dataset_dict.json": json.dumps({"splits": ["train", "test"]})}, [("28 days",)], [[]],                   0),
+    "shards of splits":    ({"data/test-00000-of-00002.parquet": parquet(PLAIN), "data/test-00001-of-00002.parquet": parquet(PLAIN),
+                             "data/train-00000-of-00001.parquet": parquet(PLAIN), "passages.parquet": parquet(PASSAGES)},
+                                                           [("28 days",), ("28 days",)],    [[("p1", None)], [("p1", None)]],            2),
 }  # fmt: skip
