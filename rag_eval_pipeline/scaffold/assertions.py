@@ -17,6 +17,7 @@ from rag_eval_pipeline.scaffold.columns import Column, literal
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.selection import splits_in_order
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
 REFERENCES = (
@@ -53,7 +54,7 @@ class Assertion(NamedTuple):
 
 def promptfoo(profile: FolderProfile) -> Draft | None:
     """Draft tests of promptfoo: rows of a CSV with `__expected`, or the `tests` of a configuration."""
-    for file in profile.data:
+    for file in splits_in_order(profile.data):
         expected = [column for column in file.columns if EXPECTED.fullmatch(column.name.strip())]
         if expected and all(column.kind == "text" for column in expected):
             rows = [

@@ -17,6 +17,7 @@ from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, normalised
 from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, rows, skeleton
+from rag_eval_pipeline.scaffold.selection import splits_in_order
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
 INPUTS = ("inputs", "input")
@@ -42,7 +43,7 @@ def dataset_items(profile: FolderProfile) -> Draft | None:
     """Draft items with an input and an expected output; None if both are plain texts of unknown origin."""
     traces = [file for file in profile.data if _is_traces(file)]
     others = tuple(file for file in profile.data if file not in traces)
-    for file in others:
+    for file in splits_in_order(others):
         names = _named(file)
         given, expected = _first(names, INPUTS), _first(names, EXPECTED)
         if given is None or expected is None:

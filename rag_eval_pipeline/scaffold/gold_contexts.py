@@ -16,6 +16,7 @@ from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, SAMPLE_ROWS, DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.relations import MAPS
 from rag_eval_pipeline.scaffold.roles import list_forms
+from rag_eval_pipeline.scaffold.selection import splits_in_order
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
 HOP = r"^\s*<[0-9]+-hop>\s*"  # ragas numbers the passages of a multi-hop question
@@ -54,7 +55,7 @@ TOOLS = (
 
 def gold_contexts(profile: FolderProfile) -> Draft | None:
     """Draft the test set of a tool that states gold passages."""
-    for file in profile.data:
+    for file in splits_in_order(profile.data):
         for tool in TOOLS:
             names = {column.name for column in file.columns}
             if {tool.question, tool.answer, *tool.signs} <= names:
