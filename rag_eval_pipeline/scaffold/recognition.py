@@ -6,6 +6,9 @@ The first shape in `SHAPES` that fits is used, so special ones come before gener
 from collections.abc import Callable
 from dataclasses import replace
 
+from rag_eval_pipeline.scaffold.assertions import promptfoo
+from rag_eval_pipeline.scaffold.dataset_items import dataset_items
+from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts, keyed_by_ids
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
@@ -19,6 +22,10 @@ SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     hotpot,
     qrels,
     evret,
+    promptfoo,
+    gold_contexts,
+    keyed_by_ids,
+    dataset_items,
     translated,
     byte_offsets,
     rows,

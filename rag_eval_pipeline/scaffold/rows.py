@@ -58,7 +58,7 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         else:
             order = [role for role in ("source_id", "question") if role in questions]
             questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
-            missing = (*missing, _fill_in("answer"))
+            missing = (*missing, fill_in("answer"))
     if "urls" in link.exprs:
         shape = "questions with URLs"
     elif "contexts" in link.exprs:
@@ -90,7 +90,7 @@ def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
         shape="rows of unknown columns",
         source=file.origin,
         questions=questions,
-        missing=tuple(_fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
+        missing=tuple(fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
         unused=tuple(column.described for column in file.columns),
         choices=(
             "urls: FILL_IN       # a column of URLs",
@@ -100,7 +100,8 @@ def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
     )
 
 
-def _fill_in(role: str) -> str:
+def fill_in(role: str) -> str:
+    """Return what a user has to do about a role without a column."""
     return f"{role}: replace FILL_IN with the name of the column of {role}s."
 
 

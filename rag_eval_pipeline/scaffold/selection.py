@@ -63,6 +63,11 @@ def split_of(origin: Origin) -> int:
     return next((place for place, name in enumerate(SPLITS) if name in parts), len(SPLITS))
 
 
+def splits_in_order(files: Iterable[DataFile]) -> list[DataFile]:
+    """Return files in their order, those of the split to test with first."""
+    return sorted(files, key=lambda file: split_of(file.origin))
+
+
 def file_guesses(profile: FolderProfile, draft: Draft) -> list[Guess]:
     """Return what was used of several files, what was left out, and why."""
     used = {draft.source.shown, *(origin.shown for origin in (draft.tables or {}).values())}
