@@ -219,8 +219,6 @@ WRONG = {
     "answer of None":      ({"answer": None}, "an answer that is null"),
     "passage of a number": ({"answer": "a", "contexts": ["b", 3]}, "contexts[1] that is the number 3, without text or document"),
     "negative usage":      ({"answer": "a", "usage": {"requests": -1}}, "usage whose requests is the number -1"),
-    "citations, a number": ({"answer": "a", "citations": 3}, "citations that are the number 3"),
-    "citation of nothing": ({"answer": "a", "citations": [{"start": 1}]}, "citations[0] that is an object with the keys start, without a document"),
     "abstained in words":  ({"answer": "a", "abstained": "no"}, "abstained that is the text 'no'"),
     "reply without text":  ({"replies": [{"score": 1}], "documents": []}, "a reply that is an object with the keys score"),
 }  # fmt: skip
