@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http up test test-long check format bench golden reference docs clean
+.PHONY: help demo demo-builtin demo-http up test test-interop test-long check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -33,6 +33,9 @@ PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorde
 test: $(VENV)/.browser  ## the test suite
 	$(PYTEST)
 
+test-interop: .venv-interop/.browser  ## tests/interop: beside LangChain, LlamaIndex, Haystack and others, in a second environment
+	.venv-interop/bin/python -m pytest -q tests/interop
+
 test-long: $(VENV)/.browser  ## the suite with its long tests, and 1,000 examples of each property
 	$(PYTEST) -m "" --hypothesis-profile release
 
@@ -56,6 +59,13 @@ golden: $(VENV)/.browser  ## compare all products with those of another commit: 
 reference: $(VENV)/.installed  ## write the generated parts of docs/reference
 	@$(BIN)/python tools/write_reference.py
 
+COMPILE := $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11
+requirements: $(VENV)/.installed  ## pin the packages of all environments, with hashes; UPGRADE=--upgrade takes the newest
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.txt >/dev/null
+	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop -c requirements.txt -o requirements-interop.txt >/dev/null
+	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null
+
 docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@mkdir -p site/sample-report
@@ -74,6 +84,19 @@ $(VENV)/bin/python:
 $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python tools/install.py requirements.txt
 	@touch $@
+
+# An environment of its own for packages that `make test` does without: .venv-NAME has those of requirements-NAME.txt.
+.venv-%/.installed: requirements-%.txt pyproject.toml | $(VENV)/.installed
+	@$(PYTHON) -m venv .venv-$*
+	@$(BIN)/uv pip install --python .venv-$* --require-hashes -r requirements-$*.txt
+	@$(BIN)/uv pip install --python .venv-$* --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-%/.browser: tools/install_browser.sh .venv-%/.installed
+	@PATH=$(CURDIR)/.venv-$*/bin:$$PATH tools/install_browser.sh
+	@touch $@
+
+.PRECIOUS: .venv-%/.installed  # else make removes it as a step on the way to .browser
 
 $(VENV)/.docs: requirements-docs.txt | $(VENV)/.installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt

@@ -1,8 +1,12 @@
 """Conventions of the code that a reader cannot check at a glance."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 from tests.conftest import REPOSITORY
 
@@ -32,18 +36,33 @@ def test_library_loads_without_dagster():
     assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.steps")
 
 
+def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    named = {re.split(r"[=<>~\[ ]", line, maxsplit=1)[0].lower() for line in project["dependencies"]}
+    own = {*sys.stdlib_module_names, PACKAGE.name, "pydantic_core"}  # pydantic requires one version of its core
+    imported = set().union(*(imported_by(path) for path in MODULES)) - own
+    distributions = {name: {one.lower() for one in found} for name, found in packages_distributions().items()}
+
+    assert {name for name in imported if not distributions.get(name, set()) & named} == set()
+    assert named - set().union(*(distributions[name] for name in imported)) == {
+        "dagster-webserver",  # `rag-eval up` starts it
+        "sniffio",  # httpcore imports it at each request
+    }
+
+
+def imported_by(path: Path) -> set[str]:
+    """Return the top-level packages that a module imports, in functions too."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
 def test_only_defs_import_dagster():
-    importing = set()
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                names = {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names = {(node.module or "").partition(".")[0]}
-            else:
-                continue
-            if "dagster" in names:
-                importing.add(path)
+    importing = [path for path in MODULES if "dagster" in imported_by(path)]
 
     assert [
         path for path in importing if path.parent.name != "defs" and path.name not in ("definitions.py", "demo.py")

@@ -96,7 +96,7 @@ def plan(
     mapped: dict[str, Mapped] = {}
     if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
         mapped = map_source(spec, relations, spec_place(paths), limits)
-    notes = []
+    notes = list(dict.fromkeys(note + "." for relation in relations.values() for note in relation.notes))
     for name in spec.tables:
         places: dict[str, list[str]] = {}
         for row in relations[name].rejected:

@@ -6,10 +6,21 @@ The first shape in `SHAPES` that fits is used, so special ones come before gener
 from collections.abc import Callable
 
 from rag_eval_pipeline.scaffold.profile import FolderProfile
-from rag_eval_pipeline.scaffold.shapes import evret, flat_squad, hotpot, nested_squad, qrels, rows, skeleton
+from rag_eval_pipeline.scaffold.rows import rows, skeleton
+from rag_eval_pipeline.scaffold.shapes import evret, flat_squad, hotpot, nested_squad, qrels
+from rag_eval_pipeline.scaffold.special_rows import byte_offsets, translated
 from rag_eval_pipeline.scaffold.writer import Draft
 
-SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (nested_squad, flat_squad, hotpot, qrels, evret, rows)
+SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
+    nested_squad,
+    flat_squad,
+    hotpot,
+    qrels,
+    evret,
+    translated,
+    byte_offsets,
+    rows,
+)
 
 
 def recognise(profile: FolderProfile) -> Draft | None:

@@ -12,7 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
-from rag_eval_pipeline.scaffold.profile import Column, DataFile, identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column, literal
+from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 
 METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
@@ -24,12 +25,12 @@ ROLES = {
         "question": "question query user_input query_text question_text input_question user_query user_question prompt "
         "input question_stem problem utterance",
         "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
-        "reference_answer expected_answer expected_output expected_response expected ideal_answer ideal reference "
-        "answer answer_text short_answer final_answer gold gold_truth target answer_value solution output response "
-        "generation_gt completion label",
+        "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
+        "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "
+        "response generation_gt completion label",
         "answers": "answers aliases answer_aliases accepted_answers acceptable_answers possible_answers "
-        "correct_answers alternative_answers alternate_answers also_accepted gold_answers ground_truths "
-        "reference_answers expected_answers generation_gt references answer_alias synonyms targets",
+        "correct_answers alternative_answers alternate_answers alt_ans alt_answers also_accepted gold_answers "
+        "ground_truths reference_answers expected_answers generation_gt references answer_alias synonyms targets",
         "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer",
         "answerable": "answerable is_answerable has_answer",
         "source_id": "id qid query_id question_id uid uuid guid example_id sample_id item_id source_id ref source_key "
@@ -40,9 +41,16 @@ ROLES = {
 }
 ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
 NOT_GOLD = frozenset(
-    "adversarial bad distractor distractors generated hard incorrect model negative negatives neg plausible predicted "
-    "prediction retrieved wrong".split()
+    "adversarial bad candidate candidates distractor distractors generated hard haystack incorrect model negative "
+    "negatives neg plausible predicted prediction results retrieved search wrong".split()
 )
+
+# What data sets write in place of an answer where there is none.
+NO_ANSWERS = frozenset(
+    ("invalid question", "no answer present", "no answer", "unanswerable", "not answerable", "insufficient information",
+     "i don't know", "not enough information", "no relevant information", "the question is unanswerable")
+)  # fmt: skip
+METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _NO = ("no", "false", "0", "n", "f")
 _YES = ("yes", "true", "1", "y", "t")
@@ -54,8 +62,9 @@ class Roles(NamedTuple):
 
     exprs: dict[str, ColumnExpr]  # the columns of `questions`, in order
     used: frozenset[str]  # columns of the file that the expressions read
-    metadata: tuple[str, ...]  # columns with short values that are kept with the question
+    metadata: dict[str, str]  # SQL of columns with short values, which are kept with the question
     guesses: tuple[Guess, ...]
+    columns: dict[str, str]  # names of the columns that question, answer and the like were found in
 
 
 class ListForm(NamedTuple):
@@ -85,20 +94,23 @@ def is_gold(column: Column) -> bool:
 
 def as_column(column: Column) -> ColumnExpr:
     """Return a column unchanged."""
-    return ColumnExpr(identifier(column.name), column.name)
+    return ColumnExpr(column.sql, column.name if column.path is None else None)
 
 
 def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     """Find the roles of a file's columns, except those taken by documents and links."""
-    rest = [column for column in file.columns if column.name not in taken and is_gold(column)]
+    every = (*file.columns, *file.nested)
+    rest = [column for column in every if column.name not in taken and is_gold(column)]
     exprs: dict[str, ColumnExpr] = {}
     guesses: list[Guess] = []
     used: set[str] = set()
+    found: dict[str, str] = {}
 
     def assign(role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
         if column is not None and column.name not in used:
             exprs[role] = expr or as_column(column)
             used.add(column.name)
+            found[role] = column.name
             guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
 
     question = _find_named(rest, "question", _is_text) or _find_questions(rest)
@@ -120,17 +132,21 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     assign("source_id", _find_named(rest, "source_id", lambda column: column.is_unique))
     for role, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):
         assign(role, _find_named(rest, role, partial(_uses_words, known)))
-    metadata = tuple(column.name for column in rest if column.name not in used and _is_label(column))
+    labels = [column for column in rest if column.name not in used and _is_label(column)]
+    used.update(column.name for column in labels)
+    metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
+    metadata = dict(reversed(metadata.items()))
     if metadata:
         text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
         guesses.append(Guess("questions", text))
     order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
-    return Roles({role: exprs[role] for role in order if role in exprs}, frozenset(used), metadata, tuple(guesses))
+    ordered = {role: exprs[role] for role in order if role in exprs}
+    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found)
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
     r"""Yield the ways to read a column of texts, lists of texts or integers as lists, the plainest first."""
-    name = identifier(column.name)
+    name = column.sql
     cells = column.present
     if column.kind == "texts":
         yield ListForm(name, [[v for v in cell if v is not None] for cell in cells], "a list")
@@ -187,12 +203,22 @@ def _parse_list(cell: str, parse: Callable[[str], object]) -> list[str] | None:
 
 
 def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], bool]) -> Column | None:
-    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them."""
+    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them.
+
+    Of a nested column the last part of the name (`outputs.answer`) is tried after the names of all columns.
+    """
     named = [(normalised(column.name), column) for column in columns]
     found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
     suffix = ROLE_SUFFIXES.get(role)
     ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
-    return next(found, None) or next(ending, None)
+    leaves = [(_leaf(column), column) for column in columns if column.path is not None]
+    nested = (column for word in ROLES[role] for leaf, column in leaves if normalised(leaf) == word and fits(column))
+    return next(found, None) or next(ending, None) or next(nested, None)
+
+
+def _leaf(column: Column) -> str:
+    """Return the last part of a nested column's name."""
+    return column.name.rpartition(".")[2]
 
 
 def _find_questions(columns: Sequence[Column]) -> Column | None:
@@ -223,12 +249,14 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
         return as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag, _YES)), flag, f"column {flag.described}."
     flag = _find_named(columns, "answerable", _is_flag)
     if flag is not None:
-        sql = f"NOT {identifier(flag.name)}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
+        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
         return ColumnExpr(sql), flag, f"column {flag.described}, negated."
+    if answer is not None and (found := _said_impossible(answer)):
+        return found
     empty = 0 if answer is None else len(answer.values) - len(answer.present)
     if answer is None or not empty or empty == len(answer.values):
         return None
-    name = identifier(answer.name)
+    name = answer.sql
     is_empty = f"coalesce(trim(CAST({name} AS VARCHAR)), '') = ''"
     if answer.kind == "texts":
         is_empty = f"coalesce(len({name}), 0) = 0"
@@ -239,9 +267,33 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
     return ColumnExpr(is_empty), None, remark
 
 
+def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
+    """Return the answers that only say that there is none, if they are some of all answers."""
+    cells = [value if isinstance(value, list) else [value] for value in answer.present]
+    first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
+    said = sorted({text for text in first if text.rstrip(".") in NO_ANSWERS})
+    count = sum(text in said for text in first)
+    if not said or count == len(first):
+        return None
+    value = answer.sql if answer.kind == "text" else f"{answer.sql}[1]"
+    remark = (
+        f"{count} of {len(answer.values)} rows have the answer {', '.join(map(repr, said))} and are treated as "
+        "unanswerable: a correct system says that it does not know."
+    )
+    listed = ", ".join(map(literal, said))
+    missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
+    if answer.kind == "texts":
+        remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
+    return ColumnExpr(missing), None, remark
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower()
+
+
 def _is_one_of(column: Column, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
-    return f"coalesce(lower(trim(CAST({identifier(column.name)} AS VARCHAR))) IN ({listed}), false)"
+    return f"coalesce(lower(trim(CAST({column.sql} AS VARCHAR))) IN ({listed}), false)"
 
 
 def _is_flag(column: Column) -> bool:
@@ -259,6 +311,9 @@ def _uses_words(known: frozenset[str], column: Column) -> bool:
 
 
 def _is_label(column: Column) -> bool:
+    parent = normalised(column.name.rpartition(".")[0])
+    if column.path is not None and parent not in METADATA_PARENTS:
+        return False
     if re.fullmatch(r"column_\d+|unnamed(_\d+)*|index(_\d+)*", normalised(column.name)) or not column.present:
         return False
     if column.kind in {"integer", "boolean"}:

@@ -8,10 +8,11 @@ exactly what was written, whatever a column is called.
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.scaffold.profile import Origin, identifier
+from rag_eval_pipeline.scaffold.columns import identifier
+from rag_eval_pipeline.scaffold.profile import Origin
 
 SOURCE = "source"  # the relation whose rows become questions
 COMMENT_WIDTH = 116
@@ -43,7 +44,7 @@ class Draft:
     shape: str  # what was recognised, as a noun phrase
     source: Origin
     questions: str | dict[str, ColumnExpr]  # a whole SELECT, or an expression for each column in order
-    metadata: tuple[str, ...] = ()  # columns kept with the question; only used with expressions
+    metadata: dict[str, str] = field(default_factory=dict)  # SQL of what is kept with the question, with expressions
     tables: dict[str, Origin] | None = None
     documents: str | None = None
     retrieval_only: bool = False
@@ -145,14 +146,15 @@ def _guesses(draft: Draft, key: str) -> list[str]:
 def _questions(draft: Draft) -> list[str]:
     if isinstance(draft.questions, str):
         return _sql("questions", draft.questions)
-    if all(expr.column is not None for expr in draft.questions.values()):
+    is_plain = all(sql == identifier(name) for name, sql in draft.metadata.items())
+    if is_plain and all(expr.column is not None for expr in draft.questions.values()):
         lines = [f"  {ours}: {quote_scalar(expr.column or '')}" for ours, expr in draft.questions.items()]
         if draft.metadata:
             lines.append(f"  metadata: [{', '.join(map(quote_scalar, draft.metadata))}]")
         return ["questions:", *lines]
     columns = [f"{expr.sql} AS {ours}" for ours, expr in draft.questions.items()]
     if draft.metadata:
-        columns.append(f"{struct({name: identifier(name) for name in draft.metadata})} AS metadata")
+        columns.append(f"{struct(draft.metadata)} AS metadata")
     return _sql("questions", "SELECT " + ",\n       ".join(columns) + f"\nFROM {SOURCE}")
 
 
@@ -166,8 +168,12 @@ def _sql(key: str, sql: str) -> list[str]:
 def _flow(origin: Origin) -> str:
     keys = origin.keys()
     if list(keys) == ["path"]:
-        return quote_scalar(keys["path"])
-    return "{" + ", ".join(f"{key}: {quote_scalar(value)}" for key, value in keys.items()) + "}"
+        return _flow_value(keys["path"])
+    return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in keys.items()) + "}"
+
+
+def _flow_value(value: str | Sequence[str]) -> str:
+    return quote_scalar(value) if isinstance(value, str) else f"[{', '.join(map(quote_scalar, value))}]"
 
 
 def comment_lines(text: str) -> list[str]:

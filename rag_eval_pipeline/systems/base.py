@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from rag_eval_pipeline.formats.results import Status
+from rag_eval_pipeline.workspace import SYSTEM_SUFFIX
 
 Configuration = dict[str, str | int | float | bool | None]
 
@@ -51,6 +52,11 @@ class SystemCorpus:
     state_folder: Path
     observe: Callable[[Any], Any] | None = None
     retrieval_only: bool = False
+
+    @property
+    def settings_file(self) -> Path:
+        """The system's file, for messages."""
+        return self.settings_folder / f"{self.system}{SYSTEM_SUFFIX}"
 
 
 class Query(msgspec.Struct, frozen=True):

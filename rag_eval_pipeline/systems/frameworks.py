@@ -5,8 +5,7 @@ Each returns None for a value that is not its framework's; the first that does n
 """
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -315,27 +314,6 @@ ADAPTERS: tuple[Callable[[Any], ParsedAnswer | None], ...] = (
     plain_answer,
     retrieved_alone,
 )
-
-
-def unread_stream(value: Any) -> Iterator[str] | AsyncIterator[str] | None:
-    """Return the pieces of a LlamaIndex response whose text was not read yet; None for anything else.
-
-    Its text is empty until its generator is exhausted: another thread or task produces it meanwhile.
-    """
-    if isinstance(value, Mapping) or getattr(value, "source_nodes", None) is None:
-        return None
-    # A finished chat response has a generator too, which plays its text back slowly.
-    if part(value, "response", "response_txt") or hasattr(value, "is_dummy_stream"):
-        return None
-    if getattr(value, "achat_stream", None) is not None:
-        return cast("AsyncIterator[str]", value.async_response_gen())
-    return cast("Iterator[str] | AsyncIterator[str] | None", getattr(value, "response_gen", None))
-
-
-def with_text(value: Any, pieces: Iterable[str]) -> SimpleNamespace:
-    """Return a LlamaIndex response with the text of its exhausted stream."""
-    text = "".join(piece or "" for piece in pieces)
-    return SimpleNamespace(response=text, source_nodes=value.source_nodes, metadata=getattr(value, "metadata", None))
 
 
 def _has_components(value: Any) -> bool:

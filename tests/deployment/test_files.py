@@ -37,10 +37,10 @@ def ignored(path):
 
 
 def pinned(name):
-    """Package -> version and hashes, of a requirements file; markers follow from who else needs the package."""
+    """Package -> version and hashes, of a requirements file; extras and markers follow from who else needs the package."""
     text = (REPOSITORY / name).read_text().replace("\\\n", " ")
-    lines = (re.sub(r" ;.*?(?= --hash)", "", " ".join(line.split())) for line in text.splitlines() if line)
-    return {line.partition("==")[0].partition("[")[0]: line for line in lines}
+    lines = (re.sub(r"\[.*?\]| ;.*?(?= --hash)", "", " ".join(line.split())) for line in text.splitlines() if line)
+    return {line.partition("==")[0]: line for line in lines}
 
 
 def test_what_the_image_copies_is_there_and_is_not_ignored():
@@ -90,6 +90,16 @@ def test_image_has_the_packages_of_the_development_set_and_nothing_that_only_dev
     assert named <= run.keys()
     assert run.keys().isdisjoint(tools)
     assert run.items() <= develop.items()
+
+
+def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_extra():
+    extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["interop"]
+    run, develop, interop = (pinned(f"requirements{name}.txt") for name in ("-run", "", "-interop"))
+
+    assert {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0] for name in extra} <= interop.keys()
+    assert run.items() <= interop.items()
+    assert all(interop[name] == line for name, line in develop.items() if name in interop)
+    assert all(" --hash=sha256:" in line for line in interop.values())
 
 
 def test_image_has_the_browser_and_fonts_of_the_set_up():

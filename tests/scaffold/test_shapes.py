@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
+from tests.scaffold.public_shapes import hashed
 
 
 def jsonl(*objects):
@@ -94,8 +95,8 @@ SHAPES = {
     "train.json":            ({"train.json": json.dumps([TRAIN_JSON]), "corpus/x.pdf": b"%PDF-", "corpus/y.pdf": b"%PDF-"},
                                                                                        [["corpus/x.pdf", "corpus/y.pdf"]], ["corpus/x.pdf", "corpus/y.pdf"]),
     "MuSiQue":               ({"musique.jsonl": jsonl(MUSIQUE)},                       [["A"]],                      {"A": "x", "B": "y"}),
-    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [["'g1'", "'g2'"]],           []),
-    "gold text":             (table("context", "gold"),                                [["'gold'"]],                 []),
+    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [[hashed("g1"), hashed("g2")]], {hashed("g1"): "g1", hashed("g2"): "g2"}),
+    "gold text":             (table("context", "gold"),                                [[hashed("gold")]],           {hashed("gold"): "gold"}),
     "numbered URL columns":  ({"t.csv": "question,answer,link_1,link_10,link_2\nA?,a,https://a.org/1,https://a.org/10,https://a.org/2\n"},
                                                                                        [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
     "URL":                   (table("links", "https://a.org/x"),                       [["a.org/x"]],                ["a.org/x"]),

@@ -11,6 +11,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.systems.base import Query, Usage
+from rag_eval_pipeline.systems.config import parse_system
 from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
 from tests.conftest import REPOSITORY
 
@@ -50,6 +51,21 @@ CALLABLES = {
         "class E:\n    def query(self, text): return 'of ' + text\nclass ask: engine = E()",
         "of Do cats sleep?", {"attribute": "ask.engine.query"},
     ),
+    "an object with invoke": (
+        "class Chain:\n    def run(self, q): return 'no'\n    def invoke(self, q): return 'invoked ' + q\nask = Chain()",
+        "invoked Do cats sleep?",
+    ),
+    "an object with aquery": (
+        "class Engine:\n    async def aquery(self, q): return 'of ' + q\nask = Engine()", "of Do cats sleep?",
+    ),
+    "an input of the user's form": (
+        "def ask(state, *, k): return f'{state} {k}'", "{'q': ['Do cats sleep?', 'q7', 'coast'], 'k': 3} 5",
+        {"input": {"q": ["{question}", "{query_id}", "{benchmark}"], "k": 3}, "arguments": {"k": 5}},
+    ),
+    "an input for a parameter query": ("def ask(*, query): return query['text']", "Do cats sleep?", {"input": {"text": "{question}"}}),
+    "a generator": ("def ask(q):\n    yield 'Do cats'\n    yield ' sleep?'", "Do cats sleep?"),
+    "an async generator": ("async def ask(q):\n    yield {'answer': 'Do cats'}\n    yield {'answer': ' sleep?'}", "Do cats sleep?"),
+    "an async function that returns a stream": ("async def ask(q): return {'answer': iter(['Do cats', ' sleep?'])}", "Do cats sleep?"),
 }  # fmt: skip
 
 
@@ -99,7 +115,7 @@ class AgentChatResponse:  # a finished one
 STREAMS = {
     "a chat in a thread": "def ask(question): return StreamingAgentChatResponse()",
     "an async chat": "async def ask(question): return StreamingAgentChatResponse(achat_stream=object())",
-    "a finished chat": "def ask(question): return AgentChatResponse()",
+    "a finished chat": "def ask(question): return AgentChatResponse()  # finished",
 }
 
 
@@ -109,6 +125,24 @@ async def test_streamed_chat_is_read_to_its_end(code, opened):
         answers = [await system.answer(QUERY) for _ in range(5)]
 
     assert [(answer.status, answer.answer) for answer in answers] == [("ok", "They do.")] * 5
+    assert [answer.timings.keys() for answer in answers] == [set() if "finished" in code else {"first_token"}] * 5
+
+
+async def test_stream_is_read_in_the_thread_of_its_call(opened):
+    code = """
+        import threading
+        def ask(question):
+            thread = threading.get_ident()
+            def pieces():
+                yield str(threading.get_ident() == thread)
+            return pieces()
+    """
+
+    async with opened(code) as system:
+        found = await system.answer(QUERY)
+
+    assert found.answer == "True"
+    assert 0 < found.timings["first_token"] <= found.latency_ms
 
 
 FACTORY = """
@@ -151,6 +185,17 @@ FAILURES = {
         "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
     ),
     "a long message": ("def ask(q): raise ValueError('x' * 5000)", "python_error", f"ValueError: {'x' * 287}…"),
+    "a text where a mapping is wanted": (
+        "def ask(state): return state.get('question')", "python_error",
+        "AttributeError: 'str' object has no attribute 'get' "
+        '(If it takes a mapping and not a text, set `input`, such as {question: "{question}"}.)',
+    ),
+    "no event loop": (
+        "import asyncio\ndef ask(q): return asyncio.get_running_loop()", "python_error",
+        "RuntimeError: no running event loop "
+        "(Make the callable `async def`: what it calls needs an event loop.)",
+    ),
+    "a stream that breaks": ("def ask(q):\n    yield 'They'\n    raise OSError('cut')", "python_error", "OSError: cut"),
     "a mapping without an answer": (
         "def ask(q): return {'hits': [], 'took': 1}", "bad_response",
         "expected an answer, the callable returned an object with the keys hits, took",
@@ -197,7 +242,7 @@ HANGING = """
 
 
 async def test_question_is_not_asked_while_too_many_calls_hang(opened, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.systems.python_callable.ABANDONED_LIMIT", 2)
+    monkeypatch.setattr("rag_eval_pipeline.systems.user_code.ABANDONED_LIMIT", 2)
 
     async with opened(HANGING) as system:
         for number in range(2):
@@ -265,7 +310,7 @@ BAD = {
     "a module that is not there":        ("",                              {"callable": "no_such_module_here:ask"},    "bad_callable",   "settings.callable"),
     "a script that ends the process":    ("raise SystemExit(0)",           {},                                         "bad_callable",   "settings.callable"),
     "a name that is not there":          ("",                              {},                                         "bad_callable",   "settings.callable"),
-    "something that is not callable":    ("ask = 1",                       {},                                         "bad_callable",   "settings.callable"),
+    "an object without a method":        ("ask = 1",                       {},                                         "bad_callable",   "settings.callable"),
     "a class without factory":           ("class ask: pass",               {},                                         "bad_callable",   "settings.callable"),
     "no parameter":                      ("def ask(): pass",               {},                                         "bad_callable",   "settings.callable"),
     "a factory that raises":             ("def ask(k): raise OSError",     {"factory": True, "arguments": {"k": 1}},   "bad_callable",   "settings.arguments"),
@@ -287,9 +332,57 @@ async def test_code_that_cannot_be_loaded_is_refused(code, settings, error_code,
             pass
 
     assert (error.value.code, error.value.field) == (error_code, field)
-    assert str(tmp_path) in str(error.value)
+    assert error.value.file == str(tmp_path / "recorded.config.yaml")
     assert "\n" not in str(error.value)
     assert "Traceback" not in str(error.value)
+
+
+async def test_import_that_fails_inside_of_the_module_names_the_interpreter(opened):
+    with pytest.raises(InputError) as error:
+        async with opened("import no_such_framework"):
+            pass
+
+    assert f"Install no_such_framework for {sys.executable}" in error.value.hint
+
+
+async def test_method_is_published_and_a_choice_of_several_is_warned_of(opened):
+    code = "class Chain:\n    def run(self, q): ...\n    def invoke(self, q): ...\n    def ainvoke(self, q): ...\nask = Chain()"
+
+    async with opened(code) as system, opened(code, method="run") as named:
+        assert system.configuration()["method"] == "invoke"
+        assert "has the methods invoke, run, of which invoke is called" in system.warnings()[0]
+        assert named.warnings() == []
+
+
+SETTINGS = {
+    "a dot instead of the colon": ({"callable": "my_rag.chains.ask"}, "with a colon, such as my_rag.chains:ask"),
+    "a file":                     ({"callable": "src/rag.py:ask"},    "package.module:name, with a colon, such as my_rag.chain:answer"),
+    "an input without question":  ({"callable": "m:f", "input": {"q": "question"}}, "a value with {question} in a text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "expected"), SETTINGS.values(), ids=SETTINGS)
+def test_bad_setting_says_what_it_should_be(settings, expected):
+    with pytest.raises(InputError) as error:
+        parse_system({"kind": "python", "settings": settings}, "my-rag.config.yaml")
+
+    assert expected in str(error.value)
+
+
+async def test_installed_packages_below_the_path_are_no_source(opened, tmp_path):
+    package = tmp_path / "code" / ".venv" / "lib" / "site-packages"
+    package.mkdir(parents=True)
+    code = (
+        f"import sys\nsys.path.append({str(package)!r})\nimport package_in_venv\nsys.path.pop()\ndef ask(q): return q"
+    )
+    digests = set()
+    for text in ("one = 1", "two = 2"):
+        (package / "package_in_venv.py").write_text(text)
+        async with opened(code) as system:
+            digests.add(system.server_configuration()["source_sha256"])
+        del sys.modules["package_in_venv"]
+
+    assert len(digests) == 1
 
 
 async def test_modules_of_the_path_can_be_imported_while_questions_are_answered(opened, tmp_path):
