@@ -323,7 +323,9 @@ def _has_components(value: Any) -> bool:
 def _components(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return the outputs of a pipeline's components as one mapping; of repeated names the last counts."""
     components = [component for component in value.values() if isinstance(component, Mapping)]
-    return ChainMap(*cast("list[dict[Any, Any]]", [value, *reversed(components)]))
+    # A component may have the name of an output, such as `answers`.
+    outputs = [] if _has_components(value) else [value]
+    return ChainMap(*cast("list[dict[Any, Any]]", [*outputs, *reversed(components)]))
 
 
 def _stated_passages(value: Any) -> tuple[ParsedPassage, ...]:

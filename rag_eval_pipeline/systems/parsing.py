@@ -183,9 +183,9 @@ class AnswerReader:
         names = [name for name in (parsed.document, *parsed.other_names) if name is not None]
         for name in names:
             bare, fragment = split_page(name)
-            for candidate, stated in ((name, page), (bare, page if page is not None else fragment)):
+            for candidate in (name, bare):
                 if (found := self.document(candidate)) in self._known:
-                    return found, stated
+                    return found, page if page is not None else fragment
         return (names[0] if names else NO_DOCUMENT), page
 
     def passage(self, parsed: ParsedPassage, rank: int) -> RetrievedPassage:

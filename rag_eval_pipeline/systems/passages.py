@@ -16,7 +16,9 @@ from rag_eval_pipeline.systems.values import (
 )
 
 # Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
-TEXT = ("text", "content", "page_content", "chunk", "passage", "snippet", "body", "excerpt", "chunk_text")
+TEXT = (
+    "text", "content", "page_content", "pageContent", "chunk", "passage", "snippet", "body", "excerpt", "chunk_text",
+)  # fmt: skip
 _NAMES = ("file_name", "filename", "file_path", "filepath", "source", "document", "document_name", "path")
 DOCUMENT = ("document", "file_name", "filename", "document_name", "source", "file", "file_path", "filepath", "path")
 _PLACES = ("sourcefile", "sourcepage", "url", "uri", "source_url", "link", "doc_name")
