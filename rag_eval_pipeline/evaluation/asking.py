@@ -248,6 +248,8 @@ async def run_queries(
 async def _answer(system: System, query: Query, timeout_s: float | None) -> RagAnswer:
     if timeout_s is None:
         return await system.answer(query)
+    if (ready := getattr(system, "ready", None)) is not None:  # only of systems that can stop being so
+        await ready()
     started = time.perf_counter()
     try:
         async with asyncio.timeout(timeout_s):

@@ -142,18 +142,38 @@ def _chunks(event: Event) -> list[Any]:
 # --- Retrieved chunks
 
 
-def read_chunks(results: Iterable[Any], reader: AnswerReader, *, has_pages: bool) -> Iterator[RetrievedPassage]:
-    """Yield the retrieved chunks as passages, in the server's order; `has_pages` if its page numbers are understood."""
+def read_chunks(
+    results: Iterable[Any], reader: AnswerReader, *, has_pages: bool, has_scores: bool
+) -> Iterator[RetrievedPassage]:
+    """Yield the retrieved chunks as passages, in the server's order.
+
+    Args:
+        results: What the server lists.
+        reader: Knows the corpus.
+        has_pages: The server's page numbers are understood.
+        has_scores: Its scores are relevances. A score of 0 for every chunk is the interface's default, and no score.
+    """
     listed = [result for result in results if isinstance(result, dict)]
+    has_scores = has_scores and any(map(_score, listed))
     for rank, result in enumerate(listed, start=1):
         yield RetrievedPassage(
             document=reader.document(str(result.get("document_name") or "")),
             page=reader.page(part_at(result, "metadata", "page_number")) if has_pages else None,
             text=chunk_text(result),
-            score=finite_number(result.get("score")),
+            score=_score(result) if has_scores else None,
             rank=rank,
             kind=str(result.get("document_type") or "text"),
         )
+
+
+def are_distances(results: Iterable[Any]) -> bool:
+    """Return whether the scores rise with the rank: without a reranker, the server fills them with distances."""
+    scores = [score for score in map(_score, results) if score is not None]
+    return len(set(scores)) > 1 and scores == sorted(scores)
+
+
+def _score(result: Any) -> float | None:
+    return finite_number(part_at(result, "score"))
 
 
 def chunk_text(result: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Answers of LangChain, LlamaIndex, Haystack and others are recognised by their shape; these are look-alikes."""
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.systems.base import Citation, Query, RetrievedPassage, SystemCorpus, Usage
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.python_worker import decode, names_read
 from rag_eval_pipeline.systems.values import WrongShape
+from rag_eval_pipeline.systems.worker_main import Encoder
 
 QUERY = Query("1", "?")
 Haystack = SimpleNamespace
@@ -63,8 +66,21 @@ class StreamingResponse:  # LlamaIndex: it has a text once it is shown
 
 
 def read(value, corpus, **options):
-    reader = AnswerReader(corpus, ReadingSettings(**options))
-    return to_rag_answer(QUERY, parse_answer(value), reader, latency_ms=1.0)
+    """Read a value here, and as a worker process sends it: the answer, or the reason why there is none, is the same."""
+
+    def outcome(value):
+        reader = AnswerReader(corpus, ReadingSettings(**options))
+        try:
+            return to_rag_answer(QUERY, parse_answer(value), reader, latency_ms=1.0), None
+        except WrongShape as wrong:
+            return None, wrong
+
+    sent = json.dumps(Encoder(names_read()).encode(value))
+    (answer, wrong), (answer_there, wrong_there) = outcome(value), outcome(decode(json.loads(sent)))
+    assert (answer_there, str(wrong_there)) == (answer, str(wrong))
+    if wrong is not None:
+        raise wrong
+    return answer
 
 
 CATS = Haystack(content="Cats sleep.", meta={"file_path": "/data/cats.pdf", "page_number": 2}, score=0.5, id="f00")
