@@ -326,8 +326,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     )
     listed = ", ".join(map(literal, said))
     missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
-    if answer.kind == "texts":
-        remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
+    remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
     return ColumnExpr(missing), None, remark
 
 
