@@ -49,6 +49,7 @@ ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
 # Words for what a system wrote; in a file with one of the words below they are no truth.
 OUTPUTS = frozenset("response output completion answer_text label".split())
 SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groundedness hallucination".split())
+SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _NO = ("no", "false", "0", "n", "f")
@@ -123,7 +124,9 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
     numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
-        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text))
+        is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
+        remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
+        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
     if answers is not None:
         assign("answers", answers, *_split_answers(answers))
     if numbered:
