@@ -37,7 +37,7 @@ APPS = {
     "LlamaIndex, aquery":              ({"callable": "llama_index_app:engine.aquery"},                                               1,     0,      None,         False),
     "LlamaIndex, a streaming engine":  ({"callable": "llama_index_app:streaming_engine"},                                            1,     0,      None,         True),
     "LlamaIndex, a workflow":          ({"callable": "llama_index_app:awaited_flow"},                                                1,     0,      None,         False),
-    "Haystack, a pipeline":            ({"callable": "haystack_app:pipeline", "input": HAYSTACK, "arguments": {"include_outputs_from": ["retriever"]}}, 1, 0, None, False),
+    "Haystack, a pipeline":            ({"callable": "haystack_app:pipeline", "input": HAYSTACK, "arguments": {"include_outputs_from": ["retriever"]}}, 1, 0, "constant-1", False),
     "OpenAI, a completion":            ({"callable": "openai_app:completion"},                                                  None,  10,     "constant-1", False),
     "OpenAI, a stream":                ({"callable": "openai_app:completion_stream"},                                           None,  10,     "constant-1", True),
 }  # fmt: skip
