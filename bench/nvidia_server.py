@@ -336,7 +336,8 @@ def record(server: NvidiaServer, folder: Path, target: Path) -> None:
         settings = {"rag": {"base_url": proxy.url}, "collection": PAPERS, "generate": GENERATE}
         asyncio.run(_ask(settings, corpus, QUESTIONS))
         settings["page_base"] = 1  # found out above
-        asyncio.run(_ask({**settings, "generate": {**GENERATE, "enable_reranker": False}}, corpus, [QUESTIONS[0]]))
+        for changes in ({"enable_reranker": False}, {"agentic": True}, {"agentic": True, "enable_streaming": False}):
+            asyncio.run(_ask({**settings, "generate": GENERATE | changes}, corpus, QUESTIONS[:1]))
         asyncio.run(_ask({**settings, "collection": "missing"}, corpus, ["Why?"]))
     exchanges = [_without_places(kept, folder, server) for kept in _distinct(recorder.exchanges)]
     target.mkdir(parents=True, exist_ok=True)

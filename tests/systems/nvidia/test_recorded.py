@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -71,6 +72,17 @@ async def test_distances_of_the_real_server_are_no_scores(replayed, corpus):
 
     assert [passage.document for passage in answer.contexts][:1] == ["light.pdf"]
     assert {passage.score for passage in answer.contexts} == {None}
+
+
+@pytest.mark.parametrize("changes", [{}, {"enable_streaming": False}], ids=["in stages", "whole"])
+async def test_agentic_answer_of_the_real_server_is_its_last_draft(replayed, corpus, changes):
+    generate = GENERATE | {"agentic": True} | changes
+    async with open_nvidia(settings(replayed, page_base=1, generate=generate), corpus) as system:
+        answer = await system.answer(Query("1", "When was the Marsh Point light first lit?"))
+
+    assert re.fullmatch("Answer [0-9a-f]{12} naïve & short.", answer.answer)
+    assert [passage.document for passage in answer.contexts] == ["light.pdf", "light.pdf"]
+    assert answer.usage.total_tokens == 0  # the server counts none in this mode; 0 is published as unknown
 
 
 async def test_error_of_the_real_server_is_in_its_words(replayed, corpus):
