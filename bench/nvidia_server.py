@@ -45,6 +45,7 @@ sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples, 
 from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E402
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.corpus.text.pages import read_pages  # noqa: E402
+from rag_eval_pipeline.errors import ServiceError  # noqa: E402
 from rag_eval_pipeline.systems.base import PageText, Query  # noqa: E402
 from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia  # noqa: E402
 from rag_eval_pipeline.systems.nvidia_ingest import stored_name  # noqa: E402
@@ -339,6 +340,8 @@ def record(server: NvidiaServer, folder: Path, target: Path) -> None:
         for changes in ({"enable_reranker": False}, {"agentic": True}, {"agentic": True, "enable_streaming": False}):
             asyncio.run(_ask({**settings, "generate": GENERATE | changes}, corpus, QUESTIONS[:1]))
         asyncio.run(_ask({**settings, "collection": "missing"}, corpus, ["Why?"]))
+        with contextlib.suppress(ServiceError):
+            asyncio.run(_ask({**settings, "collection": "missing", "page_base": "auto"}, corpus, []))
     exchanges = [_without_places(kept, folder, server) for kept in _distinct(recorder.exchanges)]
     target.mkdir(parents=True, exist_ok=True)
     _write(target / "exchanges.json", {"server": "nvidia-rag 2.6.0", "exchanges": exchanges})

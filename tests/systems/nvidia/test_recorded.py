@@ -11,8 +11,10 @@ import jsonschema
 import pytest
 
 from examples.mock_rag_server import GenerateRequest, SearchRequest
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from tests.examples import plain_http
 from tests.examples.papers import BELL, LIGHT
 from tests.json_server import json_server
@@ -115,6 +117,26 @@ def bounds(properties):
         for bound in ("minimum", "maximum")
         if bound in option
     }
+
+
+def test_known_fields_of_an_event_are_the_published_ones():
+    def published(name):
+        return set(SCHEMAS[name]["properties"])
+
+    choices, citations = GENERATE_EVENT["choices"], GENERATE_EVENT["citations"]
+    results = citations["results"]
+    known = [GENERATE_EVENT, choices, citations, results, results["metadata"]]
+    schemas = ["ChainResponse", "ChainResponseChoices", "Citations", "SourceResult", "SourceMetadata"]
+    assert list(map(set, known)) == list(map(published, schemas))
+
+
+async def test_missing_collection_of_the_real_server_stops_before_a_question(replayed, corpus):
+    missing = settings(replayed, collection="missing")
+    with pytest.raises(ServiceError, match="has no collection 'missing'") as raised:
+        async with open_nvidia(missing, corpus):
+            pass
+
+    assert (raised.value.code, [body["query"][:3] for body in replayed.bodies]) == ("corpus_not_ingested", ["of "])
 
 
 MOCKED = {"Prompt": GenerateRequest, "DocumentSearch": SearchRequest}
