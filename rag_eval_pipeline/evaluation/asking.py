@@ -110,6 +110,7 @@ async def _ask(
             pair.system,
             fingerprint=pair.fingerprints.corpus,
             started=evaluation.record.opened_at,
+            retrieval_only=pair.is_retrieval_only,
         )
         async with file.traits.open(file.settings, corpus) as system:
             stated = system.server_configuration()
@@ -332,7 +333,12 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     if "ingestor" in type(settings).model_fields:
         settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
     corpus = system_corpus(
-        workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus, started=clock.now()
+        workspace,
+        pair.paths,
+        pair.system,
+        fingerprint=pair.fingerprints.corpus,
+        started=clock.now(),
+        retrieval_only=pair.is_retrieval_only,
     )
     corpus = replace(corpus, observe=observe)
     files = CorpusFiles.read(pair.paths)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.corpus.naming import document_key
 from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
@@ -23,7 +24,11 @@ LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may hav
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
 
-BODIES = "text contents content body passage_text passage document_text document html article page_content chunk"
+BODIES = (
+    "text contents content body passage_text passage document_text document html article page_content chunk context "
+    "summary abstract"
+)
+CORPUS_NAMES = frozenset("corpus document documents docs passages articles".split())  # of files with all documents
 TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
 
@@ -92,11 +97,7 @@ def targets(profile: FolderProfile, file: DataFile) -> Iterator[Target]:
     for table in document_tables(profile, file):
         yield _table_target(table)
     if profile.documents:
-        names = {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
-        yield _file_target(profile, names, "", "names of files")
-        for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
-            stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}
-            yield _file_target(profile, stems, suffix, f"names of {suffix} files without the suffix")
+        yield from _file_targets(profile)
 
 
 def document_tables(profile: FolderProfile, questions: DataFile) -> list[DocumentTable]:
@@ -154,19 +155,26 @@ def mirror_corpus(profile: FolderProfile, questions: DataFile, urls: Sequence[st
         if not wanted & mirrored:
             continue
         key = identifier(table.key.name)
+        selected = f"SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}"
+        is_complete = wanted <= mirrored
+        missing = None if is_complete else "keep"
+        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
+        if table.name in CORPUS_NAMES:
+            text = (
+                f"documents: the {table.file.rows} rows of {table.file.origin.shown}, among them "
+                f"{len(wanted & mirrored)} of the {len(wanted)} pages that questions name{rest}"
+            )
+            return Corpus({table.name: table.file.origin}, selected, missing, (Guess("documents", text),))
         documents = f"""\
-SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}
+{selected}
 WHERE {_page_sql(key)} IN (
   SELECT {_page_sql("page")}
   FROM (SELECT {urls_sql} AS page FROM source)
 )"""
-        is_complete = wanted <= mirrored
-        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
         text = (
             f"documents: {table.file.origin.shown} has {len(wanted & mirrored)} of the {len(wanted)} pages that "
             f"questions name{rest} Remove the WHERE to use all its pages as documents."
         )
-        missing = None if is_complete else "keep"
         return Corpus({table.name: table.file.origin}, documents, missing, (Guess("documents", text),))
     text = f"documents: none are in the folder; the pages of {len(wanted)} URLs are fetched during the conversion."
     return Corpus(guesses=(Guess("documents", text),))
@@ -184,6 +192,36 @@ def _table_target(table: DocumentTable) -> Target:
     )
 
 
+def _file_targets(profile: FolderProfile) -> Iterator[Target]:
+    """Yield the ways to name the folder's files, the plainest first."""
+    names = {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
+    yield _file_target(profile, names, "{}", "names of files")
+    for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
+        stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}
+        shown = f"names of {suffix} files without the suffix"
+        yield _file_target(profile, stems, f"{{}} || {literal(suffix)}", shown)
+        joined = f"replace({{}}, ' ', '_') || {literal(suffix)}"
+        yield _file_target(profile, stems, joined, f"{shown}, with spaces", lambda value: value.replace(" ", "_"))
+    segment = "regexp_extract({}, '([^/?#]+)(?:[?#].*)?$', 1)"
+    decoded = f"coalesce(try(url_decode({segment})), {segment})"
+    yield _file_target(profile, names, decoded, "URLs that end in names of files", _last_segment)
+    for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
+        inside = {path.removeprefix(f"{folder}/"): path for path in profile.documents if path.startswith(f"{folder}/")}
+        yield _file_target(profile, inside, f"{literal(f'{folder}/')} || {{}}", f"paths of files in {folder}")
+
+
+def no_documents(column: str) -> str:
+    """Return what has to be filled in if the documents that a column names were not found."""
+    return (
+        f"documents: the documents that {column!r} names were not found. Add them as a table of ids and texts "
+        "(`tables`, and `documents: SELECT id AS name, text FROM ...`) or as files."
+    )
+
+
+def _last_segment(value: str) -> str:
+    return unquote(urlsplit(value).path).rpartition("/")[2] if URL.fullmatch(value) else ""
+
+
 def table_corpus(table: DocumentTable) -> Corpus:
     """Return the rows of a table as documents."""
     sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
@@ -191,12 +229,19 @@ def table_corpus(table: DocumentTable) -> Corpus:
     return Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
 
 
-def _file_target(profile: FolderProfile, names: dict[str, str], suffix: str, shown: str) -> Target:
+def _file_target(
+    profile: FolderProfile,
+    names: dict[str, str],
+    template: str,
+    shown: str,
+    known: Callable[[str], str] = str,
+) -> Target:
+    """Return the target of files by name; `template` is the SQL of a file's name, `known` makes that of a sample."""
     return Target(
         "file",
-        lambda value: f"{value} || {literal(suffix)}" if suffix else value,
-        lambda values: sum(value in names for value in values) / len(values),
-        lambda values: files_corpus(profile, [names[value] for value in values if value in names]),
+        lambda value: template.replace("{}", value),
+        lambda values: sum(known(value) in names for value in values) / len(values),
+        lambda values: files_corpus(profile, [names[known(value)] for value in values if known(value) in names]),
         shown,
     )
 
@@ -204,7 +249,7 @@ def _file_target(profile: FolderProfile, names: dict[str, str], suffix: str, sho
 def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: str) -> DocumentTable | None:
     """Return a table whose content is files that exist, or else its texts with their titles; None without any."""
     stem = normalised(file.origin.root or PurePosixPath(file.origin.path or "").name.split(".")[0])
-    if re.fullmatch(r"corpus|documents?|docs|passages|pages|mirror|articles", stem):
+    if stem in CORPUS_NAMES or stem in {"pages", "mirror"}:
         name = stem
     existing = set(profile.files)
     for column in file.columns:
@@ -254,6 +299,7 @@ class Link:
     guesses: tuple[Guess, ...] = ()
     scalar: dict[str, str] | None = None  # a context's fields in SQL if each row names one document
     texts: str | None = None  # the SQL of a list, if contexts are bare texts
+    unfound: str | None = None  # the column that names documents which are not there
 
 
 def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
@@ -355,16 +401,17 @@ def _best_form(column: Column, share: Callable[[Sequence[str]], float]) -> ListF
     return best[1] if best is not None and best[0] >= LINKED_SHARE else None
 
 
-def _names_documents(column: Column) -> bool:
+def names_documents(column: Column) -> bool:
+    """Return whether a column's name says that it may name documents."""
     return not DOCUMENT_WORDS.isdisjoint(normalised(column.name).split("_"))
 
 
 def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
     # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
-    likely = sorted(columns, key=lambda column: not _names_documents(column))
+    likely = sorted(columns, key=lambda column: not names_documents(column))
     found = list(targets(profile, file))
     for column in likely:
-        if not _names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
+        if not names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
             continue
         for target in found:
             link = column_link(column, target, free_word("part", file.columns))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.nesting import nested_columns
+from rag_eval_pipeline.scaffold.relations import inner_lists, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -25,9 +26,10 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows
 SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
-MAX_JSON_BYTES = 200_000_000  # of a JSON file that is parsed to find the lists in it
 
-DATA_SUFFIXES = frozenset({".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".jsonlines", ".json", ".parquet"})
+DATA_SUFFIXES = frozenset(
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .parquet .arrow .feather .eval".split()
+)
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
@@ -44,6 +46,7 @@ class Origin(NamedTuple):
     path: str | None = None
     files: str | None = None
     url: str | None = None
+    member: str | None = None
     root: str | None = None
     format: str | None = None
     columns: tuple[str, ...] | None = None  # of a file without a header
@@ -99,7 +102,7 @@ class FolderProfile:
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
     """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
-    candidates = [name for name in files if len(files) == 1 or _can_be_data(folder, name)]
+    candidates = [name for name in sources(files) if len(files) == 1 or _can_be_data(folder, name)]
     notes = []
     if len(candidates) > MAX_DATA_FILES:
         notes.append(f"Only the first {MAX_DATA_FILES} of {len(candidates)} data files were read.")
@@ -126,6 +129,8 @@ def _can_be_data(folder: Path, name: str) -> bool:
         suffixes.pop()
     if suffixes and suffixes[-1] in DATA_SUFFIXES:
         return True
+    if not (folder / name).is_file():
+        return True
     return path.stem.lower() not in NOT_CONTENT and _trec_format(folder / name) is not None
 
 
@@ -143,37 +148,25 @@ def _trec_format(path: Path) -> str | None:
 
 
 def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataFile]:
-    """Return the relation of a file, or one for each list of objects in a JSON file."""
+    """Return the relation of a file, or one for each list of objects in it."""
     path = paths.source / name
+    if not path.is_file():  # a folder or a glob
+        return [_data_file(paths, name, url)]
     kind = _trec_format(path)
     try:
         return [_data_file(paths, name, url, format=kind)]
     except InputError as error:
-        roots = _json_roots(path) if error.code == "missing_root" and kind is None else []
-        if not roots:
+        stated = inner_lists(path, error) if kind is None else []
+        if not stated:
             raise
-    return [_data_file(paths, name, url, root=root) for root in roots]
-
-
-def _json_roots(path: Path) -> list[str]:
-    """Return the dotted keys of a JSON file that lead to lists of objects, outermost first."""
-    if path.stat().st_size > MAX_JSON_BYTES:
-        return []
-    try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(value, dict):
-        return []
-    parts = {key: item for key, item in value.items() if key and "." not in key}
-    nested = [(key, item) for key, item in parts.items() if isinstance(item, dict)]
-    return [key for key, item in parts.items() if _is_objects(item)] or [
-        f"{key}.{k}" for key, item in nested for k in item if k and "." not in k and _is_objects(item[k])
-    ]
-
-
-def _is_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    found: list[DataFile] = []
+    for keys in stated:
+        try:
+            found.append(_data_file(paths, name, url, **keys))
+        except InputError:
+            if len(stated) == 1:
+                raise
+    return found
 
 
 def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str | None) -> DataFile:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
-from rag_eval_pipeline.scaffold.columns import Column, literal
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
+from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 
@@ -28,7 +28,7 @@ ROLES = {
         "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
         "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "
         "response generation_gt completion label",
-        "answers": "answers aliases answer_aliases accepted_answers acceptable_answers possible_answers "
+        "answers": "answers aliases short_answers answer_aliases accepted_answers acceptable_answers possible_answers "
         "correct_answers alternative_answers alternate_answers alt_ans alt_answers also_accepted gold_answers "
         "ground_truths reference_answers expected_answers generation_gt references answer_alias synonyms targets",
         "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer",
@@ -45,11 +45,11 @@ NOT_GOLD = frozenset(
     "negatives neg plausible predicted prediction results retrieved search wrong".split()
 )
 
-# What data sets write in place of an answer where there is none.
-NO_ANSWERS = frozenset(
-    ("invalid question", "no answer present", "no answer", "unanswerable", "not answerable", "insufficient information",
-     "i don't know", "not enough information", "no relevant information", "the question is unanswerable")
-)  # fmt: skip
+ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
+# Words for what a system wrote; in a file with one of the words below they are no truth.
+OUTPUTS = frozenset("response output completion answer_text label".split())
+SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groundedness hallucination".split())
+SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _NO = ("no", "false", "0", "n", "f")
@@ -100,6 +100,9 @@ def as_column(column: Column) -> ColumnExpr:
 def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     """Find the roles of a file's columns, except those taken by documents and links."""
     every = (*file.columns, *file.nested)
+    words = {word for column in every for word in normalised(column.name).split("_")}
+    if words & SYSTEM_WORDS:
+        every = tuple(column for column in every if normalised(column.name) not in OUTPUTS)
     rest = [column for column in every if column.name not in taken and is_gold(column)]
     exprs: dict[str, ColumnExpr] = {}
     guesses: list[Guess] = []
@@ -119,10 +122,25 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     answer = _find_named(rest, "answer", lambda column: column.kind in {"text", "integer", "number", "boolean"})
     answers = _find_named(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
     answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
+    numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
-        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text))
+        is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
+        remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
+        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
     if answers is not None:
         assign("answers", answers, *_split_answers(answers))
+    if numbered:
+        first, last = numbered[0], numbered[-1]
+        listed = ", ".join(f"nullif(trim({column.as_text}), '')" for column in numbered)
+        assign(
+            "answers",
+            first,
+            ColumnExpr(f"list_filter([{listed}], lambda given: given IS NOT NULL)"),
+            f" to {last.name!r}",
+        )
+        used.update(column.name for column in numbered)
+    elif answer is None and answers is None and (given := _answer_structs(rest)) is not None:
+        assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
     flag = _impossible(rest, answer or answers)
     if flag is not None:
         exprs["is_impossible"], source, remark = flag
@@ -216,6 +234,27 @@ def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], b
     return next(found, None) or next(ending, None) or next(nested, None)
 
 
+def numbered_answers(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns of accepted answers that are numbered: answer1, answer2."""
+    pattern = re.compile(rf"({'|'.join(ROLES['answer'])})_?(\d+)")
+    found = [(match, c) for c in columns if c.kind == "text" and (match := pattern.fullmatch(normalised(c.name)))]
+    words = {match[1] for match, _ in found}
+    return [c for _, c in sorted(found, key=lambda item: int(item[0][2]))] if len(words) == 1 and len(found) > 1 else []
+
+
+def _answer_structs(columns: Sequence[Column]) -> tuple[Column, str, str] | None:
+    """Return a column of answers that are objects, the SQL of the list of their texts, and the field of the text."""
+    for word in (*ROLES["answers"], *ROLES["answer"]):
+        for column in columns:
+            if column.kind != "structs" or normalised(column.name) != word:
+                continue
+            texts = [field.name for field in column.fields if field.kind == "text"]
+            text = next((name for name in ANSWER_TEXTS if name in texts), None)
+            if text is not None:
+                return column, f"list_transform({column.sql}, lambda given: given.{identifier(text)})", text
+    return None
+
+
 def _leaf(column: Column) -> str:
     """Return the last part of a nested column's name."""
     return column.name.rpartition(".")[2]
@@ -271,7 +310,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     """Return the answers that only say that there is none, if they are some of all answers."""
     cells = [value if isinstance(value, list) else [value] for value in answer.present]
     first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
-    said = sorted({text for text in first if text.rstrip(".") in NO_ANSWERS})
+    said = sorted(set(filter(says_no_answer, first)))
     count = sum(text in said for text in first)
     if not said or count == len(first):
         return None
@@ -282,8 +321,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     )
     listed = ", ".join(map(literal, said))
     missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
-    if answer.kind == "texts":
-        remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
+    remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
     return ColumnExpr(missing), None, remark
 
 

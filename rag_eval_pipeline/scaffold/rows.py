@@ -1,9 +1,10 @@
 """Drafts of benchmarks with a question a row: roles by column names, documents by what the cells name or hold."""
 
 from rag_eval_pipeline.scaffold.embedded import cited_link, listed_link, pages_link, row_page, with_corpus
-from rag_eval_pipeline.scaffold.links import Link, document_tables, files_corpus, find_link, mirrors, text_link
+from rag_eval_pipeline.scaffold.links import Link, files_corpus, find_link, no_documents, text_link
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import find_roles
+from rag_eval_pipeline.scaffold.selection import best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
 
@@ -13,8 +14,8 @@ FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
 
 def rows(profile: FolderProfile) -> Draft | None:
     """Draft one question per row, with roles by column names and documents by what the cells name."""
-    file = max(profile.data, key=_question_score, default=None)
-    return draft_rows(profile, file) if file is not None and _question_score(file) else None
+    file = best_file(profile.data)
+    return draft_rows(profile, file) if file is not None else None
 
 
 def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
@@ -43,8 +44,8 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     roles = find_roles(file, tuple(link.used) if link is not None else ())
     link = link or _unlinked(profile)
     questions = {**roles.exprs, **link.exprs}
-    guesses = (*_other_files(profile, file), *roles.guesses, *link.guesses, *link.corpus.guesses)
-    missing: tuple[str, ...] = ()
+    guesses = (*roles.guesses, *link.guesses, *link.corpus.guesses)
+    missing = (no_documents(link.unfound),) if link.unfound is not None else ()
     is_retrieval_only = False
     if "question" in questions and not {"answer", "answers"} & set(questions):
         is_retrieval_only = bool(link.exprs)
@@ -57,14 +58,15 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         else:
             order = [role for role in ("source_id", "question") if role in questions]
             questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
-            missing = (_fill_in("answer"),)
+            missing = (*missing, fill_in("answer"))
     if "urls" in link.exprs:
         shape = "questions with URLs"
     elif "contexts" in link.exprs:
         shape = "questions that name their documents" if link.corpus.documents else "questions with gold texts"
     else:
         shape = "questions and answers"
-    used = {*roles.used, *roles.metadata, *link.used}
+    read = {*roles.used, *link.used}
+    used = read | {column.name.partition(".")[0] for column in file.nested if column.name in read}
     return Draft(
         shape=shape,
         source=file.origin,
@@ -88,8 +90,7 @@ def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
         shape="rows of unknown columns",
         source=file.origin,
         questions=questions,
-        guesses=tuple(_other_files(profile, file)),
-        missing=tuple(_fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
+        missing=tuple(fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
         unused=tuple(column.described for column in file.columns),
         choices=(
             "urls: FILL_IN       # a column of URLs",
@@ -99,15 +100,9 @@ def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
     )
 
 
-def _fill_in(role: str) -> str:
+def fill_in(role: str) -> str:
+    """Return what a user has to do about a role without a column."""
     return f"{role}: replace FILL_IN with the name of the column of {role}s."
-
-
-def _question_score(file: DataFile) -> int:
-    """Return a score of how many roles of a question a relation has; 0 without questions."""
-    exprs = find_roles(file).exprs
-    has_answers = bool({"answer", "answers"} & set(exprs))
-    return 2 + 2 * has_answers + ("is_impossible" in exprs) if "question" in exprs else 0
 
 
 def _unlinked(profile: FolderProfile) -> Link:
@@ -118,11 +113,3 @@ def _unlinked(profile: FolderProfile) -> Link:
         return Link(guesses=(Guess("documents", text),))
     text = "contexts: no column that names a document was found, so retrieval cannot be scored."
     return Link(corpus=corpus, guesses=(Guess("questions", text),))
-
-
-def _other_files(profile: FolderProfile, file: DataFile) -> list[Guess]:
-    tables = {table.file.origin.shown for table in [*document_tables(profile, file), *mirrors(profile, file)]}
-    names = [other.origin.shown for other in profile.data if other is not file]
-    unread = ", ".join(name for name in names if name not in tables)
-    text = f"source: {file.origin.shown}. Other files with rows were left out: {unread}."
-    return [Guess("source", text)] if unread else []

@@ -1,7 +1,6 @@
 """Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,14 +15,15 @@ from rag_eval_pipeline.scaffold.links import (
     find_target,
     free_word,
     grouped_documents,
+    no_documents,
     targets,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, Roles, find_roles, list_forms, normalised
 from rag_eval_pipeline.scaffold.rows import draft_linked
+from rag_eval_pipeline.scaffold.selection import split_of
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context, struct
 
-SPLITS = ("test", "dev", "validation", "val", "train")  # the first one present is used
 MAX_QRELS_COLUMNS = 5
 
 _QRELS_QUERY = ("query_id", "qid", "topic", "topic_id")
@@ -289,9 +289,7 @@ def _find_qrels(profile: FolderProfile) -> list[_Qrels]:
         if query is None or document is None or len(file.columns) > MAX_QRELS_COLUMNS:
             continue
         if grade is not None or not query.is_unique:
-            parts = re.split(r"[\W_]+", (file.origin.path or file.origin.shown).lower())
-            split = next((i for i, name in enumerate(SPLITS) if name in parts), len(SPLITS))
-            found.append(_Qrels(split, file, query, document, grade))
+            found.append(_Qrels(split_of(file.origin), file, query, document, grade))
     return found
 
 
@@ -358,7 +356,7 @@ WHERE {key.as_text} IN (SELECT {query} FROM qrels)"""
             Guess("questions", "questions: those with a judgement. contexts: documents judged above 0, with grades."),
             *(corpus.guesses if corpus else ()),
         ),
-        missing=() if corpus else (_no_documents(judgements.document.name),),
+        missing=() if corpus else (no_documents(judgements.document.name),),
         unused=tuple(column.described for column in file.columns if column not in (key, text)),
     )
 
@@ -393,7 +391,7 @@ def _evret_ids(profile: FolderProfile, file: DataFile, ids: Column) -> tuple[Lin
     sql = f"list_transform({form.sql}, lambda {word}: {context({'document': word})})"
     guess = Guess("questions", f"contexts: {ids.name!r} ({form.shown}) holds ids of documents.")
     link = Link({"contexts": ColumnExpr(sql)}, frozenset({ids.name}), guesses=(guess,))
-    return link, (_no_documents(ids.name),)
+    return link, (no_documents(ids.name),)
 
 
 def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, texts: Column) -> Link:
@@ -411,13 +409,6 @@ def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, text
     quoted = f"list_transform({form.sql}, lambda {word}: {context({'text': word})})"
     sql = f"list_concat(coalesce({link.exprs['contexts'].sql}, []), coalesce({quoted}, []))"
     return Link({"contexts": ColumnExpr(sql)}, link.used | {texts.name}, link.corpus, (*link.guesses, guess))
-
-
-def _no_documents(column: str) -> str:
-    return (
-        f"documents: the documents that {column!r} names were not found. Add them as a table of ids and texts "
-        "(`tables`, and `documents: SELECT id AS name, text FROM ...`) or as files."
-    )
 
 
 def _text_column(file: DataFile, word: str) -> Column | None:

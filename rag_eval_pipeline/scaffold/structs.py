@@ -34,12 +34,14 @@ CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds 
     "text": (
         ("text",),
         "text content contents quote passage paragraph_text evidence_text evidence sentence fact snippet context "
-        "paragraph span excerpt passage_text highlight",
+        "paragraph span excerpt passage_text highlight body answer",
     ),
     "page": (("integer",), "page page_number page_no page_num"),
     "start": (("integer",), "start start_index start_char char_start begin offset_start start_offset start_position"),
     "end": (("integer",), "end end_index end_char char_end stop offset_end end_offset end_position"),
 }
+SCORES = frozenset("score rank similarity distance".split())
+RESULT_NAMES = frozenset("docs documents passages ctxs hits chunks sources".split())
 HTML_SHARE = 0.5  # of the values begin with a tag
 
 _SQL_TYPES: dict[Kind, str] = {"text": "VARCHAR", "integer": "BIGINT", "boolean": "BOOLEAN"}
@@ -80,6 +82,17 @@ class Structs:
         return None
 
     @property
+    def is_ranking(self) -> bool:
+        """Whether these are results of a search: they have scores, and neither a mark nor the name calls them gold."""
+        has_score = any(normalised(name) in SCORES and kind == "number" for name, kind in self.kinds.items())
+        return has_score and self.gold is None and normalised(self.column.name) in RESULT_NAMES
+
+    @property
+    def asks(self) -> bool:
+        """Whether the objects have questions of their own."""
+        return any(normalised(name) in {"question", "query"} for name in self.kinds)
+
+    @property
     def html(self) -> str | None:
         """The field with the longest HTML."""
         found = [name for name, kind in self.kinds.items() if kind == "text" and is_html(self.values(name))]
@@ -104,6 +117,7 @@ def find_structs(file: DataFile) -> Structs | None:
     """Return the first gold column whose objects have a text, a URL, a file or a document."""
     for column in filter(is_gold, (*file.columns, *file.nested)):
         found = as_structs(column)
+        found = None if found is not None and (found.is_ranking or found.asks) else found
         fields = set() if found is None else set(found.fields)
         is_answer = not {"answer", "answers"}.isdisjoint(normalised(column.name).split("_"))
         if found is not None and {"url", "file", "document", *([] if is_answer else ["text"])} & fields:
@@ -114,7 +128,8 @@ def find_structs(file: DataFile) -> Structs | None:
 def find_pages(file: DataFile) -> Structs | None:
     """Return the first column whose objects are whole documents, but not those that support the answer."""
     for column in (*file.columns, *file.nested):
-        found = None if is_gold(column) else as_structs(column)
+        found = as_structs(column)
+        found = None if found is None or (is_gold(column) and not found.is_ranking) else found
         if (
             found is not None
             and {"url", "file", "document"} & set(found.fields)
@@ -158,7 +173,9 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
     said = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in found.fields.items() if ours in fields)
     text = f"contexts: {found.column.name!r}" + (f", with {said}" if said else "")
     text += f", where {found.gold!r} is true" if found.gold is not None else ""
-    return Link({"contexts": expr}, used, corpus, (Guess("questions", f"{text}{base}."), *guesses))
+    is_lost = corpus.documents is None and not {"document", "file"}.isdisjoint(place)
+    unfound = found.column.name if is_lost else None
+    return Link({"contexts": expr}, used, corpus, (Guess("questions", f"{text}{base}."), *guesses), unfound=unfound)
 
 
 def gold_sql(found: Structs, word: str) -> str:
@@ -248,6 +265,8 @@ def _names(column: Column, kinds: dict[str, Kind]) -> dict[str, str]:
             if normalised(name).startswith(start):
                 names.setdefault(normalised(name).removeprefix(start), name)
         names.setdefault(normalised(name.rpartition(".")[2]), name)
+    for name in kinds:
+        names.setdefault(normalised(name).rpartition("_")[2], name)
     return names
 
 

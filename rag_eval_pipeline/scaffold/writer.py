@@ -26,7 +26,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 class Guess(NamedTuple):
     """An assumption, its evidence and how to change it, as a comment above a key of benchmark.yaml."""
 
-    key: Literal["source", "tables", "questions", "documents", "retrieval_only"]
+    key: Literal["source", "tables", "questions", "documents", "retrieval_only", "where"]
     text: str
 
 
@@ -49,6 +49,8 @@ class Draft:
     documents: str | None = None
     retrieval_only: bool = False
     on_missing_document: str | None = None
+    where: str | None = None
+    relation: str = SOURCE  # what `questions` selects from, with expressions
     guesses: tuple[Guess, ...] = ()
     missing: tuple[str, ...] = ()  # what has to be filled in before the benchmark converts, one sentence each
     unused: tuple[str, ...] = ()  # descriptions of the columns that nothing was made from
@@ -90,9 +92,11 @@ def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:
         lines += _sql("documents", draft.documents)
     if draft.on_missing_document is not None:
         lines += [f"on_missing_document: {draft.on_missing_document}"]
+    condition = f"where: {quote_scalar(draft.where)}" if draft.where else "# where: answer IS NOT NULL   "
     lines += [
         "",
-        "# where: answer IS NOT NULL    # SQL on the columns of `questions`; other rows are dropped and listed",
+        *_guesses(draft, "where"),
+        f"{condition} # SQL on the columns of `questions`; other rows are dropped and listed",
         "# expect: {questions: 1}       # counts from `rag-eval plan`; the conversion fails if they differ",
     ]
     return "\n".join(line for i, line in enumerate(lines) if line or lines[i - 1]) + "\n"
@@ -147,6 +151,7 @@ def _questions(draft: Draft) -> list[str]:
     if isinstance(draft.questions, str):
         return _sql("questions", draft.questions)
     is_plain = all(sql == identifier(name) for name, sql in draft.metadata.items())
+    is_plain = is_plain and draft.relation == SOURCE
     if is_plain and all(expr.column is not None for expr in draft.questions.values()):
         lines = [f"  {ours}: {quote_scalar(expr.column or '')}" for ours, expr in draft.questions.items()]
         if draft.metadata:
@@ -155,7 +160,7 @@ def _questions(draft: Draft) -> list[str]:
     columns = [f"{expr.sql} AS {ours}" for ours, expr in draft.questions.items()]
     if draft.metadata:
         columns.append(f"{struct(draft.metadata)} AS metadata")
-    return _sql("questions", "SELECT " + ",\n       ".join(columns) + f"\nFROM {SOURCE}")
+    return _sql("questions", "SELECT " + ",\n       ".join(columns) + f"\nFROM {draft.relation}")
 
 
 def _sql(key: str, sql: str) -> list[str]:

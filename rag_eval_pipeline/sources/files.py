@@ -24,7 +24,7 @@ from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
-_GLOB = re.compile(r"[*?\[]")
+GLOB = re.compile(r"[*?\[]")
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.[\w.]+)")
 
 
@@ -93,7 +93,7 @@ class SourceFiles:
         source = self.paths.source
         if (source / pattern).is_dir():
             return self._dataset_files(pattern)
-        if (source / pattern).exists() or not _GLOB.search(pattern):
+        if (source / pattern).exists() or not GLOB.search(pattern):
             found = [source / pattern]
         else:
             found = [path for path in source.glob(pattern) if path.is_symlink() or path.is_file()]

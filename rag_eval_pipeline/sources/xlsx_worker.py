@@ -58,7 +58,7 @@ def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         found = next((sheet for sheet in sheets if sheet.rows), None)
         others = [sheet.title for sheet in workbook.worksheets if found is None or sheet.title != found.title]
     if found is None:
-        raise RefusedError("rows", "an empty sheet", code="empty_source")
+        raise RefusedError(expected="rows", found="an empty sheet", code="empty_source")
     filled = _fill_merged(found.rows, found.merged)
     header = _header(found.rows, job["header_row"])
     body = [row for row in found.rows if row.number > header.number]
