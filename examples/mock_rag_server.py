@@ -4,11 +4,15 @@ r"""A mock of the servers that this project evaluates, for trials and tests on o
 
 One port serves these interfaces:
 
-- `/openai/v1`: OpenAI chat completions, streamed or whole, with JSON schemas and several models
-- `/rag/v1` and `/ingestor/v1`: NVIDIA's RAG server and ingestor; `/v1` has both, as behind separate ports
+- `/openai/v1`: OpenAI chat completions, streamed or whole, with JSON schemas and several models; requests that OpenAI
+  refuses are refused with its errors
+- `/rag/v1` and `/ingestor/v1`: NVIDIA's RAG server and ingestor; `/v1` has both
 - `/ask`: a plain JSON endpoint, `{"question": "..."}` -> `{"result": {"text": "...", "sources": [...]}}`
 - `/control`: the number of requests by path and by question; `POST /control/reset` sets them to zero, and replaces the
   faults if it has a script
+
+With `--rag-port` and `--ingestor-port`, NVIDIA's servers are also at `/v1` of ports of their own, as in a deployment,
+for clients that know no prefix, such as NVIDIA's `evaluate_rag.py`.
 
 Answers are found in the uploaded documents by the embedded BM25 system, or follow from the question's hash with
 `--canned`. A question that contains `[[fault http_503 after=1]]` fails in that way, `--faults 0.1` lets one attempt in
@@ -40,7 +44,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
@@ -53,6 +57,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
@@ -443,11 +448,24 @@ def _count_key(text: str) -> str:
 # --- OpenAI
 
 
-class ChatTurn(pydantic.BaseModel):
+class ChatPart(pydantic.BaseModel):
+    """The base of everything in a chat request: types are not converted, and unknown fields are refused."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class ChatTurn(ChatPart):
     """A message of a conversation; of its parts only text is read."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
+    role: Literal["system", "assistant", "user", "function", "tool", "developer"]
     content: str | list[dict[str, Any]] | None = None
+    name: str | None = None
+    refusal: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+    function_call: Any = None
+    audio: Any = None
+    annotations: Any = None
 
     @property
     def text(self) -> str:
@@ -455,37 +473,181 @@ class ChatTurn(pydantic.BaseModel):
         return " ".join(part.get("text", "") for part in _parts(self.content))
 
 
-class ChatRequest(pydantic.BaseModel):
-    """The body of `POST /chat/completions`; unknown fields are ignored, as they are by servers."""
+class NamedSchema(ChatPart):
+    """A JSON Schema that an answer has to have."""
+
+    name: str
+    description: str | None = None
+    form: dict[str, Any] | None = pydantic.Field(None, alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(ChatPart):
+    """The form of an answer."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: NamedSchema | None = None
+
+
+class ChatRequest(ChatPart):
+    """The body of `POST /chat/completions`; documented fields without a type here have no effect."""
 
     model: str
     messages: list[ChatTurn] = pydantic.Field(min_length=1)
+    n: int | None = pydantic.Field(None, ge=1, le=128)
     temperature: float | None = pydantic.Field(None, ge=0, le=2)
     top_p: float | None = pydantic.Field(None, ge=0, le=1)
     max_tokens: int | None = pydantic.Field(None, ge=1)
     max_completion_tokens: int | None = pydantic.Field(None, ge=1)
+    frequency_penalty: float | None = pydantic.Field(None, ge=-2, le=2)
+    presence_penalty: float | None = pydantic.Field(None, ge=-2, le=2)
     seed: int | None = None
-    stream: bool = False
+    stop: str | list[str] | None = None
+    stream: bool | None = None
     stream_options: dict[str, bool] | None = None
-    response_format: dict[str, Any] = {"type": "text"}
+    response_format: ResponseFormat | None = None
+    logprobs: bool | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    user: str | None = None
+    audio: Any = None
+    function_call: Any = None
+    functions: Any = None
+    logit_bias: Any = None
+    metadata: Any = None
+    modalities: Any = None
+    parallel_tool_calls: Any = None
+    prediction: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_retention: Any = None
+    reasoning_effort: Any = None
+    safety_identifier: Any = None
+    service_tier: Any = None
+    store: Any = None
+    top_logprobs: Any = None
+    verbosity: Any = None
+    web_search_options: Any = None
+
+
+# The names of JSON types in OpenAI's messages, by the beginning of pydantic's error type, and by Python's type.
+EXPECTED_TYPES = {
+    "string": "a string", "int": "an integer", "float": "a decimal", "bool": "a boolean", "list": "an array",
+    "dict": "an object", "model": "an object",
+}  # fmt: skip
+GIVEN_TYPES = {
+    str: "a string", int: "an integer", float: "a decimal", bool: "a boolean", list: "an array", dict: "an object",
+    type(None): "null",
+}  # fmt: skip
+
+
+def _read_chat(body: bytes) -> ChatRequest | Response:
+    """Return a chat request, or the refusal of the first thing in it that OpenAI's server refuses."""
+    try:
+        chat = ChatRequest.model_validate_json(body)
+    except pydantic.ValidationError as error:
+        return _refused_body(error)
+    for number, turn in enumerate(chat.messages):
+        if turn.content is None and turn.role != "assistant":
+            message = "Invalid value for 'content': expected a string, got null."
+            return _openai_error(400, message, f"messages[{number}].content")
+    form = chat.response_format
+    if form and form.type == "json_schema" and (form.json_schema is None or form.json_schema.form is None):
+        name = "response_format.json_schema" + (".schema" if form.json_schema else "")
+        return _openai_error(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
+    if form and form.type == "json_object" and not any("json" in turn.text.lower() for turn in chat.messages):
+        message = (
+            "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        )
+        return _openai_error(400, message, "messages")
+    if chat.stream_options and not chat.stream:
+        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        return _openai_error(400, message, "stream_options")
+    if chat.tool_choice not in (None, "auto", "none"):
+        message = "Unsupported value: 'tool_choice' supports only 'auto' and 'none' with this model."
+        return _openai_error(400, message, "tool_choice", "unsupported_value")
+    return chat
+
+
+def _refused_body(error: pydantic.ValidationError) -> Response:
+    """Return OpenAI's answer to a body of the wrong form."""
+    errors = error.errors(include_url=False)
+    unknown = [str(one["loc"][0]) for one in errors if one["type"] == "extra_forbidden" and len(one["loc"]) == 1]
+    if len(unknown) == len(errors):
+        arguments = "argument" if len(unknown) == 1 else "arguments"
+        return _openai_error(400, f"Unrecognized request {arguments} supplied: {', '.join(unknown)}")
+    first = next(one for one in errors if one["type"] != "extra_forbidden" or len(one["loc"]) > 1)
+    kind, value, limits = first["type"], first["input"], first.get("ctx", {})
+    if kind == "json_invalid":
+        return _openai_error(400, "We could not parse the JSON body of your request.")
+    # After the field, a union's error has the name of one of its types.
+    place = [part for part in first["loc"] if isinstance(part, int) or str(part).isidentifier() and part != "str"]
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    number = "decimal" if isinstance(limits.get("ge", limits.get("le")), float) else "integer"
+    match kind:
+        case "missing":
+            message, code = f"Missing required parameter: '{param}'.", "missing_required_parameter"
+        case "extra_forbidden":
+            message, code = f"Unknown parameter: '{param}'.", "unknown_parameter"
+        case "literal_error":
+            message, code = f"Invalid value: '{value}'. Supported values are: {limits['expected']}.", "invalid_value"
+            message = message.replace(" or ", ", and ")
+        case "greater_than_equal":
+            message = f"{number} below minimum value. Expected a value >= {limits['ge']:g}, but got {value} instead."
+            message, code = f"Invalid '{param}': {message}", f"{number}_below_min_value"
+        case "less_than_equal":
+            message = f"{number} above maximum value. Expected a value <= {limits['le']:g}, but got {value} instead."
+            message, code = f"Invalid '{param}': {message}", f"{number}_above_max_value"
+        case "too_short":
+            message = "empty array. Expected an array with minimum length 1, but got an empty array instead."
+            message, code = f"Invalid '{param}': {message}", "empty_array"
+        case _:
+            expected = EXPECTED_TYPES.get(kind.partition("_")[0], "another value")
+            given = GIVEN_TYPES.get(type(value), "another value")
+            message = f"Invalid type for '{param}': expected {expected}, but got {given} instead."
+            code = "invalid_type"
+    return _openai_error(400, message, param, code)
 
 
 async def list_models(site: Site, request: Request) -> Response:
     """`GET /models`."""
-    cards = [{"id": name, "object": "model", "created": 0, "owned_by": "mock"} for name in MODELS]
-    return JSONResponse({"object": "list", "data": cards})
+    return JSONResponse({"object": "list", "data": [_model_card(name) for name in MODELS]})
+
+
+async def show_model(site: Site, request: Request) -> Response:
+    """`GET /models/{model}`."""
+    name = request.path_params["model"]
+    return JSONResponse(_model_card(name)) if name in MODELS else _unknown_model(name)
+
+
+async def refuse_openai_url(site: Site, request: Request) -> Response:
+    """Answer requests to any other path, such as `/embeddings`."""
+    message = f"Unknown request URL: {request.method} {request.url.path}. Please check the URL for typos."
+    return _openai_error(404, message, code="unknown_url")
+
+
+def _model_card(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "mock"}
+
+
+def _unknown_model(name: str) -> Response:
+    message = f"The model `{name}` does not exist or you do not have access to it."
+    return _openai_error(404, message, "model", "model_not_found")
 
 
 async def complete_chat(site: Site, request: Request) -> Response:
     """`POST /chat/completions`."""
-    chat = ChatRequest.model_validate_json(await request.body())
+    chat = _read_chat(await request.body())
+    if isinstance(chat, Response):
+        return chat
     if chat.model not in MODELS:
-        return _openai_error(404, f"The model `{chat.model}` does not exist.", "model")
-    form = chat.response_format["type"]
+        return _unknown_model(chat.model)
+    form = chat.response_format.type if chat.response_format else "text"
     given = {name for name in ("max_tokens", "temperature", "top_p", "seed") if getattr(chat, name) is not None}
-    for name in sorted(MODELS[chat.model] & (given | {form})):
+    given |= {"logprobs"} if chat.logprobs else set()
+    for name in sorted((MODELS[chat.model] | {"logprobs"}) & (given | {form})):
         param = "response_format" if name == form else name
-        return _openai_error(400, f"Unsupported parameter: '{param}' is not supported with this model.", param)
+        message = f"Unsupported parameter: '{param}' is not supported with this model."
+        return _openai_error(400, message, param, "unsupported_parameter")
     prompt = next((turn.text for turn in reversed(chat.messages) if turn.role == "user"), "")
     counted = re.sub(r"(?m)^(DATA|END) \S+$", r"\1", prompt)  # a repeated case has another nonce
     try:
@@ -500,8 +662,8 @@ async def complete_chat(site: Site, request: Request) -> Response:
     if chat.model == "mock-judge":
         text, passages = judge(prompt), []
     elif form != "text":
-        schema = chat.response_format.get("json_schema", {}).get("schema")
-        text = json.dumps(fill_schema(schema, text) if schema else {"answer": text})
+        schema = chat.response_format.json_schema if chat.response_format else None
+        text = json.dumps(fill_schema(schema.form, text) if schema and schema.form else {"answer": text})
     site.count_answer(question, counted=FAULT_MARK.sub("", counted, count=1))
     return _chat_response(request, chat, text, passages, fault)
 
@@ -509,15 +671,19 @@ async def complete_chat(site: Site, request: Request) -> Response:
 def _chat_response(
     request: Request, chat: ChatRequest, text: str, passages: Sequence[Passage], fault: Fault | None
 ) -> Response:
+    for stop in [chat.stop] if isinstance(chat.stop, str) else chat.stop or []:
+        text = text.partition(stop)[0] if stop else text
     words = text.split(" ")
     limit = chat.max_tokens or chat.max_completion_tokens or len(words)
     finish_reason = "stop" if limit >= len(words) else "length"
     words = words[:limit]
+    numbers = range(chat.n or 1)  # of the choices, which are all alike
     prompt_tokens = sum(len(turn.text.split()) for turn in chat.messages)
+    completion_tokens = len(words) * len(numbers)
     usage = {
         "prompt_tokens": prompt_tokens,
-        "completion_tokens": len(words),
-        "total_tokens": prompt_tokens + len(words),
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
         "prompt_tokens_details": {"cached_tokens": 0},
     }
     citations = [
@@ -528,20 +694,23 @@ def _chat_response(
     frame["system_fingerprint"] = "fp_mock"
     if not chat.stream:
         message = {"role": "assistant", "content": " ".join(words), "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
-        choices = [] if name == "no_generator" else [choice]
+        choice = {"message": message, "finish_reason": finish_reason, "logprobs": None}
+        choices = [] if name == "no_generator" else [{"index": number, **choice} for number in numbers]
         if fault is not None and name in SPOILING and choices:
             return JSONResponse(_openai_fault(fault))
         body = {**frame, "object": "chat.completion", "choices": choices, "usage": usage, "citations": citations}
         return JSONResponse(body)
 
-    def chunk(delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    def chunk(delta: dict[str, str], reason: str | None = None, number: int = 0) -> dict[str, Any]:
+        choice = {"index": number, "delta": delta, "finish_reason": reason}
         return {**frame, "object": "chat.completion.chunk", "choices": [choice]}
 
-    events = [chunk({"role": "assistant", "content": ""}) | {"citations": citations}]
-    events += [chunk({"content": f" {word}" if at else word}) for at, word in enumerate(words)]
-    events.append(chunk({}, finish_reason))
+    events: list[dict[str, Any]] = []
+    for number in numbers:
+        first = chunk({"role": "assistant", "content": ""}, None, number)
+        events.append(first if number else first | {"citations": citations})
+        events += [chunk({"content": f" {word}" if at else word}, None, number) for at, word in enumerate(words)]
+        events.append(chunk({}, finish_reason, number))
     if (chat.stream_options or {}).get("include_usage"):
         events.append({**chunk({}), "choices": [], "usage": usage})
     half = events[: (len(events) + 1) // 2]
@@ -554,18 +723,17 @@ def _chat_response(
     return event_stream(request, events, fault, done=name not in ("cut", "broken_off"))
 
 
-def _openai_error(status: int, message: str, param: str | None = None) -> Response:
-    return JSONResponse(_openai_error_body(status, message, param), status)
+def _openai_error(status: int, message: str, param: str | None = None, code: str | None = None) -> Response:
+    return JSONResponse(_openai_error_body(status, message, param, code), status)
 
 
 def _openai_fault(fault: Fault) -> dict[str, Any]:
     return _openai_error_body(fault.status or 500, fault.message)
 
 
-def _openai_error_body(status: int, message: str, param: str | None = None) -> dict[str, Any]:
-    kinds = {401: "authentication_error", 429: "rate_limit_error"}
-    kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+def _openai_error_body(status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def fill_schema(schema: dict[str, Any], text: str, defined: dict[str, Any] | None = None) -> Any:
@@ -711,9 +879,18 @@ class GenerateRequest(Retrieval):
     stop: list[str] = []
     enable_guardrails: bool = False
     enable_vlm_inference: bool = False
-    model: str = ""
-    llm_endpoint: str = ""
-    agentic: bool = False
+    vlm_model: str = ""
+    vlm_endpoint: str | None = None
+    vlm_temperature: float = pydantic.Field(0.7, ge=0, le=1)
+    vlm_top_p: float = pydantic.Field(1.0, ge=0.1, le=1)
+    vlm_max_tokens: int = pydantic.Field(4096, ge=0, le=128_000)
+    vlm_max_total_images: int = pydantic.Field(5, ge=0, le=64)
+    vlm_enable_thinking: bool | None = None
+    vlm_thinking_token_budget: int | None = pydantic.Field(None, ge=0, le=65_536)
+    vlm_filter_thinking_tokens: bool | None = None
+    model: str | None = None
+    llm_endpoint: str | None = None
+    agentic: bool | None = False
     enable_streaming: bool = True
 
     @pydantic.field_validator("messages")
@@ -757,9 +934,10 @@ async def generate(site: Site, request: Request) -> Response:
     citations = _citations(site, used)
     site.count_answer(question)
     if wanted.agentic and not wanted.enable_streaming:
-        event = _event(answer, event_type="final_answer", stage="answer", finish_reason="stop")
-        return JSONResponse({**event, **end, "citations": citations})
-    return event_stream(request, _answer_events(answer, citations, end, fault, is_agentic=wanted.agentic), fault)
+        whole = [{**_event(answer), "citations": citations}, {**_event(finish_reason="stop"), **end}]
+        return event_stream(request, whole, fault)
+    events = _answer_events(answer, citations, end, fault, is_agentic=wanted.agentic is True)
+    return event_stream(request, events, fault)
 
 
 async def search(site: Site, request: Request) -> Response:
@@ -798,15 +976,24 @@ async def health(site: Site, request: Request) -> Response:
 async def configuration(site: Site, request: Request) -> Response:
     """`GET /v1/configuration`."""
     shown = ("temperature", "top_p", "max_tokens", "vdb_top_k", "reranker_top_k", "confidence_threshold")
+    features = (
+        *("enable_reranker", "enable_citations", "enable_guardrails", "enable_query_rewriting"),
+        *("enable_vlm_inference", "enable_filter_generator"),
+    )
     models = {"llm_model": "mock/llm", "embedding_model": "mock/bm25", "reranker_model": "mock/coverage"}
+    places = ("llm_endpoint", "embedding_endpoint", "reranker_endpoint", "vlm_endpoint")
     return JSONResponse(
         {
-            "rag_configuration": {name: GenerateRequest.model_fields[name].default for name in shown},
-            "feature_toggles": {"enable_reranker": True, "enable_citations": True, "enable_query_rewriting": False},
+            "rag_configuration": _defaults(shown),
+            "feature_toggles": _defaults(features),
             "models": {**models, "vlm_model": ""},
-            "endpoints": {"llm_endpoint": "", "embedding_endpoint": "", "vdb_endpoint": "mock"},
+            "endpoints": {**dict.fromkeys(places, ""), "vdb_endpoint": "mock"},
         }
     )
+
+
+def _defaults(names: Iterable[str]) -> dict[str, Any]:
+    return {name: GenerateRequest.model_fields[name].default for name in names}
 
 
 def _answer_events(
@@ -1133,14 +1320,15 @@ async def control(site: Site, request: Request) -> Response:
 # --- The server
 
 Handler = Callable[[Site, Request], Awaitable[Response]]
+Interface = Mapping[tuple[str, str], Handler]  # method and path -> what answers
 
-RAG: dict[tuple[str, str], Handler] = {
+RAG: Interface = {
     ("POST", "/v1/generate"): generate,
     ("POST", "/v1/search"): search,
     ("GET", "/v1/health"): health,
     ("GET", "/v1/configuration"): configuration,
 }
-INGESTOR: dict[tuple[str, str], Handler] = {
+INGESTOR: Interface = {
     ("GET", "/v1/health"): health,
     ("GET", "/v1/collections"): list_collections,
     ("DELETE", "/v1/collections"): delete_collections,
@@ -1151,8 +1339,12 @@ INGESTOR: dict[tuple[str, str], Handler] = {
     ("DELETE", "/v1/documents"): delete_documents,
     ("GET", "/v1/status"): task_status,
 }
-OPENAI: dict[tuple[str, str], Handler] = {("GET", "/models"): list_models, ("POST", "/chat/completions"): complete_chat}
-MOUNTED = (("/rag", RAG), ("/ingestor", INGESTOR), ("/openai/v1", OPENAI), ("", RAG | INGESTOR))
+OPENAI: Interface = {
+    ("GET", "/models"): list_models,
+    ("GET", "/models/{model}"): show_model,
+    ("POST", "/chat/completions"): complete_chat,
+}
+MOUNTED = (("/rag", RAG), ("/ingestor", INGESTOR), ("/openai/v1", OPENAI), ("", {**RAG, **INGESTOR}))
 
 
 class Protocol(HttpToolsProtocol):
@@ -1164,8 +1356,8 @@ class Protocol(HttpToolsProtocol):
         self.app_state = {**self.app_state, "transport": transport}
 
 
-def make_app(site: Site) -> Starlette:
-    """Return the application."""
+def make_app(site: Site, alone: Mapping[int, Interface]) -> ASGIApp:
+    """Return the application; a port in `alone` serves one interface, without a prefix."""
 
     def guard(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
@@ -1179,7 +1371,7 @@ def make_app(site: Site) -> Starlette:
             given = request.headers.get("authorization", "").encode()
             key = site.options.api_key
             if key is not None and not hmac.compare_digest(given, f"Bearer {key}".encode()):
-                error = _openai_error_body(401, "Incorrect API key provided.")
+                error = _openai_error_body(401, "Incorrect API key provided.", code="invalid_api_key")
                 return JSONResponse({"message": "Unauthorized", **error}, 401)
             if (failed := await fail(request, fault, _message)) is not None:
                 return failed
@@ -1203,13 +1395,29 @@ def make_app(site: Site) -> Starlette:
     ]
     routes += [Route("/rag/v1/chat/completions", guard(generate), methods=["POST"])]
     routes += [Route("/v1/chat/completions", guard(complete_chat), methods=["POST"])]
+    routes += [Route("/openai/v1/{path:path}", guard(refuse_openai_url), methods=["GET", "POST", "DELETE"])]
     routes += [Route("/ask", guard(ask), methods=["POST"])]
     routes += [Route("/control", count), Route("/control/reset", count, methods=["POST"])]
-    return Starlette(routes=routes)
+    everything = Starlette(routes=routes)
+    by_port = {
+        port: Starlette(routes=[Route(path, guard(handle), methods=[m]) for (m, path), handle in interface.items()])
+        for port, interface in alone.items()
+    }
+
+    async def serve_port(scope: Scope, receive: Receive, send: Send) -> None:
+        await by_port.get(scope["server"][1], everything)(scope, receive, send)
+
+    return serve_port
 
 
 def serve(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 uses a free one.")] = 0,
+    rag_port: Annotated[
+        int | None, typer.Option(help="A port for NVIDIA's RAG server alone, at /v1; 0 uses a free one.")
+    ] = None,
+    ingestor_port: Annotated[
+        int | None, typer.Option(help="A port for NVIDIA's ingestor alone, at /v1; 0 uses a free one.")
+    ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help=f"Folder of PDFs that are ingested as `{DEFAULT_COLLECTION}` at the start.")
     ] = None,
@@ -1245,19 +1453,37 @@ def serve(
         asyncio.run(site.ingest(collection, files, replace=True, task=task))
         for failed in task["result"]["failed_documents"]:
             typer.echo(failed["error_message"], err=True)
-    listening = socket.create_server(("127.0.0.1", port), backlog=1024)
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    typer.echo(listening.getsockname()[1])  # the first line is for programs
+    common = _listen(port, "--port")
+    rag = None if rag_port is None else _listen(rag_port, "--rag-port")
+    ingestor = None if ingestor_port is None else _listen(ingestor_port, "--ingestor-port")
+    url = _url(common)
+    typer.echo(common.getsockname()[1])  # the first line is for programs
     typer.echo(f"OpenAI: {url}/openai/v1\nNVIDIA: {url}/rag and {url}/ingestor\nJSON:   {url}/ask")
+    alone = {}
+    for name, listening, interface in (("RAG server", rag, RAG), ("ingestor", ingestor, INGESTOR)):
+        if listening is not None:
+            typer.echo(f"NVIDIA's {name} alone: {_url(listening)}")
+            alone[listening.getsockname()[1]] = interface
     sys.stdout.flush()
     if until_stdin_closes:
         threading.Thread(target=_exit_with_stdin, daemon=True).start()
     config = uvicorn.Config(
-        make_app(site), http=Protocol, loop="asyncio", ws="none", lifespan="off", log_level="error",
+        make_app(site, alone), http=Protocol, loop="asyncio", ws="none", lifespan="off", log_level="error",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[one for one in (common, rag, ingestor) if one is not None])
+
+
+def _listen(port: int, option: str) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=1024)
+    except OSError as error:
+        raise typer.BadParameter(f"port {port}: {os.strerror(error.errno or 0)}", param_hint=option) from None
+
+
+def _url(listening: socket.socket) -> str:
+    return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def _exit_with_stdin() -> None:

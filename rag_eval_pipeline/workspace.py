@@ -91,6 +91,11 @@ class BenchmarkPaths:
         return self.dataset / "pages.parquet"
 
     @property
+    def gold_documents(self) -> Path:
+        """Documents that were found for gold texts that name none; absent where all do."""
+        return self.steps / "gold_documents.parquet"
+
+    @property
     def gold_spans(self) -> Path:
         """Gold texts and their positions in the corpus."""
         return self.dataset / "gold_spans.parquet"

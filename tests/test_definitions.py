@@ -11,7 +11,7 @@ conversion:
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, ground_truth_validates!, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
-  train_json(benchmarks) <- corpus, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
+  train_json(benchmarks) <- corpus_text, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
 evaluation:
   answer_scores(benchmark x system) <- responses
   citation_scores(benchmark x system) <- responses

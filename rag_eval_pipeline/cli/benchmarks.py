@@ -258,8 +258,8 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            autocompletion=lambda: ["nvidia", "evret", "beir", "trec", "ragas"],
-            help="Target format: nvidia, evret, beir, trec, ragas.",
+            autocompletion=lambda: ["nvidia", "evret", "beir", "trec", "ragas", "inspect", "promptfoo"],
+            help="Target format: nvidia, evret, beir, trec, ragas, inspect, promptfoo.",
         ),
     ],
     evaluation: Annotated[

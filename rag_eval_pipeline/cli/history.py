@@ -122,7 +122,7 @@ def pin(
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate
     from rag_eval_pipeline.metrics.verdicts import flip_sentence
-    from rag_eval_pipeline.reporting.baselines import baseline_flip_share, missing_runs
+    from rag_eval_pipeline.reporting.baselines import baseline_flip_share, baseline_warnings, missing_runs
     from rag_eval_pipeline.reporting.baselines import pin as run
 
     root = find_workspace(workspace)
@@ -133,9 +133,11 @@ def pin(
             _, published = evaluate(root, pair, begin)
         report_evaluated(root, benchmark, system, published)
     pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
-    share = baseline_flip_share(root, pinned)
+    share, warnings = baseline_flip_share(root, pinned), baseline_warnings(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
+    record["warnings"] = warnings
     lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
+    print_notes(warnings)
     emit(record, as_json, lines)
     print_next(as_json, "rag-eval up")
 

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.question_table import CONTEXT, SCHEMA
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, MAX_TEXT, QUERY_TYPES, word_note
+from rag_eval_pipeline.conversion.questions import (
+    DIFFICULTIES,
+    IMPOSSIBLE,
+    MAX_TEXT,
+    NO_ANSWERS,
+    QUERY_TYPES,
+    word_note,
+)
 from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.formats.json_rows import objects, text_bytes, texts
 from rag_eval_pipeline.sources.arrow_types import has_json
@@ -75,6 +82,9 @@ def validate_batch(
     answered = _is_text(answer)
     if retrieval_only:
         answered = pc.or_(answered, pc.equal(answer, ""))
+    stated = given["is_impossible"].is_valid() if "is_impossible" in given else pa.repeat(False, count)
+    folded = pc.utf8_lower(pc.utf8_rtrim(pc.utf8_trim_whitespace(answer), "."))
+    answered = pc.and_(answered, pc.or_(stated, pc.invert(pc.is_in(folded, pa.array(sorted(NO_ANSWERS))))))
     if "urls" in given:
         contexts, contexts_good = _url_contexts(_lists(given["urls"], count), document_of)
     else:

@@ -11,12 +11,20 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from rag_eval_pipeline.conversion.mapping import MappedRow
-from rag_eval_pipeline.conversion.questions import NamedContext, RowError, check_url, scalar_text
+from rag_eval_pipeline.conversion.questions import (
+    ESCAPED_AMPERSAND,
+    NamedContext,
+    RowError,
+    check_url,
+    scalar_text,
+    unescaped_url,
+)
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.alignment import fold
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.archive import is_wanted
+from rag_eval_pipeline.sources.files import GLOB, SourceFiles
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
 # Files whose text is their body, so that source offsets can be checked against it.
@@ -64,6 +72,9 @@ class DocumentIndex:
         self._used_urls: dict[str, Document] = {}  # by URL as written
         self._names: dict[str, str] = {}
         self._files: dict[str, list[str]] = {}
+        self._stems: dict[str, list[str]] = {}  # names without their ending
+        self._globs: dict[str, list[str]] = {}  # the paths that a glob fits
+        self.escaped_urls = 0  # rows of `documents` whose URL had `&amp;`
 
     def add_row(self, origins: SourceFiles, row: MappedRow) -> None:
         """Add a row of the `documents` query.
@@ -75,13 +86,16 @@ class DocumentIndex:
             raise row.error
         values = {name: value for name, value in row.values.items() if value is not None}
         bodies = [name for name in BODIES if name in values]
-        if len(bodies) > 1 or ("url" in values and "name" in values):
-            expected = "one of url, name and at most one of file, html, markdown, text"
+        if len(bodies) > 1:
+            expected = "url or name, or both, and at most one of file, html, markdown, text"
             raise RowError("bad_document", "documents", expected, sorted(values))
         for name in ("url", "name", *bodies):
             if name in values and not scalar_text(values[name]):
                 raise RowError("bad_document", f"documents.{name}", "text", values[name])
         values = {name: scalar_text(value) or "" for name, value in values.items()}
+        if ESCAPED_AMPERSAND in values.get("url", ""):
+            values["url"] = unescaped_url(values["url"])
+            self.escaped_urls += 1
         document = self._document_of(origins, values, bodies[0] if bodies else "url")
         document.is_planned = document.body != "url" or self._fetch_unnamed
         known = self._known(document.key, is_url=document.url is not None)
@@ -91,12 +105,22 @@ class DocumentIndex:
             raise RowError("duplicate_document", "documents", "one body for a document", document.key)
         elif document.url is not None:
             known.given.setdefault(document.url)
+        alias = values.get("name")
+        if document.url is not None and alias is not None:
+            key = (known or document).key
+            if self._names.setdefault(alias, key) != key:
+                raise RowError("duplicate_document", "documents.name", "one document for a name", alias)
 
     def add_files(self, files: Mapping[str, Path]) -> None:
         """Add the files of a `files:` table; they become documents if a question names them."""
         for file, path in files.items():
             if file not in self._names:
                 self._add(Document(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
+
+    def plan_files(self) -> None:
+        """Plan all files of `files:` tables, although no question names them."""
+        for document in self.documents.values():
+            document.is_planned = document.is_planned or document.body == "file"
 
     def resolve(self, context: NamedContext) -> tuple[NamedContext, Document | None]:
         """Return a context with its gold text and its document; a URL without a row is a document to be fetched.
@@ -107,17 +131,39 @@ class DocumentIndex:
         if context.url is not None:
             document = self._url_document(context.url)
         elif context.document is not None:
-            if context.document not in self._names:
-                raise RowError("unknown_document", "contexts.document", "the name of a document", context.document)
-            document = self.documents[self._names[context.document]]
+            if context.document in self._names:
+                document = self.documents[self._names[context.document]]
+            else:
+                document = self._by_file(context.document, "contexts.document", "the name of a document")
         elif context.file is not None:
-            document = self._by_file(context.file)
+            expected = "a file of the `documents` query or of a `files:` table"
+            document = self._by_file(context.file, "contexts.file", expected)
         else:
             return context, None
         return (context if context.start is None else _with_text(context, document)), document
 
+    def expanded(self, context: NamedContext) -> list[NamedContext]:
+        """Return a context for each file that a glob fits; the context itself if its file is no glob.
+
+        Raises:
+            RowError: `ambiguous_file`, for a gold text and several files.
+        """
+        glob = context.file
+        if glob is None or glob in self._files or not GLOB.search(glob):
+            return [context]
+        if glob not in self._globs:
+            paths = sorted({str(d.path) for d in self.documents.values() if d.path is not None})
+            self._globs[glob] = [path for path in paths if is_wanted(path, f"**/{glob}")]
+        found = self._globs[glob]
+        if len(found) > 1 and (context.text is not None or context.page is not None):
+            expected = f"a glob that fits one file, because the context has a place in it; it fits {len(found)}"
+            raise RowError("ambiguous_file", "contexts.file", expected, glob)
+        return [msgspec.structs.replace(context, file=path) for path in found] or [context]
+
     def document_of(self, url: str) -> str | None:
-        """Return the key of the document that a URL names; None for a bad URL."""
+        """Return the key of the document that a URL names; None for a URL that is bad or has to be corrected."""
+        if ESCAPED_AMPERSAND in url:
+            return None
         try:
             check_url(url)
         except RowError:
@@ -207,20 +253,21 @@ class DocumentIndex:
         if document.path is not None:
             for name in {document.path.name, document.path.as_posix()}:
                 self._files.setdefault(name, []).append(document.key)
+            self._stems.setdefault(document.path.stem, []).append(document.key)
 
-    def _by_file(self, file: str) -> Document:
-        """Return the document with this path or basename."""
+    def _by_file(self, file: str, field: str, expected: str) -> Document:
+        """Return the document with this path or basename, or with this basename and an ending."""
         keys = self._files.get(file) or [
             key
             for key in self._files.get(PurePosixPath(file).name, ())
             if str(self.documents[key].path).endswith(f"/{file}")
         ]
+        keys = keys or self._stems.get(file, [])
         bodies = {self.documents[key].path for key in keys}
         if not keys:
-            expected = "a file of the `documents` query or of a `files:` table"
-            raise RowError("unknown_document", "contexts.file", expected, file)
+            raise RowError("unknown_document", field, expected, file)
         if len(bodies) > 1:
-            raise RowError("ambiguous_file", "contexts.file", "a file name that only one folder has", file)
+            raise RowError("ambiguous_file", field, "a name that only one file has", file)
         return self.documents[keys[0]]
 
 

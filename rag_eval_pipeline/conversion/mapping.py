@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ _HINTS = {
     "not_one_select": "Use subqueries or WITH.",
     "volatile_sql": "The same files must give the same dataset every night.",
 }
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 Place = Callable[[str, int | None], str]  # key of benchmark.yaml and line of its SQL -> how messages name the place
 
@@ -98,7 +101,7 @@ def map_source(
     queries = {}
     if columns is not None:
         _check_short_form(columns, source, place)
-    if columns is not None and spec.where is None:
+    if columns is not None and spec.where is None and not template_columns(columns.files):
         mapped["questions"] = _renamed(columns, source)
         _check_questions(mapped["questions"].columns, source.schema, place, spec, contexts=columns.contexts)
     else:
@@ -149,12 +152,26 @@ def short_form_sql(columns: QuestionColumns) -> str:
     """Return the short form as a SELECT."""
     selected = []
     for ours, theirs in columns.model_dump(exclude_none=True).items():
-        if isinstance(theirs, str):
+        if ours == "files" and template_columns(theirs):
+            selected.append(f"{_template_sql(theirs)} AS {ours}")
+        elif isinstance(theirs, str):
             selected.append(f"{_quoted(theirs)} AS {ours}")
         elif theirs:
             fields = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
     return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
+
+
+def template_columns(files: str | None) -> list[str]:
+    """Return the columns that a template of file names has in braces; none of a plain column name."""
+    return _PLACEHOLDER.findall(files or "")
+
+
+def _template_sql(template: str) -> str:
+    parts = _PLACEHOLDER.split(template)  # texts and columns in turn
+    texts = ["'" + part.replace("'", "''") + "'" for part in parts[::2]]
+    columns = [f"CAST({_quoted(part)} AS VARCHAR)" for part in parts[1::2]]
+    return " || ".join(text for pair in zip_longest(texts, columns) for text in pair if text not in (None, "''"))
 
 
 def _quoted(name: str) -> str:
@@ -234,7 +251,8 @@ def _decoded(value: Any, field: pa.Field) -> Any:
 def _check_short_form(columns: QuestionColumns, source: Relation, place: Place) -> None:
     known = list(source.schema.names)
     for ours, theirs in columns.model_dump(exclude_none=True).items():
-        for name in [theirs] if isinstance(theirs, str) else theirs:
+        names = (ours == "files" and template_columns(theirs)) or ([theirs] if isinstance(theirs, str) else theirs)
+        for name in names:
             if name not in known:
                 hint = unknown_name_hint(name, [column for column in known if column not in TRACE_COLUMNS])
                 key, expected = f"questions.{ours}", f"a column of {', '.join(source.files)}"
@@ -253,9 +271,9 @@ def _check_questions(
         expected = "a column `answer` or `answers`"
         hint = "State `retrieval_only: true` for a benchmark without answers."
         raise InputError("missing_column", shown, expected, field="questions", found=own, hint=hint)
-    if "urls" in own and "contexts" in own:
-        hint = "A context may have a url."
-        raise InputError("bad_value", shown, "either `urls` or `contexts`", field="questions", found=own, hint=hint)
+    if len({"urls", "files", "contexts"} & set(own)) > 1:
+        hint = "A context may have a url, or a file."
+        raise InputError("bad_value", shown, "one of urls, files, contexts", field="questions", found=own, hint=hint)
     if "contexts" in own and contexts is not None:
         item = getattr(schema.field(contexts).type, "value_type", None)
         fields = [item.field(i).name for i in range(item.num_fields)] if item is not None else []

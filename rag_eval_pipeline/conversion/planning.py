@@ -26,7 +26,7 @@ from rag_eval_pipeline.conversion.question_table import (
     questions_of,
     write_batches,
 )
-from rag_eval_pipeline.conversion.questions import Context, Question, RowError, ValidRow, validate_row
+from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, Question, RowError, ValidRow, validate_row
 from rag_eval_pipeline.conversion.report import Counts
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.sql_ast import KEEP
@@ -96,7 +96,7 @@ def plan(
     mapped: dict[str, Mapped] = {}
     if not set(source.schema.names) <= set(TRACE_COLUMNS):  # else no row could be decoded, and SQL could name no column
         mapped = map_source(spec, relations, spec_place(paths), limits)
-    notes = []
+    notes = list(dict.fromkeys(note + "." for relation in relations.values() for note in relation.notes))
     for name in spec.tables:
         places: dict[str, list[str]] = {}
         for row in relations[name].rejected:
@@ -110,6 +110,8 @@ def plan(
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
     rows.spool.close()
+    if rows.bare_texts:
+        index.plan_files()  # any of them may have the texts
     documents, names = index.planned(pinned, strict=spec.naming == "strict")
     unread = [
         QuarantineRecord(
@@ -129,6 +131,7 @@ def plan(
         contexts_lost=dict(sorted(rows.lost.items())),
         without_document=rows.without_document,
         gold_texts=rows.gold_texts,
+        bare_texts=rows.bare_texts,
     )
     quarantine = _in_order([*unread, *rows.refused], source)
     notes += rows.notes()
@@ -144,11 +147,11 @@ class RowIntake:
 
     def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
-        self.without_document = self.gold_texts = 0
+        self.without_document = self.gold_texts = self.bare_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
         self.spool = QuestionSpool()
-        self._without_context, self._first_without_context = 0, 0
+        self._without_context, self._first_without_context = 0, ""
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
         self._source_ids = array("q")  # hashes: a million ids as text are 100 MB
@@ -205,7 +208,9 @@ class RowIntake:
 
     def notes(self) -> list[str]:
         """Return what is odd about accepted rows, with the number of rows."""
-        notes = [f"{note} ({number} rows)." for note, number in self._row_notes.most_common()]
+        notes = [
+            f"{note} ({number} row{'' if number == 1 else 's'})." for note, number in self._row_notes.most_common()
+        ]
         if suspects := _repeated(self._source_ids):
             counts = Counter(source_id for source_id in self.spool.source_ids() if hash(source_id) in suspects)
             repeated = [source_id for source_id, count in counts.items() if count > 1]
@@ -214,8 +219,11 @@ class RowIntake:
                 notes.append(f"source_id: {len(repeated)} ids are used by several questions, the first is {first}.")
         left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
         if 0 < self._without_context < self.accepted:  # no error, but perhaps a mapping that finds nothing
-            count, first = self._without_context, str(self._first_without_context)
-            notes.append(f"{count} answerable questions name no document, the first is id {first}")
+            first = self._first_without_context
+            if self._without_context == 1:
+                notes.append(f"1 answerable question names no document: {first}.")
+            else:
+                notes.append(f"{self._without_context} answerable questions name no document; the first is {first}.")
         return [*_shortened(notes), *_shortened(left_out)]
 
     def _accept(self, questions: pa.RecordBatch) -> None:
@@ -224,11 +232,15 @@ class RowIntake:
         lengths = questions.column("contexts").value_lengths()
         self.contexts += pc.sum(lengths).as_py()
         items = questions.column("contexts").flatten()
-        self.gold_texts += pc.and_(items.field("document").is_valid(), items.field("text").is_valid()).true_count
+        has_text = items.field("text").is_valid()
+        self.gold_texts += pc.and_(items.field("document").is_valid(), has_text).true_count
+        self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count
         self.without_document += count_without_document(questions, "document")
         bare = pc.and_not(pc.equal(lengths, 0), questions.column("is_impossible"))
         if self._without_context == 0 and bare.true_count:
-            self._first_without_context = questions.column("id").filter(bare)[0].as_py()
+            columns = (questions.column(name) for name in ("id", "source_file", "source_row"))
+            number, file, row = (column.filter(bare)[0].as_py() for column in columns)
+            self._first_without_context = f"id {number}" if row is None else f"{file}, row {row}"
         self._without_context += bare.true_count
         ids = questions.column("source_id")
         if ids.null_count < len(ids):
@@ -255,7 +267,12 @@ class RowIntake:
     def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
         """Resolve the documents of a question; with `skip_unknown`, contexts without one are left out and counted."""
         contexts = []
-        for context in valid.contexts:
+        written = valid.contexts
+        if any(context.file is not None for context in written):
+            written = tuple(one for context in written for one in self._index.expanded(context))
+            if len(written) > len(valid.contexts):
+                self._row_notes["contexts.file: a glob names each file that it fits"] += 1
+        for context in written:
             try:
                 named, document = self._index.resolve(context)
             except RowError as error:
@@ -302,6 +319,8 @@ def _document_index(
             what = f"expected {error.expected}, found {error.excerpt} [{error.code}]."
             places.setdefault(what, []).append(f"documents, row {number}")
     notes.extend(_each_error_once(places))
+    if index.escaped_urls:
+        notes.append(f"{AMPERSAND_NOTE} ({index.escaped_urls} rows of `documents`).")
     for name, table in spec.tables.items():
         if table.files is not None:
             index.add_files(relations[name].paths)

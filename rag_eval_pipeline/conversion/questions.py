@@ -32,7 +32,15 @@ EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
 # URLs that are certainly good: a host of ASCII letters, no port, no user name.
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?")
+# Answers that say that there is none, folded and without a full stop.
+NO_ANSWERS = frozenset(
+    {"unanswerable", "not answerable", "cannot be answered", "can't be answered", "no answer", "no answer found"}
+    | {"no answer present", "no answer available", "i don't know", "i do not know"}
+    | {"invalid question", "insufficient information", "not enough information"}
+)
+ESCAPED_AMPERSAND = "&amp;"
 _METADATA = "a struct, a map or a JSON object"
+AMPERSAND_NOTE = "urls: `&amp;` is read as `&`"
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -131,12 +139,21 @@ def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, ski
         raise RowError("empty_question", "question", "a question", question)
     notes: list[str] = []
     is_impossible = _boolean(values.get("is_impossible"))
+    stated = values.get("answer")
+    if values.get("is_impossible") is None and isinstance(stated, str) and says_no_answer(stated):
+        is_impossible = True
+        notes.append(f"answer: {excerpt(stated)} says that there is none, so is_impossible is true unless it is stated")
     answer, answers = _answers(values, is_impossible, notes, retrieval_only=retrieval_only)
     metadata = metadata_of(values.get("metadata"))
     if "urls" in values:
         contexts, url_field = _url_contexts(values["urls"]), "urls"
+    elif "files" in values:
+        contexts, url_field = _file_contexts(values["files"]), ""
     else:
         contexts, url_field = _contexts(values.get("contexts")), "contexts.url"
+    if any(ESCAPED_AMPERSAND in context.url for context in contexts if isinstance(context.url, str)):
+        contexts = [_unescaped(context) for context in contexts]
+        notes.append(AMPERSAND_NOTE)
     bad_urls: list[str] = []
     for context in contexts:
         if context.url is not None:
@@ -163,6 +180,16 @@ def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, ski
         tuple(notes),
         tuple(bad_urls),
     )
+
+
+def says_no_answer(answer: str) -> bool:
+    """Return whether an answer says that the question has none."""
+    return answer.strip().rstrip(".").lower() in NO_ANSWERS
+
+
+def unescaped_url(url: str) -> str:
+    """Return a URL with `&` for `&amp;`, which is left in tables made from web pages."""
+    return url.replace(ESCAPED_AMPERSAND, "&")
 
 
 def check_url(url: object, field: str = "urls") -> str:
@@ -291,6 +318,22 @@ def _url_contexts(value: Any) -> list[NamedContext]:
     if not isinstance(value, list):
         raise RowError("bad_type", "urls", "a list of URLs, or one", value)
     return [NamedContext("" if url is None else url) for url in value]
+
+
+def _unescaped(context: NamedContext) -> NamedContext:
+    url = context.url
+    return msgspec.structs.replace(context, url=unescaped_url(url)) if isinstance(url, str) else context
+
+
+def _file_contexts(value: Any) -> list[NamedContext]:
+    """Return one context for each file name; the empty cell of a CSV has none."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise RowError("bad_type", "files", "a list of file names, or one", value)
+    return [NamedContext(file=name) for name in value]
 
 
 def _contexts(value: Any) -> list[NamedContext]:

@@ -32,6 +32,7 @@ class Counts:
     contexts_lost: Mapping[str, int] = field(default_factory=dict)  # contexts of accepted questions, by cause
     without_document: int = 0  # answerable accepted questions that have no context with a document
     gold_texts: int = 0  # contexts with a text and a document
+    bare_texts: int = 0  # contexts with a text and no document
 
     @property
     def conserved(self) -> bool:
@@ -42,6 +43,8 @@ class Counts:
         """Return the counts of a conversion step: numbers only."""
         numbers = asdict(self)
         lost = numbers.pop("contexts_lost")
+        if not self.bare_texts:
+            del numbers["bare_texts"]
         return {**numbers, **lost_counts(lost)}
 
 
@@ -50,6 +53,14 @@ def plan_sentences(counts: Counts) -> Iterator[str]:
     yield from _contexts(counts.contexts, counts.contexts_lost, counts.without_document)
     if counts.gold_texts:
         yield f"{counts.gold_texts} gold texts have a document; convert says how many are found in it."
+
+    if counts.bare_texts:
+        texts = "1 gold text names" if counts.bare_texts == 1 else f"{counts.bare_texts} gold texts name"
+        if counts.documents:
+            yield f"{texts} no document; convert looks in all of them."
+        else:
+            hint = '`tables: {docs: {files: "docs/*.pdf"}}` adds some'
+            yield f"{texts} no document, and there are none to look in; {hint}."
 
 
 def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -61,6 +72,11 @@ def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
         if name.startswith(LOST)
     }
     yield from _contexts(written["contexts"], lost, written["without_document"])
+    if bare := planned.get("bare_texts"):
+        found = written.get("texts_found", 0)
+        reasons = {"in several": "texts_ambiguous", "in none": "texts_nowhere", "too short to look for": "texts_short"}
+        others = [f"{written[name]} {what}" for what, name in reasons.items() if written.get(name)]
+        yield f"{found} of {bare} gold texts that name no document are found in one{', '.join(['', *others])}."
     if dataset["gold_texts"]:
         located, gold_texts = dataset["gold_texts_located"], dataset["gold_texts"]
         yield f"{located} of {gold_texts} gold texts that have a document are located in it."

@@ -33,6 +33,11 @@ class QuestionColumns(SpecPart):
     is_impossible: Text | None = Field(default=None, description="Column with true or false; missing is false.")
     source_id: Text | None = Field(default=None, description="Column with the source's own id.")
     urls: Text | None = Field(default=None, description="Column with the documents' URLs: a list, or one text.")
+    files: Text | None = Field(
+        default=None,
+        description="Column with the documents' file names: a list, or one text; or a template such as "
+        "`{company}_{year}.pdf`. Names may be globs, and may lack the ending.",
+    )
     contexts: Text | None = Field(default=None, description="Column with a list of contexts: structs, or gold texts.")
     query_type: Text | None = Field(
         default=None,

@@ -22,6 +22,14 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion import datasets
 from rag_eval_pipeline.conversion.datasets import LISTED
+from rag_eval_pipeline.conversion.gold_documents import (
+    Search,
+    bare_texts,
+    find_documents,
+    read_found,
+    with_documents,
+    write_found,
+)
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_table import (
@@ -216,12 +224,17 @@ def corpus_text(conversion: Conversion) -> StepReport:
 def train_json(conversion: Conversion) -> StepReport:
     """`train.json`; questions whose documents could not be had go the way the spec says."""
     paths = conversion.paths
-    rows = conversion.require("questions").counts["rows"]
-    conversion.require("corpus")
+    planned = conversion.require("questions").counts
+    conversion.require("corpus_text")
+    search = _find_documents(conversion) if planned.get("bare_texts") else None
+    found = {} if search is None else search.found
+    write_found(paths.gold_documents, found)
     absent_documents = _missing_documents(conversion)
     tally = _Tally(_on_disk(conversion))
-    columns = None if absent_documents.missing else datasets.TRAIN_COLUMNS
-    remaining = absent_documents.drop(prefetch(iterate_batches(paths.questions, columns)))
+    columns = None if absent_documents.missing or found else datasets.TRAIN_COLUMNS
+    asked = with_documents(iterate_batches(paths.questions, columns), found)
+    remaining = absent_documents.drop(prefetch(asked))
+    rows = planned["rows"]
     write_rows(paths.train_json, tally.counting(remaining), datasets.train_rows, depth=datasets.TRAIN_DEPTH)
     earlier = [record for record in read_quarantine(paths.quarantine) if record.stage != DOCUMENTS_STAGE]
     records = [*earlier, *absent_documents.quarantined]
@@ -239,6 +252,7 @@ def train_json(conversion: Conversion) -> StepReport:
         "without_document": tally.without_document,
         "characters": tally.characters,
         **lost_counts(absent_documents.lost),
+        **({} if search is None else search.counts()),
     }
     expected = conversion.spec.expect
     short = expected.questions is not None and written < expected.questions
@@ -256,7 +270,7 @@ def train_json(conversion: Conversion) -> StepReport:
         {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
         for q in _first_questions(_remaining(conversion))
     ]
-    notes = tuple(quarantine_notes(paths.name, absent_documents.quarantined))
+    notes = (*quarantine_notes(paths.name, absent_documents.quarantined), *(search.notes() if search else ()))
     return conversion.report("train_json", counts, checks, preview, notes)
 
 
@@ -267,7 +281,8 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     conversion.require("corpus_text")
     planned = manifest.read_planned(paths.planned, base=paths.source)
     # The questions are not read again for gold texts where there are none.
-    asked = datasets.with_gold(_remaining(conversion)) if conversion.require("questions").counts["gold_texts"] else ()
+    has_gold = conversion.require("questions").counts["gold_texts"] or counted.get("texts_found")
+    asked = datasets.with_gold(_remaining(conversion)) if has_gold else ()
     pages = read_pages(paths.pages)
     spans = datasets.locate_gold(asked, planned, pages)
     datasets.write_gold_spans(paths.gold_spans, spans)
@@ -530,9 +545,19 @@ def _missing_documents(conversion: Conversion) -> MissingDocuments:
     return MissingDocuments(reasons, conversion.spec.on_missing_document)
 
 
+def _find_documents(conversion: Conversion) -> Search:
+    """Look for the gold texts that name no document."""
+    paths = conversion.paths
+    questions = (question for batch in iterate_batches(paths.questions) for question in questions_of(batch))
+    planned = manifest.read_planned(paths.planned, base=paths.source)
+    return find_documents(bare_texts(questions), planned, read_pages(paths.pages))
+
+
 def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     absent_documents = _missing_documents(conversion)
-    questions = iterate_batches(conversion.paths.questions, None if absent_documents.missing else columns)
+    found = read_found(conversion.paths.gold_documents)
+    chosen = None if absent_documents.missing or found else columns
+    questions = with_documents(iterate_batches(conversion.paths.questions, chosen), found)
     return absent_documents.drop(prefetch(questions))
 
 

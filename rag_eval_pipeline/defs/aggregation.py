@@ -175,12 +175,15 @@ class PinConfig(dg.Config):
 @dg.op(name="pin")
 def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: WorkspaceResource) -> None:
     """Pin the evaluations that a pair is compared with from now on."""
-    from rag_eval_pipeline.reporting.baselines import pin
+    from rag_eval_pipeline.reporting.baselines import baseline_warnings, pin
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)
     with as_dagster_failure():
         pinned = pin(root, benchmark, system, config.evaluations, now=clock.now(), note=config.note or None)
+        warnings = baseline_warnings(root, pinned)
     context.log.info(f"{system} on {benchmark} is compared with {', '.join(pinned.evaluations)} from now on")
+    for warning in warnings:
+        context.log.warning(warning)
 
 
 @dg.job(

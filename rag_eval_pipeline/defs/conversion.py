@@ -96,11 +96,13 @@ def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["questions", "corpus"],
+    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["questions", "corpus_text"],
     check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
 )  # fmt: skip
 def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """`train.json`: each accepted question with its answer and its documents' file names.
+
+    Gold texts that name no document are looked for in the text of all of them.
 
     Together with `corpus`, the folder is an evaluation root as `evaluate_rag.py` expects it.
 

@@ -4,8 +4,6 @@ A row is a `SingleTurnSample` with a `query_id`, which ragas ignores. Further fa
 `metadata.jsonl`, because loaders that make a table of the rows need the same columns and types in every row.
 """
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ from rag_eval_pipeline.exports.source import ExportSource, Written
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow
-from rag_eval_pipeline.formats.trec import read_json_lines
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.formats.trec import read_json_lines, write_json_lines
 from rag_eval_pipeline.systems.base import RagAnswer
 
 
@@ -51,8 +48,8 @@ def write_ragas(source: ExportSource, folder: Path) -> Written:
         _Metadata(query.query_id, pack_metadata(query, judged=row.reference_context_ids))
         for (query, _), row in zip(asked, rows, strict=True)
     ]
-    _write_lines(folder / "dataset.jsonl", rows)
-    _write_lines(folder / "metadata.jsonl", metadata)
+    write_json_lines(folder / "dataset.jsonl", rows)
+    write_json_lines(folder / "metadata.jsonl", metadata)
     unanswerable = sum(row.reference is None for row in rows)
     note = f"{unanswerable} of {len(rows)} questions are unanswerable and have no reference"
     notes = (note,) if unanswerable else ()
@@ -89,10 +86,3 @@ def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: Ra
         retrieved_context_ids=None if passages is None else [source.names.canonical(p.document) for p in passages],
         response=None if answer is None else answer.answer,
     )
-
-
-def _write_lines(path: Path, values: Iterable[msgspec.Struct]) -> None:
-    with publishing(path) as file:
-        for value in values:
-            line = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, allow_nan=False)
-            file.write(line.encode() + b"\n")

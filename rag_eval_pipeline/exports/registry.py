@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from rag_eval_pipeline.errors import InputError, unknown_name_hint
 from rag_eval_pipeline.exports.folder import check_target, files_below, publishing_folder
+from rag_eval_pipeline.exports.inspect_ai import read_inspect, write_inspect
 from rag_eval_pipeline.exports.nvidia import read_nvidia, write_nvidia
+from rag_eval_pipeline.exports.promptfoo import read_promptfoo, write_promptfoo
 from rag_eval_pipeline.exports.ragas import read_ragas, write_ragas
 from rag_eval_pipeline.exports.retrieval import (
     read_beir_folder,
@@ -41,6 +43,8 @@ FORMATS: dict[str, Format] = {
     "beir": Format(write_beir_folder, read_beir_folder),
     "trec": Format(write_trec, read_trec),
     "ragas": Format(write_ragas, read_ragas),
+    "inspect": Format(write_inspect, read_inspect),
+    "promptfoo": Format(write_promptfoo, read_promptfoo),
 }
 
 

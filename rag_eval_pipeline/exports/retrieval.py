@@ -39,6 +39,7 @@ from rag_eval_pipeline.formats.trec import (
 )
 from rag_eval_pipeline.storage.files import atomic_write, publishing
 
+CSV_DOCUMENTS = ("relevant_doc_ids", "expected_doc_ids")
 Ranking = dict[str, float | None]
 
 
@@ -80,12 +81,18 @@ def _evret_json(dataset: EvaluationDataset) -> bytes:
 
 
 def _evret_csv(dataset: EvaluationDataset) -> bytes:
-    """Return the dataset as Evret's CSV; labels are JSON lists, in the columns that any query needs."""
-    queries = [_evret_query(query) for query in dataset.queries]
-    used = [name for name in (DOCUMENT_LABELS[0], ANSWER_LABELS[0]) if any(name in query for query in queries)]
-    used = used or [DOCUMENT_LABELS[0]]
-    rows = [query | {name: json_cell(query[name]) for name in used if name in query} for query in queries]
-    return csv_bytes([IDS[0], TEXTS[0], *used], rows)
+    """Return the dataset as Evret's CSV; labels are JSON lists.
+
+    Documents are in two columns: Evret 0.0.3 reads only the newer one, earlier releases only the older one.
+    """
+    rows = []
+    for query in dataset.queries:
+        documents = {name: list(query.relevant_documents) for name in CSV_DOCUMENTS if query.relevant_documents}
+        answers = {name: query.expected_answers for name in ANSWER_LABELS[:1] if query.expected_answers}
+        labels = {name: json_cell(values) for name, values in (documents | answers).items()}
+        rows.append({IDS[0]: query.query_id, TEXTS[0]: query.query_text, **labels})
+    has_answers = any(query.expected_answers for query in dataset.queries)
+    return csv_bytes([IDS[0], TEXTS[0], *CSV_DOCUMENTS, *(ANSWER_LABELS[:1] if has_answers else ())], rows)
 
 
 def _evret_query(query: EvaluationQuery) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -19,6 +22,8 @@ from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
+
+OURS = "rag_eval"  # the key of metadata under which other tools find what is not the source's
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Answers:
 
     evaluation_id: str
     system: str
+    opened_at: datetime
     given: dict[str, RagAnswer]  # query id -> final answer, failed or not; questions beyond a system's limit have none
     scores: dict[str, dict[str, float]]  # query id -> metric -> score
 
@@ -132,13 +138,24 @@ class ExportSource:
     def refuse_answers(self, format: str) -> None:
         """Raise `no_answers_in_format` if answers are to be exported."""
         if self.answers is not None:
-            expected = "a format that can hold answers: nvidia, trec, ragas"
+            expected = "a format that can hold answers: nvidia, trec, ragas, inspect, promptfoo"
             raise InputError("no_answers_in_format", "--evaluation", expected, found=format)
 
 
 def page_id(file_name: str, page: int) -> str:
     """Return `<file name>#page=<1-based page>`, the fragment of RFC 8118; no corpus file's name ends like that."""
     return f"{file_name}#page={page}"
+
+
+def answer_facts(answer: RagAnswer) -> dict[str, Any]:
+    """Return what is known of an answer as JSON values: its text with its citations, and passages in rank order."""
+    facts: dict[str, Any] = msgspec.to_builtins(answer)
+    passages = sorted(facts["contexts"], key=lambda passage: passage["rank"])
+    return {
+        **{name: facts[name] for name in ("status", "answer", "error", "abstained")},
+        "contexts": passages,
+        **{name: facts[name] for name in ("citations", "latency_ms", "usage")},
+    }
 
 
 def load_source(
@@ -186,7 +203,7 @@ def find_answers(workspace: Workspace, evaluation: str, stamp: Stamp, dataset: E
         expected = "one answer per question, in the dataset's order"
         raise InputError("foreign_answers", found.responses, expected, hint="Evaluate the pair again.")
     given = {answer.query_id: answer for answer in answers}
-    return Answers(record.evaluation_id, record.system, given, _read_scores(found))
+    return Answers(record.evaluation_id, record.system, record.opened_at, given, _read_scores(found))
 
 
 def _find_evaluation(workspace: Workspace, evaluation: str, benchmark: str) -> Evaluation:

@@ -9,7 +9,6 @@ them, or that starts with `metadata.`, gets `metadata.` before it.
 
 import contextlib
 import csv
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
 from rag_eval_pipeline.formats.model import bad_format
-from rag_eval_pipeline.formats.trec import Qrel, read_json_lines
+from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lines
 from rag_eval_pipeline.storage.files import publishing
 
 QRELS = Path("qrels", "test.tsv")
@@ -61,13 +60,8 @@ def write_beir(
     folder: Path, queries: Iterable[BeirQuery], corpus: Iterable[BeirDocument], qrels: Iterable[Qrel]
 ) -> None:
     """Publish the three files, each in constant memory."""
-    for name, records in (("corpus.jsonl", corpus), ("queries.jsonl", queries)):
-        path = folder / name
-        with publishing(path) as file:
-            for record in records:
-                # Not msgspec's encoder: metadata may hold integers beyond 64 bits.
-                text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, allow_nan=False)
-                file.write(text.encode() + b"\n")
+    write_json_lines(folder / "corpus.jsonl", corpus)
+    write_json_lines(folder / "queries.jsonl", queries)
     path = folder / QRELS
     with publishing(path) as file:
         file.write("\t".join(HEADER).encode() + b"\n")

@@ -13,6 +13,7 @@ escape follows already. `a b.pdf` is `a%20b.pdf`, `a%20b.pdf` is `a%2520b.pdf`, 
 """
 
 import gzip
+import json
 import math
 import re
 import zlib
@@ -218,6 +219,15 @@ def read_json_lines(path: Path, kind: type[T]) -> Iterator[T]:
         except (InputError, msgspec.ValidationError) as error:
             expected = "a line as the export writes it"
             raise InputError("bad_format", path, expected, row=row, found=str(error)) from error
+
+
+def write_json_lines(path: Path, records: Iterable[msgspec.Struct]) -> None:
+    """Publish records as JSON lines, in constant memory."""
+    with publishing(path) as file:
+        for record in records:
+            # Not msgspec's encoder: metadata may hold integers beyond 64 bits.
+            text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, allow_nan=False)
+            file.write(text.encode() + b"\n")
 
 
 def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:

@@ -14,8 +14,15 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord, load_evaluation
-from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, flip_share
-from rag_eval_pipeline.reporting.comparison import SHARED_FINGERPRINTS, ScoredRun, run_of_evaluation
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
+from rag_eval_pipeline.reporting.comparison import (
+    COMPARED,
+    SHARED_FINGERPRINTS,
+    ScoredRun,
+    run_of_evaluation,
+    with_levels,
+)
 from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"
@@ -180,7 +187,31 @@ def _is_comparable(one: Evaluation, other: Evaluation) -> bool:
 
 def baseline_flip_share(workspace: Workspace, baseline: Baseline) -> float | None:
     """Return `flip_share_of` the runs of a baseline."""
-    return flip_share_of([run_of_evaluation(load_evaluation(workspace, name)) for name in baseline.evaluations])
+    return flip_share_of(_runs(workspace, baseline))
+
+
+def baseline_warnings(workspace: Workspace, baseline: Baseline) -> list[str]:
+    """Return a line for each reason why nights that are compared with a baseline may get no verdict."""
+    runs = _runs(workspace, baseline)
+    record = load_evaluation(workspace, baseline.evaluations[-1]).record
+    queries = EvaluationDataset.read(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
+    found = []
+    counts = [(run, run.columns[FAILURE_RATE].scores.count(1.0)) for run in runs]
+    if failed := [f"{count} of {len(run.query_ids)} in {run.evaluation_id}" for run, count in counts if count]:
+        found.append(
+            f"questions failed in the pinned runs ({', '.join(failed)}): a metric gets no verdict if fewer than "
+            f"{100 * runs[-1].min_coverage:g} % of its questions can be compared"
+        )
+    measures = with_levels("retrieval_scores", COMPARED["retrieval_scores"])
+    without = [run.evaluation_id for run in runs if run.columns.keys().isdisjoint(measures)]
+    if without and any(query.relevant_documents for query in queries):
+        which = "the pinned runs" if len(without) == len(runs) else ", ".join(without)
+        found.append(f"no retrieval scores in {which}: later nights get no verdict on retrieval")
+    return found
+
+
+def _runs(workspace: Workspace, baseline: Baseline) -> list[ScoredRun]:
+    return [run_of_evaluation(load_evaluation(workspace, name)) for name in baseline.evaluations]
 
 
 def flip_share_of(runs: Sequence[ScoredRun]) -> float | None:

@@ -6,24 +6,29 @@ values name its documents, and what benchmark.yaml has to contain for questions 
 
 import fnmatch
 import glob
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.corpus.naming import document_key
-from rag_eval_pipeline.scaffold.profile import Column, DataFile, Field, FolderProfile, Kind, Origin, identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ROLES, ListForm, as_column, is_gold, list_forms, normalised
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context, struct
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 
 URL = re.compile(r"https?://[^\s<>\"\\]+")
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
 
-BODIES = "text contents content body passage_text passage document_text document html article page_content chunk"
+BODIES = (
+    "text contents content body passage_text passage document_text document html article page_content chunk context "
+    "summary abstract"
+)
+CORPUS_NAMES = frozenset("corpus document documents docs passages articles".split())  # of files with all documents
 TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
 
@@ -37,27 +42,13 @@ NOT_DOCUMENTS = frozenset("image images img picture thumbnail logo license licen
 GOLD_TEXTS = (
     "reference_contexts gold_contexts ground_truth_context ground_truth_contexts gold_passage gold_passages evidence "
     "evidences evidence_text context contexts passage passages supporting_text supporting_texts support paragraph "
-    "snippet snippets quote quotes gold_context reference_context source_text excerpt"
+    "snippet snippets quote quotes gold_context reference_context source_text excerpt positive positives "
+    "positive_passages positive_texts"
 ).split()
-GOLD_FLAGS = frozenset("is_supporting is_support is_gold gold is_relevant relevant is_evidence supporting".split())
-CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds and names of theirs
-    "url": (("text",), "url link source_url page_url doc_url"),
-    "file": (("text",), "file filename file_name doc_name document_name file_path path"),
-    "document": (("text", "integer"), "document doc_id document_id docid passage_id doc title page_title"),
-    "text": (
-        ("text",),
-        "text content contents quote passage paragraph_text evidence_text evidence sentence snippet context paragraph "
-        "span excerpt passage_text highlight",
-    ),
-    "page": (("integer",), "page page_number page_no page_num"),
-    "start": (("integer",), "start start_index start_char char_start begin offset_start start_offset start_position"),
-    "end": (("integer",), "end end_index end_char char_end stop offset_end end_offset end_position"),
-}
-
 _STARTS_WITH_URL = re.compile(r"\s*[\[(]?\s*['\"]?https?://")
+_ONE_SITE = re.compile(r"\s*https?://[^/\s]+/?\s*")
 _ONE_URL = re.compile(r"https?://[^\s<>\"\\,;|]+")  # excludes what may separate two URLs
 _NUMBERED = re.compile(r"(.*?)(\d+)\W*")
-_SQL_TYPES: dict[Kind, str] = {"text": "VARCHAR", "integer": "BIGINT"}
 
 
 # --- Documents
@@ -106,11 +97,7 @@ def targets(profile: FolderProfile, file: DataFile) -> Iterator[Target]:
     for table in document_tables(profile, file):
         yield _table_target(table)
     if profile.documents:
-        names = {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
-        yield _file_target(profile, names, "", "names of files")
-        for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
-            stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}
-            yield _file_target(profile, stems, suffix, f"names of {suffix} files without the suffix")
+        yield from _file_targets(profile)
 
 
 def document_tables(profile: FolderProfile, questions: DataFile) -> list[DocumentTable]:
@@ -168,19 +155,26 @@ def mirror_corpus(profile: FolderProfile, questions: DataFile, urls: Sequence[st
         if not wanted & mirrored:
             continue
         key = identifier(table.key.name)
+        selected = f"SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}"
+        is_complete = wanted <= mirrored
+        missing = None if is_complete else "keep"
+        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
+        if table.name in CORPUS_NAMES:
+            text = (
+                f"documents: the {table.file.rows} rows of {table.file.origin.shown}, among them "
+                f"{len(wanted & mirrored)} of the {len(wanted)} pages that questions name{rest}"
+            )
+            return Corpus({table.name: table.file.origin}, selected, missing, (Guess("documents", text),))
         documents = f"""\
-SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}
+{selected}
 WHERE {_page_sql(key)} IN (
   SELECT {_page_sql("page")}
   FROM (SELECT {urls_sql} AS page FROM source)
 )"""
-        is_complete = wanted <= mirrored
-        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
         text = (
             f"documents: {table.file.origin.shown} has {len(wanted & mirrored)} of the {len(wanted)} pages that "
             f"questions name{rest} Remove the WHERE to use all its pages as documents."
         )
-        missing = None if is_complete else "keep"
         return Corpus({table.name: table.file.origin}, documents, missing, (Guess("documents", text),))
     text = f"documents: none are in the folder; the pages of {len(wanted)} URLs are fetched during the conversion."
     return Corpus(guesses=(Guess("documents", text),))
@@ -188,9 +182,7 @@ WHERE {_page_sql(key)} IN (
 
 def _table_target(table: DocumentTable) -> Target:
     shown = table.file.origin.shown
-    sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
-    text = f"documents: the {table.file.rows} rows of {shown}, named by {table.key.name!r}."
-    corpus = Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
+    corpus = table_corpus(table)
     return Target(
         "document",
         lambda value: value,
@@ -200,12 +192,56 @@ def _table_target(table: DocumentTable) -> Target:
     )
 
 
-def _file_target(profile: FolderProfile, names: dict[str, str], suffix: str, shown: str) -> Target:
+def _file_targets(profile: FolderProfile) -> Iterator[Target]:
+    """Yield the ways to name the folder's files, the plainest first."""
+    names = {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
+    yield _file_target(profile, names, "{}", "names of files")
+    for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
+        stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}
+        shown = f"names of {suffix} files without the suffix"
+        yield _file_target(profile, stems, f"{{}} || {literal(suffix)}", shown)
+        joined = f"replace({{}}, ' ', '_') || {literal(suffix)}"
+        yield _file_target(profile, stems, joined, f"{shown}, with spaces", lambda value: value.replace(" ", "_"))
+    segment = "regexp_extract({}, '([^/?#]+)(?:[?#].*)?$', 1)"
+    decoded = f"coalesce(try(url_decode({segment})), {segment})"
+    yield _file_target(profile, names, decoded, "URLs that end in names of files", _last_segment)
+    for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
+        inside = {path.removeprefix(f"{folder}/"): path for path in profile.documents if path.startswith(f"{folder}/")}
+        yield _file_target(profile, inside, f"{literal(f'{folder}/')} || {{}}", f"paths of files in {folder}")
+
+
+def no_documents(column: str) -> str:
+    """Return what has to be filled in if the documents that a column names were not found."""
+    return (
+        f"documents: the documents that {column!r} names were not found. Add them as a table of ids and texts "
+        "(`tables`, and `documents: SELECT id AS name, text FROM ...`) or as files."
+    )
+
+
+def _last_segment(value: str) -> str:
+    return unquote(urlsplit(value).path).rpartition("/")[2] if URL.fullmatch(value) else ""
+
+
+def table_corpus(table: DocumentTable) -> Corpus:
+    """Return the rows of a table as documents."""
+    sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
+    text = f"documents: the {table.file.rows} rows of {table.file.origin.shown}, named by {table.key.name!r}."
+    return Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
+
+
+def _file_target(
+    profile: FolderProfile,
+    names: dict[str, str],
+    template: str,
+    shown: str,
+    known: Callable[[str], str] = str,
+) -> Target:
+    """Return the target of files by name; `template` is the SQL of a file's name, `known` makes that of a sample."""
     return Target(
         "file",
-        lambda value: f"{value} || {literal(suffix)}" if suffix else value,
-        lambda values: sum(value in names for value in values) / len(values),
-        lambda values: files_corpus(profile, [names[value] for value in values if value in names]),
+        lambda value: template.replace("{}", value),
+        lambda values: sum(known(value) in names for value in values) / len(values),
+        lambda values: files_corpus(profile, [names[known(value)] for value in values if known(value) in names]),
         shown,
     )
 
@@ -213,13 +249,13 @@ def _file_target(profile: FolderProfile, names: dict[str, str], suffix: str, sho
 def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: str) -> DocumentTable | None:
     """Return a table whose content is files that exist, or else its texts with their titles; None without any."""
     stem = normalised(file.origin.root or PurePosixPath(file.origin.path or "").name.split(".")[0])
-    if re.fullmatch(r"corpus|documents?|docs|passages|pages|mirror|articles", stem):
+    if stem in CORPUS_NAMES or stem in {"pages", "mirror"}:
         name = stem
     existing = set(profile.files)
     for column in file.columns:
         paths = column.present if column is not key and column.kind == "text" else []
         if paths and sum(path in existing for path in paths) >= MIRROR_SHARE * len(paths):
-            return DocumentTable(name, file, key, "file", identifier(column.name))
+            return DocumentTable(name, file, key, "file", column.sql)
     names = {normalised(column.name): column for column in reversed(file.columns) if column.kind == "text"}
     text, title = (
         next((names[word] for word in words.split() if word in names and names[word] is not key), None)
@@ -262,22 +298,14 @@ class Link:
     corpus: Corpus = field(default_factory=Corpus)
     guesses: tuple[Guess, ...] = ()
     scalar: dict[str, str] | None = None  # a context's fields in SQL if each row names one document
-
-
-class Structs(NamedTuple):
-    """A column of lists of structs."""
-
-    column: Column
-    sql: str  # of the list
-    fields: dict[str, Field]  # our field <- their field
-    values: list[dict[str, Any]]  # the structs of the sample
-    is_json: bool = False
-    gold: str | None = None  # their field that marks the structs that support the answer; None if all do
+    texts: str | None = None  # the SQL of a list, if contexts are bare texts
+    unfound: str | None = None  # the column that names documents which are not there
 
 
 def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
     """Return the first kind of link that finds documents: mirrored URLs, a table, files, globs, other URLs."""
-    columns = [column for column in file.columns if column.name not in set(taken) and is_gold(column)]
+    every = (*file.columns, *file.nested)
+    columns = [column for column in every if column.name not in set(taken) and is_gold(column)]
     by_url = _url_link(profile, file, columns)
     if by_url is not None and by_url.corpus.documents is not None:
         return by_url
@@ -299,49 +327,12 @@ def column_link(column: Column, target: Target, word: str) -> Link | None:
     return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), target.corpus(form.distinct), guesses, scalar)
 
 
-def find_structs(file: DataFile) -> Structs | None:
-    """Return the first gold column whose structs have a text, a URL, a file or a document."""
-    for column in filter(is_gold, file.columns):
-        found = _native_structs(column) or _json_structs(column)
-        if found is not None and not {"text", "url", "file", "document"}.isdisjoint(found.fields):
-            return found
-    return None
-
-
-def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: Link | None) -> Link:
-    """Return contexts from structs, with the documents that they name."""
-    word = free_word("part", file.columns)
-    fields = {ours: f"{word}.{identifier(theirs.name)}" for ours, theirs in found.fields.items()}
-    place: dict[str, str] = {}
-    corpus, used, guesses = Corpus(), frozenset({found.column.name}), []
-    if scalar is not None and scalar.scalar is not None:
-        place, corpus, used, guesses = scalar.scalar, scalar.corpus, used | scalar.used, list(scalar.guesses)
-    elif named := [name for name in ("url", "file", "document") if name in fields]:
-        place, corpus = _struct_documents(profile, file, found, word, fields, named[0])
-    # Offsets are kept only if the document is in the folder: those in a page to be fetched could not be checked.
-    kept = ["text", "page"]
-    if corpus.documents and "url" not in place and {"start", "end"} <= set(fields):
-        kept += ["start", "end"]
-    fields = {**place, **{name: fields[name] for name in kept if name in fields}}
-    gold = found.sql
-    if found.gold is not None:
-        gold = f"list_filter({found.sql}, lambda {word}: {word}.{identifier(found.gold)})"
-    is_unchanged = not found.is_json and {part.name for part in found.column.fields} == set(fields)
-    expr = ColumnExpr(f"list_transform({gold}, lambda {word}: {context(fields)})")
-    if is_unchanged and all(sql == f"{word}.{identifier(name)}" for name, sql in fields.items()):
-        expr = as_column(found.column)
-    text = f"contexts: {found.column.name!r}, with {', '.join(f'{o} from {f.name!r}' for o, f in found.fields.items())}"
-    text += f", where {found.gold!r} is true" if found.gold is not None else ""
-    text += "; pages are assumed to count from 1" if "page" in fields else ""
-    return Link({"contexts": expr}, used, corpus, (Guess("questions", f"{text}."), *guesses))
-
-
 def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
     """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
     taken = set(taken)
     columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
     for column in (columns[name] for name in GOLD_TEXTS if name in columns):
-        if not is_gold(column) or column.kind not in {"text", "texts"} or not column.present:
+        if not is_gold(column) or column.kind not in {"text", "texts", "text lists"} or not column.present:
             continue
         if column.kind == "text" and all(URL.fullmatch(value) for value in column.present):
             continue
@@ -349,7 +340,7 @@ def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link |
         text = f"contexts: gold texts from {column.described}"
         if link is not None and link.scalar is not None and form.item is not None:
             [(named, place)] = link.scalar.items()
-            quote = identifier(column.name)
+            quote = column.sql
             sql = f"[{context({named: place, 'text': quote})}]"
             if not all(c.is_full for c in file.columns if c is column or c.name in link.used):
                 place, quote = f"nullif({place}, '')", f"nullif({quote}, '')"
@@ -357,18 +348,31 @@ def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link |
                 sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
             guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
             return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)
+        if link is not None and link.scalar is not None:
+            word = free_word("part", file.columns)
+            expr = ColumnExpr(f"list_transform({form.sql}, lambda {word}: {context({**link.scalar, 'text': word})})")
+            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
+            return Link({"contexts": expr}, link.used | {column.name}, link.corpus, guesses)
         if link is not None:
             return None
         is_plain = column.kind == "texts" or (form.item is not None and column.is_full)
         expr = as_column(column) if is_plain else ColumnExpr(form.sql)
-        return Link({"contexts": expr}, frozenset({column.name}), guesses=(Guess("questions", f"{text}."),))
+        guesses = (Guess("questions", f"{text}."),)
+        return Link({"contexts": expr}, frozenset({column.name}), guesses=guesses, texts=form.sql)
     return None
 
 
-def grouped_documents(pairs: str) -> str:
-    """Return the SQL of one document for each title, made of its different paragraphs in order."""
+def grouped_documents(pairs: str, *, name: str = "name", body: str = "text") -> str:
+    """Return the SQL of one document for each title, made of its different paragraphs in order.
+
+    Args:
+        name: What the titles are: `name` or `url`.
+        body: What the paragraphs are: `text` or `html`; of HTML the first page is taken, since two cannot be joined.
+    """
+    joined = "string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row)"
+    joined = joined if body == "text" else "arg_min(paragraph, first_row)"
     return f"""\
-SELECT title AS name, string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row) AS text,
+SELECT title AS {name}, {joined} AS {body},
        min(first_row) AS source_row
 FROM (
   SELECT title, paragraph, min(source_row) AS first_row
@@ -397,16 +401,17 @@ def _best_form(column: Column, share: Callable[[Sequence[str]], float]) -> ListF
     return best[1] if best is not None and best[0] >= LINKED_SHARE else None
 
 
-def _names_documents(column: Column) -> bool:
+def names_documents(column: Column) -> bool:
+    """Return whether a column's name says that it may name documents."""
     return not DOCUMENT_WORDS.isdisjoint(normalised(column.name).split("_"))
 
 
 def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
     # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
-    likely = sorted(columns, key=lambda column: not _names_documents(column))
+    likely = sorted(columns, key=lambda column: not names_documents(column))
     found = list(targets(profile, file))
     for column in likely:
-        if not _names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
+        if not names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
             continue
         for target in found:
             link = column_link(column, target, free_word("part", file.columns))
@@ -429,11 +434,13 @@ def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]
         matched = [p for p, name in names.items() if any(fnmatch.fnmatchcase(name, each) for each in form.distinct)]
         corpus = files_corpus(profile, matched)
         # The question's column may itself be called name or file, which in the subquery would be the table's column.
-        outer = f"source.{identifier(column.name)}"
+        if column.path is not None:
+            continue
+        outer = f"source.{column.sql}"
         condition = f"name GLOB {outer}"
         if form.item is None:
             word = free_word("pattern", file.columns)
-            listed = form.sql.replace(identifier(column.name), outer)
+            listed = form.sql.replace(column.sql, outer)
             condition = f"list_contains(list_transform({listed}, lambda {word}: name GLOB {word}), true)"
         sql = f"(SELECT list({context({'file': 'file'})} ORDER BY file) FROM docs WHERE {condition})"
         text = f"contexts: {column.name!r} holds globs of file names, such as {column.present[0]!r}."
@@ -443,13 +450,13 @@ def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]
 
 def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
     """Return the link of the column with the most URLs; numbered columns such as link_1 to link_10 are one list."""
-    holding = [column for column in columns if _holds_urls(column)]
+    holding = [column for column in columns if holds_urls(column)]
     if not holding:
         return None
     column = min(holding, key=lambda c: (-len(_sample_urls(c)), URL_WORDS.isdisjoint(normalised(c.name).split("_"))))
     series = _numbered_series(column, holding)
     if len(series) > 1:
-        expr = ColumnExpr(f"url_split(concat_ws(' ', {', '.join(identifier(part.name) for part in series)}))")
+        expr = ColumnExpr(f"url_split(concat_ws(' ', {', '.join(part.sql for part in series)}))")
         remark = f"urls: columns {series[0].name!r} to {series[-1].name!r}, joined and split into URLs"
     else:
         expr, how = _split_urls(column)
@@ -463,12 +470,13 @@ def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column])
     return Link({"urls": expr}, used, corpus, (Guess("questions", remark),), {"url": expr.sql} if is_single else None)
 
 
-def _holds_urls(column: Column) -> bool:
+def holds_urls(column: Column) -> bool:
+    """Return whether most cells begin with the URL of a page; the address of a whole site is no document."""
     if not NOT_DOCUMENTS.isdisjoint(normalised(column.name).split("_")):
         return False
     cells = column.present if column.kind in {"text", "texts"} else []
     starts = [bool(_STARTS_WITH_URL.match(str(next(iter(c), "") if isinstance(c, list) else c))) for c in cells]
-    return bool(starts) and 2 * sum(starts) >= len(starts)
+    return bool(starts) and 2 * sum(starts) >= len(starts) and not all(map(_ONE_SITE.fullmatch, map(str, cells)))
 
 
 def _numbered_series(column: Column, columns: Sequence[Column]) -> list[Column]:
@@ -487,7 +495,7 @@ def _split_urls(column: Column) -> tuple[ColumnExpr, str]:
         return as_column(column), ""
     form = next(list_forms(column))
     if form.item is not None:
-        return ColumnExpr(f"url_split({identifier(column.name)})"), ", split before each http"
+        return ColumnExpr(f"url_split({column.sql})"), ", split before each http"
     how = f" ({form.shown})" if column.kind == "text" else ""
     return ColumnExpr(f"url_split(array_to_string({form.sql}, ', '))"), f"{how}, joined and split before each http"
 
@@ -496,72 +504,3 @@ def _sample_urls(column: Column) -> list[str]:
     cells = next(list_forms(column)).values
     parts = [part for cell in cells for value in cell for part in re.split(r"(?=https?://)", value)]
     return [url for part in parts if URL.fullmatch(url := part.strip(" ,;|\t\r\n"))]
-
-
-def _struct_documents(
-    profile: FolderProfile, file: DataFile, found: Structs, word: str, fields: dict[str, str], chosen: str
-) -> tuple[dict[str, str], Corpus]:
-    """Return the field that names a struct's document, and the documents: the folder's, else the structs' texts."""
-    theirs = found.fields[chosen]
-    values = [str(item[theirs.name]) for item in found.values if item.get(theirs.name) not in (None, "")]
-    sql = f"CAST({fields[chosen]} AS VARCHAR)" if theirs.kind == "integer" else fields[chosen]
-    if chosen == "url":
-        unnested = f"unnest(list_transform({found.sql}, lambda {word}: {sql}))"
-        return {"url": sql}, mirror_corpus(profile, file, list(dict.fromkeys(values)), unnested)
-    target = find_target(profile, file, values)
-    if target is not None:
-        return {target.field: target.named(sql)}, target.corpus(list(dict.fromkeys(values)))
-    if "text" not in fields:
-        return {"document": sql}, Corpus()
-    text = "documents: the texts that come with the questions, grouped by the name that they give."
-    pairs = struct({"title": sql, "paragraph": fields["text"]})
-    documents = grouped_documents(f"""\
-SELECT source_row, pair.title AS title, pair.paragraph AS paragraph
-    FROM (SELECT source_row, unnest(list_transform({found.sql}, lambda {word}: {pairs})) AS pair FROM source)""")
-    return {"document": sql}, Corpus(documents=documents, guesses=(Guess("documents", text),))
-
-
-def _native_structs(column: Column) -> Structs | None:
-    if column.kind != "structs":
-        return None
-    values = [item for cell in column.present for item in cell if item is not None]
-    flags = [item.name for item in column.fields if item.kind == "boolean" and normalised(item.name) in GOLD_FLAGS]
-    fields = _context_fields(column.fields)
-    return Structs(column, identifier(column.name), fields, values, gold=next(iter(flags), None))
-
-
-def _json_structs(column: Column) -> Structs | None:
-    """Return the structs of a text column in which each cell is a JSON list of objects."""
-    values: list[dict[str, Any]] = []
-    for cell in column.present if column.kind == "text" else ():
-        try:
-            items = json.loads(cell) if cell.lstrip().startswith("[") else None
-        except (ValueError, RecursionError):
-            return None
-        if items is None or not all(isinstance(item, dict) for item in items):
-            return None
-        values.extend(items)
-    if not values:
-        return None
-    keys = list(dict.fromkeys(key for item in values for key in item))
-    fields = _context_fields([Field(key, _json_kind([item.get(key) for item in values])) for key in keys])
-    types = json.dumps([{theirs.name: _SQL_TYPES[theirs.kind] for theirs in fields.values()}])
-    sql = f"from_json(nullif(trim({identifier(column.name)}), ''), {literal(types)})"
-    return Structs(column, sql, fields, values, is_json=True)
-
-
-def _json_kind(values: Sequence[Any]) -> Kind:
-    kinds = {type(value) for value in values if value is not None}
-    return "text" if kinds == {str} else "integer" if kinds == {int} else "other"
-
-
-def _context_fields(fields: Sequence[Field]) -> dict[str, Field]:
-    """Return our field <- their field, by names and kinds."""
-    names = {normalised(item.name): item for item in reversed(fields)}
-    found: dict[str, Field] = {}
-    for ours, (kinds, words) in CONTEXT_FIELDS.items():
-        for word in words.split():
-            if word in names and names[word].kind in kinds and names[word] not in found.values():
-                found[ours] = names[word]
-                break
-    return found

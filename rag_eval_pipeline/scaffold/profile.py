@@ -6,36 +6,38 @@ written, and symbolic links are not followed.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.columns import Column, field_of
+from rag_eval_pipeline.scaffold.nesting import nested_columns
+from rag_eval_pipeline.scaffold.relations import inner_lists, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows
-SAMPLE_VALUE_CHARACTERS = 50
 SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
-MAX_JSON_BYTES = 200_000_000  # of a JSON file that is parsed to find the lists in it
 
-DATA_SUFFIXES = frozenset({".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".jsonlines", ".json", ".parquet"})
+DATA_SUFFIXES = frozenset(
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .parquet .arrow .feather .eval".split()
+)
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
 HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
 _QRELS_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\S+[ \t]+-?\d+[ \t]*")
+_INTEGER = re.compile(r"-?\d+")
 _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
-
-Kind = Literal["text", "integer", "number", "boolean", "texts", "text lists", "structs", "struct", "other"]
 
 
 class Origin(NamedTuple):
@@ -44,10 +46,12 @@ class Origin(NamedTuple):
     path: str | None = None
     files: str | None = None
     url: str | None = None
+    member: str | None = None
     root: str | None = None
     format: str | None = None
+    columns: tuple[str, ...] | None = None  # of a file without a header
 
-    def keys(self) -> dict[str, str]:
+    def keys(self) -> dict[str, str | tuple[str, ...]]:
         """Return the keys that are set, in the order in which they are written."""
         return {key: value for key, value in self._asdict().items() if value is not None}
 
@@ -58,51 +62,6 @@ class Origin(NamedTuple):
         return f"{place} ({self.root})" if self.root else place
 
 
-class Field(NamedTuple):
-    """A field of a struct, or of the structs in a list."""
-
-    name: str
-    kind: Kind
-    fields: tuple["Field", ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a relation."""
-
-    name: str
-    kind: Kind
-    values: tuple[Any, ...] = field(repr=False)  # of the first rows, NULL included
-    fields: tuple[Field, ...] = ()  # of a struct, or of the structs in a list
-    is_unique: bool = False  # every row has a value, and no two rows have the same
-
-    @property
-    def present(self) -> list[Any]:
-        """The sample values without NULL, empty lists and blank texts."""
-        return [value for value in self.values if value is not None and value != [] and str(value).strip()]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether every sampled row has a value."""
-        return len(self.present) == len(self.values)
-
-    @property
-    def as_text(self) -> str:
-        """The SQL of its values as texts."""
-        name = identifier(self.name)
-        return name if self.kind == "text" else f"CAST({name} AS VARCHAR)"
-
-    @property
-    def described(self) -> str:
-        """Name, kind and a sample value, for users."""
-        sample = f", such as {_shorten(self.present[0])}" if self.present else ", empty"
-        return f"{self.name!r} ({self.kind}{sample})"
-
-    def field_kind(self, name: str) -> Kind | None:
-        """Return the kind of a field; None if there is no field of that name."""
-        return next((item.kind for item in self.fields if item.name == name), None)
-
-
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A relation: a file, or one list in a JSON file."""
@@ -110,6 +69,7 @@ class DataFile:
     origin: Origin
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
+    nested: tuple[Column, ...] = ()  # columns inside columns
 
     @property
     def rows(self) -> int:
@@ -142,7 +102,7 @@ class FolderProfile:
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
     """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
-    candidates = [name for name in files if len(files) == 1 or _can_be_data(folder, name)]
+    candidates = [name for name in sources(files) if len(files) == 1 or _can_be_data(folder, name)]
     notes = []
     if len(candidates) > MAX_DATA_FILES:
         notes.append(f"Only the first {MAX_DATA_FILES} of {len(candidates)} data files were read.")
@@ -157,16 +117,6 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
 
 
-def identifier(name: str) -> str:
-    """Return a name in SQL; it is always quoted, so that reserved words need no list."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return a text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _can_be_document(name: str) -> bool:
     path = PurePosixPath(name)
     return path.suffix.lower() in DOCUMENT_SUFFIXES and path.stem.lower() not in NOT_CONTENT
@@ -178,6 +128,8 @@ def _can_be_data(folder: Path, name: str) -> bool:
     if suffixes and suffixes[-1] in COMPRESSION_SUFFIXES:
         suffixes.pop()
     if suffixes and suffixes[-1] in DATA_SUFFIXES:
+        return True
+    if not (folder / name).is_file():
         return True
     return path.stem.lower() not in NOT_CONTENT and _trec_format(folder / name) is not None
 
@@ -196,53 +148,63 @@ def _trec_format(path: Path) -> str | None:
 
 
 def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataFile]:
-    """Return the relation of a file, or one for each list of objects in a JSON file."""
+    """Return the relation of a file, or one for each list of objects in it."""
     path = paths.source / name
+    if not path.is_file():  # a folder or a glob
+        return [_data_file(paths, name, url)]
     kind = _trec_format(path)
     try:
         return [_data_file(paths, name, url, format=kind)]
     except InputError as error:
-        roots = _json_roots(path) if error.code == "missing_root" and kind is None else []
-        if not roots:
+        stated = inner_lists(path, error) if kind is None else []
+        if not stated:
             raise
-    return [_data_file(paths, name, url, root=root) for root in roots]
+    found: list[DataFile] = []
+    for keys in stated:
+        try:
+            found.append(_data_file(paths, name, url, **keys))
+        except InputError:
+            if len(stated) == 1:
+                raise
+    return found
 
 
-def _json_roots(path: Path) -> list[str]:
-    """Return the dotted keys of a JSON file that lead to lists of objects, outermost first."""
-    if path.stat().st_size > MAX_JSON_BYTES:
-        return []
-    try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(value, dict):
-        return []
-    parts = {key: item for key, item in value.items() if key and "." not in key}
-    nested = [(key, item) for key, item in parts.items() if isinstance(item, dict)]
-    return [key for key, item in parts.items() if _is_objects(item)] or [
-        f"{key}.{k}" for key, item in nested for k in item if k and "." not in k and _is_objects(item[k])
-    ]
-
-
-def _is_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
-def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **stated: str | None) -> DataFile:
-    stated = {key: value for key, value in stated.items() if value is not None}
-    origin = Origin(**({"url": url} if url else {"path": name}), **stated)
-    # A name with glob characters that exists is read as that file, as the conversion does.
-    table = read_relation(paths, SourceSpec.model_validate({"path": name, **stated})).table
-    for place, column in enumerate(table.schema):
-        if is_json(column):
-            table = table.set_column(place, column.name, _unquoted(table.column(place)))
+def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str | None) -> DataFile:
+    stated: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    origin = Origin(url=url) if url else Origin(path=name)
+    origin = origin._replace(**stated)
+    table = _read(paths, name, stated)
+    if not stated and (names := _columns_without_header(table)):
+        origin, table = origin._replace(columns=names), _read(paths, name, {"columns": names})
     columns = [
         _column(table, place, name)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
-    return DataFile(origin, tuple(columns), table)
+    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows))
+
+
+def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> pa.Table:
+    # A name with glob characters that exists is read as that file, as the conversion does.
+    table = read_relation(paths, SourceSpec.model_validate({"path": name, **stated})).table
+    for place, column in enumerate(table.schema):
+        if is_json(column):
+            table = table.set_column(place, column.name, _unquoted(table.column(place)))
+    return table
+
+
+def _columns_without_header(table: pa.Table) -> tuple[str, ...] | None:
+    """Return names for the columns of a CSV file whose first row is no header but an id and texts; None otherwise."""
+    header = table.column_names
+    if len(header) < 2 or not all(pa.types.is_string(kind) for kind in table.schema.types):
+        return None
+    ids = [header[0], *table.column(0).slice(0, SAMPLE_ROWS).to_pylist()]
+    if not all(_INTEGER.fullmatch(value or "") for value in ids) or len(set(ids)) < len(ids):
+        return None
+    if not all(len(name.split()) > 2 or _INTEGER.fullmatch(name) for name in header[1:]):
+        return None
+    longest = max(range(1, len(header)), key=lambda place: len(header[place]))
+    return ("id", *("text" if place == longest else f"column_{place + 1}" for place in range(1, len(header))))
 
 
 def _unquoted(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -254,38 +216,10 @@ def _unquoted(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _column(table: pa.Table, place: int, name: str) -> Column:
     values = table.column(place)
-    shape = _field(name, values.type)
+    shape = field_of(name, values.type)
     sample = tuple(values.slice(0, SAMPLE_ROWS).to_pylist())
     # Counting the distinct values of a whole column is slow; for most columns the sample already rules uniqueness out.
     is_unique = shape.kind in {"text", "integer"} and bool(sample) and len(set(sample)) == len(sample)
     if is_unique:
         is_unique = not values.null_count and pc.count_distinct(values).as_py() == table.num_rows
     return Column(name, shape.kind, sample, shape.fields, is_unique)
-
-
-def _field(name: str, kind: pa.DataType) -> Field:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return Field(name, "text")
-    if pa.types.is_boolean(kind):
-        return Field(name, "boolean")
-    if pa.types.is_integer(kind):
-        return Field(name, "integer")
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Field(name, "number")
-    if pa.types.is_struct(kind):
-        return Field(name, "struct", tuple(_field(part.name, part.type) for part in kind.fields))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        inner = _field(name, kind.value_type)
-        kinds: dict[Kind, Kind] = {"text": "texts", "texts": "text lists", "struct": "structs"}
-        return Field(name, kinds.get(inner.kind, "other"), inner.fields)
-    return Field(name, "other")
-
-
-def _shorten(value: object) -> str:
-    """Return a sample value for users; a text is cut before it is quoted."""
-    shown = value if isinstance(value, str) else repr(value)
-    if len(shown) > SAMPLE_VALUE_CHARACTERS:
-        shown = shown[:SAMPLE_VALUE_CHARACTERS] + "…"
-    return repr(shown) if isinstance(value, str) else shown

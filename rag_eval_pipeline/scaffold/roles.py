@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
-from rag_eval_pipeline.scaffold.profile import Column, DataFile, identifier, literal
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
+from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
+from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 
 METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
@@ -24,12 +25,12 @@ ROLES = {
         "question": "question query user_input query_text question_text input_question user_query user_question prompt "
         "input question_stem problem utterance",
         "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
-        "reference_answer expected_answer expected_output expected_response expected ideal_answer ideal reference "
-        "answer answer_text short_answer final_answer gold gold_truth target answer_value solution output response "
-        "generation_gt completion label",
-        "answers": "answers aliases answer_aliases accepted_answers acceptable_answers possible_answers "
-        "correct_answers alternative_answers alternate_answers also_accepted gold_answers ground_truths "
-        "reference_answers expected_answers generation_gt references answer_alias synonyms targets",
+        "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
+        "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "
+        "response generation_gt completion label",
+        "answers": "answers aliases short_answers answer_aliases accepted_answers acceptable_answers possible_answers "
+        "correct_answers alternative_answers alternate_answers alt_ans alt_answers also_accepted gold_answers "
+        "ground_truths reference_answers expected_answers generation_gt references answer_alias synonyms targets",
         "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer",
         "answerable": "answerable is_answerable has_answer",
         "source_id": "id qid query_id question_id uid uuid guid example_id sample_id item_id source_id ref source_key "
@@ -40,9 +41,16 @@ ROLES = {
 }
 ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
 NOT_GOLD = frozenset(
-    "adversarial bad distractor distractors generated hard incorrect model negative negatives neg plausible predicted "
-    "prediction retrieved wrong".split()
+    "adversarial bad candidate candidates distractor distractors generated hard haystack incorrect model negative "
+    "negatives neg plausible predicted prediction results retrieved search wrong".split()
 )
+
+ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
+# Words for what a system wrote; in a file with one of the words below they are no truth.
+OUTPUTS = frozenset("response output completion answer_text label".split())
+SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groundedness hallucination".split())
+SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
+METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _NO = ("no", "false", "0", "n", "f")
 _YES = ("yes", "true", "1", "y", "t")
@@ -54,8 +62,9 @@ class Roles(NamedTuple):
 
     exprs: dict[str, ColumnExpr]  # the columns of `questions`, in order
     used: frozenset[str]  # columns of the file that the expressions read
-    metadata: tuple[str, ...]  # columns with short values that are kept with the question
+    metadata: dict[str, str]  # SQL of columns with short values, which are kept with the question
     guesses: tuple[Guess, ...]
+    columns: dict[str, str]  # names of the columns that question, answer and the like were found in
 
 
 class ListForm(NamedTuple):
@@ -85,20 +94,26 @@ def is_gold(column: Column) -> bool:
 
 def as_column(column: Column) -> ColumnExpr:
     """Return a column unchanged."""
-    return ColumnExpr(identifier(column.name), column.name)
+    return ColumnExpr(column.sql, column.name if column.path is None else None)
 
 
 def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     """Find the roles of a file's columns, except those taken by documents and links."""
-    rest = [column for column in file.columns if column.name not in taken and is_gold(column)]
+    every = (*file.columns, *file.nested)
+    words = {word for column in every for word in normalised(column.name).split("_")}
+    if words & SYSTEM_WORDS:
+        every = tuple(column for column in every if normalised(column.name) not in OUTPUTS)
+    rest = [column for column in every if column.name not in taken and is_gold(column)]
     exprs: dict[str, ColumnExpr] = {}
     guesses: list[Guess] = []
     used: set[str] = set()
+    found: dict[str, str] = {}
 
     def assign(role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
         if column is not None and column.name not in used:
             exprs[role] = expr or as_column(column)
             used.add(column.name)
+            found[role] = column.name
             guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
 
     question = _find_named(rest, "question", _is_text) or _find_questions(rest)
@@ -107,10 +122,25 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     answer = _find_named(rest, "answer", lambda column: column.kind in {"text", "integer", "number", "boolean"})
     answers = _find_named(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
     answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
+    numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
-        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text))
+        is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
+        remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
+        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
     if answers is not None:
         assign("answers", answers, *_split_answers(answers))
+    if numbered:
+        first, last = numbered[0], numbered[-1]
+        listed = ", ".join(f"nullif(trim({column.as_text}), '')" for column in numbered)
+        assign(
+            "answers",
+            first,
+            ColumnExpr(f"list_filter([{listed}], lambda given: given IS NOT NULL)"),
+            f" to {last.name!r}",
+        )
+        used.update(column.name for column in numbered)
+    elif answer is None and answers is None and (given := _answer_structs(rest)) is not None:
+        assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
     flag = _impossible(rest, answer or answers)
     if flag is not None:
         exprs["is_impossible"], source, remark = flag
@@ -120,17 +150,21 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     assign("source_id", _find_named(rest, "source_id", lambda column: column.is_unique))
     for role, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):
         assign(role, _find_named(rest, role, partial(_uses_words, known)))
-    metadata = tuple(column.name for column in rest if column.name not in used and _is_label(column))
+    labels = [column for column in rest if column.name not in used and _is_label(column)]
+    used.update(column.name for column in labels)
+    metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
+    metadata = dict(reversed(metadata.items()))
     if metadata:
         text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
         guesses.append(Guess("questions", text))
     order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
-    return Roles({role: exprs[role] for role in order if role in exprs}, frozenset(used), metadata, tuple(guesses))
+    ordered = {role: exprs[role] for role in order if role in exprs}
+    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found)
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
     r"""Yield the ways to read a column of texts, lists of texts or integers as lists, the plainest first."""
-    name = identifier(column.name)
+    name = column.sql
     cells = column.present
     if column.kind == "texts":
         yield ListForm(name, [[v for v in cell if v is not None] for cell in cells], "a list")
@@ -187,12 +221,43 @@ def _parse_list(cell: str, parse: Callable[[str], object]) -> list[str] | None:
 
 
 def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], bool]) -> Column | None:
-    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them."""
+    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them.
+
+    Of a nested column the last part of the name (`outputs.answer`) is tried after the names of all columns.
+    """
     named = [(normalised(column.name), column) for column in columns]
     found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
     suffix = ROLE_SUFFIXES.get(role)
     ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
-    return next(found, None) or next(ending, None)
+    leaves = [(_leaf(column), column) for column in columns if column.path is not None]
+    nested = (column for word in ROLES[role] for leaf, column in leaves if normalised(leaf) == word and fits(column))
+    return next(found, None) or next(ending, None) or next(nested, None)
+
+
+def numbered_answers(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns of accepted answers that are numbered: answer1, answer2."""
+    pattern = re.compile(rf"({'|'.join(ROLES['answer'])})_?(\d+)")
+    found = [(match, c) for c in columns if c.kind == "text" and (match := pattern.fullmatch(normalised(c.name)))]
+    words = {match[1] for match, _ in found}
+    return [c for _, c in sorted(found, key=lambda item: int(item[0][2]))] if len(words) == 1 and len(found) > 1 else []
+
+
+def _answer_structs(columns: Sequence[Column]) -> tuple[Column, str, str] | None:
+    """Return a column of answers that are objects, the SQL of the list of their texts, and the field of the text."""
+    for word in (*ROLES["answers"], *ROLES["answer"]):
+        for column in columns:
+            if column.kind != "structs" or normalised(column.name) != word:
+                continue
+            texts = [field.name for field in column.fields if field.kind == "text"]
+            text = next((name for name in ANSWER_TEXTS if name in texts), None)
+            if text is not None:
+                return column, f"list_transform({column.sql}, lambda given: given.{identifier(text)})", text
+    return None
+
+
+def _leaf(column: Column) -> str:
+    """Return the last part of a nested column's name."""
+    return column.name.rpartition(".")[2]
 
 
 def _find_questions(columns: Sequence[Column]) -> Column | None:
@@ -223,12 +288,14 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
         return as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag, _YES)), flag, f"column {flag.described}."
     flag = _find_named(columns, "answerable", _is_flag)
     if flag is not None:
-        sql = f"NOT {identifier(flag.name)}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
+        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
         return ColumnExpr(sql), flag, f"column {flag.described}, negated."
+    if answer is not None and (found := _said_impossible(answer)):
+        return found
     empty = 0 if answer is None else len(answer.values) - len(answer.present)
     if answer is None or not empty or empty == len(answer.values):
         return None
-    name = identifier(answer.name)
+    name = answer.sql
     is_empty = f"coalesce(trim(CAST({name} AS VARCHAR)), '') = ''"
     if answer.kind == "texts":
         is_empty = f"coalesce(len({name}), 0) = 0"
@@ -239,9 +306,32 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
     return ColumnExpr(is_empty), None, remark
 
 
+def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
+    """Return the answers that only say that there is none, if they are some of all answers."""
+    cells = [value if isinstance(value, list) else [value] for value in answer.present]
+    first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
+    said = sorted(set(filter(says_no_answer, first)))
+    count = sum(text in said for text in first)
+    if not said or count == len(first):
+        return None
+    value = answer.sql if answer.kind == "text" else f"{answer.sql}[1]"
+    remark = (
+        f"{count} of {len(answer.values)} rows have the answer {', '.join(map(repr, said))} and are treated as "
+        "unanswerable: a correct system says that it does not know."
+    )
+    listed = ", ".join(map(literal, said))
+    missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
+    remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
+    return ColumnExpr(missing), None, remark
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower()
+
+
 def _is_one_of(column: Column, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
-    return f"coalesce(lower(trim(CAST({identifier(column.name)} AS VARCHAR))) IN ({listed}), false)"
+    return f"coalesce(lower(trim(CAST({column.sql} AS VARCHAR))) IN ({listed}), false)"
 
 
 def _is_flag(column: Column) -> bool:
@@ -259,6 +349,9 @@ def _uses_words(known: frozenset[str], column: Column) -> bool:
 
 
 def _is_label(column: Column) -> bool:
+    parent = normalised(column.name.rpartition(".")[0])
+    if column.path is not None and parent not in METADATA_PARENTS:
+        return False
     if re.fullmatch(r"column_\d+|unnamed(_\d+)*|index(_\d+)*", normalised(column.name)) or not column.present:
         return False
     if column.kind in {"integer", "boolean"}:

@@ -1,35 +1,29 @@
 """Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from rag_eval_pipeline.scaffold.columns import Column, Field, identifier
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
     Link,
     column_link,
-    document_tables,
     files_corpus,
-    find_link,
-    find_structs,
     find_target,
     free_word,
     grouped_documents,
-    mirrors,
-    struct_link,
+    no_documents,
     targets,
-    text_link,
 )
-from rag_eval_pipeline.scaffold.profile import Column, DataFile, Field, FolderProfile, identifier
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, Roles, find_roles, list_forms, normalised
+from rag_eval_pipeline.scaffold.rows import draft_linked
+from rag_eval_pipeline.scaffold.selection import split_of
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context, struct
 
-FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
-FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
-SPLITS = ("test", "dev", "validation", "val", "train")  # the first one present is used
 MAX_QRELS_COLUMNS = 5
 
 _QRELS_QUERY = ("query_id", "qid", "topic", "topic_id")
@@ -224,7 +218,7 @@ def _sentence_separator(paragraphs: list[list[str]]) -> str:
 def _draft_hotpot(file: DataFile, found: _Paragraphs, roles: Roles) -> Draft:
     columns = [f"{expr.sql} AS {ours}" for ours, expr in roles.exprs.items()]
     if roles.metadata:
-        columns.append(f"{struct({name: identifier(name) for name in roles.metadata})} AS metadata")
+        columns.append(f"{struct(roles.metadata)} AS metadata")
     kept = ",\n         ".join(columns)
     questions = f"""\
 SELECT {", ".join([*roles.exprs, *(["metadata"] if roles.metadata else [])])},
@@ -295,9 +289,7 @@ def _find_qrels(profile: FolderProfile) -> list[_Qrels]:
         if query is None or document is None or len(file.columns) > MAX_QRELS_COLUMNS:
             continue
         if grade is not None or not query.is_unique:
-            parts = re.split(r"[\W_]+", (file.origin.path or file.origin.shown).lower())
-            split = next((i for i, name in enumerate(SPLITS) if name in parts), len(SPLITS))
-            found.append(_Qrels(split, file, query, document, grade))
+            found.append(_Qrels(split_of(file.origin), file, query, document, grade))
     return found
 
 
@@ -364,7 +356,7 @@ WHERE {key.as_text} IN (SELECT {query} FROM qrels)"""
             Guess("questions", "questions: those with a judgement. contexts: documents judged above 0, with grades."),
             *(corpus.guesses if corpus else ()),
         ),
-        missing=() if corpus else (_no_documents(judgements.document.name),),
+        missing=() if corpus else (no_documents(judgements.document.name),),
         unused=tuple(column.described for column in file.columns if column not in (key, text)),
     )
 
@@ -382,7 +374,7 @@ def evret(profile: FolderProfile) -> Draft | None:
             continue
         link, missing = _evret_ids(profile, file, ids) if ids is not None else (None, ())
         link = _evret_texts(profile, file, link, texts) if texts is not None else link
-        draft = _assemble(profile, file, link)
+        draft = draft_linked(profile, file, link)
         shape = f"Evret, with {'ids of relevant documents' if ids is not None else 'expected answers'}"
         return replace(draft, shape=shape, missing=(*draft.missing, *missing))
     return None
@@ -399,7 +391,7 @@ def _evret_ids(profile: FolderProfile, file: DataFile, ids: Column) -> tuple[Lin
     sql = f"list_transform({form.sql}, lambda {word}: {context({'document': word})})"
     guess = Guess("questions", f"contexts: {ids.name!r} ({form.shown}) holds ids of documents.")
     link = Link({"contexts": ColumnExpr(sql)}, frozenset({ids.name}), guesses=(guess,))
-    return link, (_no_documents(ids.name),)
+    return link, (no_documents(ids.name),)
 
 
 def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, texts: Column) -> Link:
@@ -417,123 +409,6 @@ def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, text
     quoted = f"list_transform({form.sql}, lambda {word}: {context({'text': word})})"
     sql = f"list_concat(coalesce({link.exprs['contexts'].sql}, []), coalesce({quoted}, []))"
     return Link({"contexts": ColumnExpr(sql)}, link.used | {texts.name}, link.corpus, (*link.guesses, guess))
-
-
-def rows(profile: FolderProfile) -> Draft | None:
-    """Draft one question per row, with roles by column names and documents by what the cells name."""
-    file = max(profile.data, key=_question_score, default=None)
-    return draft_rows(profile, file) if file is not None and _question_score(file) else None
-
-
-def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
-    """Return the draft of one question per row of a file."""
-    structs = find_structs(file)
-    # Question and answer are excluded from links: an answer may be the name of a file.
-    exprs = find_roles(file).exprs
-    core = {exprs[role].column or "" for role in ("question", "answer") if role in exprs}
-    link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
-    if structs is not None:
-        link = struct_link(profile, file, structs, link)
-    else:
-        link = text_link(file, core | (link.used if link is not None else set()), link) or link
-    return _assemble(profile, file, link)
-
-
-def _assemble(profile: FolderProfile, file: DataFile, link: Link | None) -> Draft:
-    """Return the draft of a file's questions with their link to documents."""
-    roles = find_roles(file, tuple(link.used) if link is not None else ())
-    link = link or _unlinked(profile)
-    questions = {**roles.exprs, **link.exprs}
-    guesses = (*_other_files(profile, file), *roles.guesses, *link.guesses, *link.corpus.guesses)
-    missing: tuple[str, ...] = ()
-    is_retrieval_only = False
-    if "question" in questions and not {"answer", "answers"} & set(questions):
-        is_retrieval_only = bool(link.exprs)
-        if is_retrieval_only:
-            text = (
-                "retrieval_only: no column of answers was recognised, so only retrieval can be scored. If there is "
-                "one, add it to `questions` as `answer` and remove this key."
-            )
-            guesses = (*guesses, Guess("retrieval_only", text))
-        else:
-            order = [role for role in ("source_id", "question") if role in questions]
-            questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
-            missing = (_fill_in("answer"),)
-    if "urls" in link.exprs:
-        shape = "questions with URLs"
-    elif "contexts" in link.exprs:
-        shape = "questions that name their documents" if link.corpus.documents else "questions with gold texts"
-    else:
-        shape = "questions and answers"
-    used = {*roles.used, *roles.metadata, *link.used}
-    return Draft(
-        shape=shape,
-        source=file.origin,
-        questions=questions,
-        metadata=roles.metadata,
-        tables=link.corpus.tables,
-        documents=link.corpus.documents,
-        retrieval_only=is_retrieval_only,
-        on_missing_document=link.corpus.on_missing_document,
-        guesses=guesses,
-        missing=missing,
-        unused=tuple(column.described for column in file.columns if column.name not in used),
-    )
-
-
-def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
-    """Return a draft in which the user names the columns; it does not convert before that."""
-    answer = find_roles(file).exprs.get("answer", FILL_IN_COLUMN)
-    questions = {"question": FILL_IN_COLUMN, "answer": answer if answer.column is not None else FILL_IN_COLUMN}
-    return Draft(
-        shape="rows of unknown columns",
-        source=file.origin,
-        questions=questions,
-        guesses=tuple(_other_files(profile, file)),
-        missing=tuple(_fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
-        unused=tuple(column.described for column in file.columns),
-        choices=(
-            "urls: FILL_IN       # a column of URLs",
-            "contexts: FILL_IN   # a column of gold texts",
-            "source_id: FILL_IN  # the source's own id",
-        ),
-    )
-
-
-def _fill_in(role: str) -> str:
-    return f"{role}: replace FILL_IN with the name of the column of {role}s."
-
-
-def _no_documents(column: str) -> str:
-    return (
-        f"documents: the documents that {column!r} names were not found. Add them as a table of ids and texts "
-        "(`tables`, and `documents: SELECT id AS name, text FROM ...`) or as files."
-    )
-
-
-def _question_score(file: DataFile) -> int:
-    """Return a score of how many roles of a question a relation has; 0 without questions."""
-    exprs = find_roles(file).exprs
-    has_answers = bool({"answer", "answers"} & set(exprs))
-    return 2 + 2 * has_answers + ("is_impossible" in exprs) if "question" in exprs else 0
-
-
-def _unlinked(profile: FolderProfile) -> Link:
-    """Return the folder's documents, which no question names."""
-    corpus = files_corpus(profile)
-    if corpus.documents is None:
-        text = "documents: none were found, so the corpus is empty. Add `tables` and `documents`, or `urls`."
-        return Link(guesses=(Guess("documents", text),))
-    text = "contexts: no column that names a document was found, so retrieval cannot be scored."
-    return Link(corpus=corpus, guesses=(Guess("questions", text),))
-
-
-def _other_files(profile: FolderProfile, file: DataFile) -> list[Guess]:
-    tables = {table.file.origin.shown for table in [*document_tables(profile, file), *mirrors(profile, file)]}
-    names = [other.origin.shown for other in profile.data if other is not file]
-    unread = ", ".join(name for name in names if name not in tables)
-    text = f"source: {file.origin.shown}. Other files with rows were left out: {unread}."
-    return [Guess("source", text)] if unread else []
 
 
 def _text_column(file: DataFile, word: str) -> Column | None:

@@ -8,10 +8,11 @@ exactly what was written, whatever a column is called.
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.scaffold.profile import Origin, identifier
+from rag_eval_pipeline.scaffold.columns import identifier
+from rag_eval_pipeline.scaffold.profile import Origin
 
 SOURCE = "source"  # the relation whose rows become questions
 COMMENT_WIDTH = 116
@@ -25,7 +26,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 class Guess(NamedTuple):
     """An assumption, its evidence and how to change it, as a comment above a key of benchmark.yaml."""
 
-    key: Literal["source", "tables", "questions", "documents", "retrieval_only"]
+    key: Literal["source", "tables", "questions", "documents", "retrieval_only", "where"]
     text: str
 
 
@@ -43,11 +44,13 @@ class Draft:
     shape: str  # what was recognised, as a noun phrase
     source: Origin
     questions: str | dict[str, ColumnExpr]  # a whole SELECT, or an expression for each column in order
-    metadata: tuple[str, ...] = ()  # columns kept with the question; only used with expressions
+    metadata: dict[str, str] = field(default_factory=dict)  # SQL of what is kept with the question, with expressions
     tables: dict[str, Origin] | None = None
     documents: str | None = None
     retrieval_only: bool = False
     on_missing_document: str | None = None
+    where: str | None = None
+    relation: str = SOURCE  # what `questions` selects from, with expressions
     guesses: tuple[Guess, ...] = ()
     missing: tuple[str, ...] = ()  # what has to be filled in before the benchmark converts, one sentence each
     unused: tuple[str, ...] = ()  # descriptions of the columns that nothing was made from
@@ -89,9 +92,11 @@ def write_yaml(name: str, draft: Draft, profiled: Sequence[str]) -> str:
         lines += _sql("documents", draft.documents)
     if draft.on_missing_document is not None:
         lines += [f"on_missing_document: {draft.on_missing_document}"]
+    condition = f"where: {quote_scalar(draft.where)}" if draft.where else "# where: answer IS NOT NULL   "
     lines += [
         "",
-        "# where: answer IS NOT NULL    # SQL on the columns of `questions`; other rows are dropped and listed",
+        *_guesses(draft, "where"),
+        f"{condition} # SQL on the columns of `questions`; other rows are dropped and listed",
         "# expect: {questions: 1}       # counts from `rag-eval plan`; the conversion fails if they differ",
     ]
     return "\n".join(line for i, line in enumerate(lines) if line or lines[i - 1]) + "\n"
@@ -145,15 +150,17 @@ def _guesses(draft: Draft, key: str) -> list[str]:
 def _questions(draft: Draft) -> list[str]:
     if isinstance(draft.questions, str):
         return _sql("questions", draft.questions)
-    if all(expr.column is not None for expr in draft.questions.values()):
+    is_plain = all(sql == identifier(name) for name, sql in draft.metadata.items())
+    is_plain = is_plain and draft.relation == SOURCE
+    if is_plain and all(expr.column is not None for expr in draft.questions.values()):
         lines = [f"  {ours}: {quote_scalar(expr.column or '')}" for ours, expr in draft.questions.items()]
         if draft.metadata:
             lines.append(f"  metadata: [{', '.join(map(quote_scalar, draft.metadata))}]")
         return ["questions:", *lines]
     columns = [f"{expr.sql} AS {ours}" for ours, expr in draft.questions.items()]
     if draft.metadata:
-        columns.append(f"{struct({name: identifier(name) for name in draft.metadata})} AS metadata")
-    return _sql("questions", "SELECT " + ",\n       ".join(columns) + f"\nFROM {SOURCE}")
+        columns.append(f"{struct(draft.metadata)} AS metadata")
+    return _sql("questions", "SELECT " + ",\n       ".join(columns) + f"\nFROM {draft.relation}")
 
 
 def _sql(key: str, sql: str) -> list[str]:
@@ -166,8 +173,12 @@ def _sql(key: str, sql: str) -> list[str]:
 def _flow(origin: Origin) -> str:
     keys = origin.keys()
     if list(keys) == ["path"]:
-        return quote_scalar(keys["path"])
-    return "{" + ", ".join(f"{key}: {quote_scalar(value)}" for key, value in keys.items()) + "}"
+        return _flow_value(keys["path"])
+    return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in keys.items()) + "}"
+
+
+def _flow_value(value: str | Sequence[str]) -> str:
+    return quote_scalar(value) if isinstance(value, str) else f"[{', '.join(map(quote_scalar, value))}]"
 
 
 def comment_lines(text: str) -> list[str]:

@@ -51,6 +51,7 @@ class DecodedBatch:
     lines: Sequence[int] = ()  # the 1-based physical line of each row; empty for files without lines
     rejected: list[RejectedRow] = field(default_factory=list)  # rows between them that could not be decoded
     types: Mapping[str, JsonType] | None = None  # of the columns; None if the file states them itself
+    notes: Sequence[str] = ()  # what was left out or decided about the file, in words that go on after its name
 
 
 Reader = Callable[[BinaryIO, InputFile], Iterator[DecodedBatch]]

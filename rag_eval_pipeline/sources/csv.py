@@ -143,7 +143,7 @@ class _Parser:
         self.quote = file.spec.quote or '"'
         self.names: list[str] | None = None
         if file.spec.columns and file.spec.header is None:
-            self.names = _header(file.spec.columns, file, 1)
+            self.names = header_names(file.spec.columns, file, 1)
         self._file = file
         self._number = 0  # of the last row
         self._line = 1  # of the next record
@@ -206,7 +206,7 @@ class _Parser:
             if not record:
                 continue
             if self.names is None:
-                self.names = _header(self._file.spec.columns or record, self._file, line)
+                self.names = header_names(self._file.spec.columns or record, self._file, line)
                 continue
             self._number += 1
             try:
@@ -258,7 +258,7 @@ def _sniffed_delimiter(file: InputFile) -> str:
         return sniff_delimiter(file.sample[: len(file.sample) & ~3].decode(file.encoding, "replace"))
 
 
-def _header(record: Sequence[str], file: InputFile, line: int) -> list[str]:
+def header_names(record: Sequence[str], file: InputFile, line: int) -> list[str]:
     """Return the column names; an empty one is called by its position, since SQL cannot name it."""
     names = [name or f"column_{position}" for position, name in enumerate(record, start=1)]
     place = f"{file.shown}, line {line}"

@@ -4,12 +4,16 @@ import codecs
 import csv
 import io
 import json
+import re
+from pathlib import Path
 from typing import Literal
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.archive import list_zip
 from rag_eval_pipeline.web.content_types import GIT_LFS_POINTER
 
-Format = Literal["csv", "tsv", "jsonl", "json", "parquet"]
+Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "parquet", "arrow"]
+BINARY = frozenset({"xlsx", "parquet", "arrow"})
 
 SAMPLE_BYTES = 65_536
 DELIMITERS = (",", "\t", ";", "|")  # of two that fit equally well, the first
@@ -22,20 +26,41 @@ _BYTE_ORDER_MARKS = (  # UTF-32's begins with UTF-16's
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_OTHER_KINDS = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "a zip archive",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstandard",
-    b"%PDF-": "a PDF",
-    b"\x93NUMPY": "a numpy array",
-    b"SQLite format 3": "an SQLite database",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"ARROW1": "an Arrow file",
-    b"\x89HDF": "an HDF5 file",
-    b"{\\rtf": "an RTF document",
-}
+_EXPORT = "Save its table of questions as CSV, JSONL or parquet."
+_IMAGE = "Questions have to be a table: write them into a CSV or an Excel workbook."
+_OTHER_KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (re.compile(rb"\x1f\x8b"), "gzip", "Decompress it."),
+    (re.compile(rb"BZh"), "bzip2", "Decompress it."),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz", "Decompress it."),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstandard", "Decompress it."),
+    (re.compile(rb"PK\x03\x04"), "a zip archive", "Unpack it."),
+    (
+        re.compile(rb"%PDF-"),
+        "a PDF",
+        "Questions have to be a table, such as a CSV; a document of the corpus belongs under `tables`, "
+        'as `{files: "docs/*.pdf"}`.',
+    ),
+    (re.compile(rb"SQLite format 3"), "an SQLite database", "Export a table: sqlite3 -csv -header FILE 'SELECT ...'."),
+    (
+        re.compile(rb"\xd0\xcf\x11\xe0"),
+        "an old Office file (.xls, .doc, .ppt), or one with a password",
+        "Save it as .xlsx, without a password.",
+    ),
+    (
+        re.compile(rb"\x80[\x02-\x05]"),
+        "a Python pickle",
+        "Loading one can run any code. Save the data as parquet or JSONL.",
+    ),
+    (re.compile(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP|II\*\x00|MM\x00\*", re.DOTALL), "an image", _IMAGE),
+    (re.compile(rb"\x93NUMPY"), "a numpy array", _EXPORT),
+    (re.compile(rb"FEA1"), "a Feather file of version 1", "Save it as parquet."),
+    (re.compile(rb"ORC"), "an ORC file", "Save it as parquet."),
+    (re.compile(rb"Obj\x01"), "an Avro file", "Save it as parquet."),
+    (re.compile(rb"\x89HDF"), "an HDF5 file", _EXPORT),
+    (re.compile(rb"\{\\rtf"), "an RTF document", "Save its table of questions as CSV or .xlsx."),
+)
+_ZIP = re.compile(rb"PK(?:\x03\x04|\x05\x06|\x07\x08)")
+_ARROW = re.compile(rb"ARROW1|\xff{4}[^\xff]{4}")  # a file, or a stream, which begins with the size of its schema
 
 
 def detect_encoding(sample: bytes, stated: str | None = None) -> str:
@@ -59,15 +84,17 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
     """
     if sample.startswith(b"PAR1"):
         return "parquet"
-    kind = next((kind for magic, kind in _OTHER_KINDS.items() if sample.startswith(magic)), None)
-    if kind is not None:
-        raise _unsupported(shown, kind, "Unpack or convert it.")
+    if _ARROW.match(sample):
+        return "arrow"
+    for magic, kind, hint in _OTHER_KINDS:
+        if magic.match(sample):
+            raise _unsupported(shown, kind, hint)
     text = _decoded(sample, encoding)
     if not text.strip():
         raise InputError("empty_source", shown, "rows", found="an empty file")
     suffix = name.rpartition(".")[2].lower()
     if text.startswith(("%YAML", "---\n", "---\r\n")) or (suffix in {"yaml", "yml"} and text.lstrip()[0] not in "{["):
-        raise _unsupported(shown, "a YAML file", "Convert it to JSON.")
+        return "yaml"
     if text.lstrip().startswith("<?xml"):
         raise _unsupported(shown, "an XML file", "Convert it to JSON or CSV.")
     start = text.lstrip()[:1]
@@ -76,6 +103,38 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
     if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
         raise _unsupported(shown, "an HTML page", "Was it a log-in page?")
     return "tsv" if sniff_delimiter(text) == "\t" else "csv"
+
+
+def zip_format(path: Path, shown: str) -> Format | None:
+    """Return the format of a zip file that is a workbook; None if it is an archive of other files.
+
+    Raises:
+        InputError: `unsupported_format`, if it is another document of an office program.
+    """
+    contents = list_zip(path, shown)
+    if "xl/workbook.xml" in contents.names:
+        return "xlsx"
+    word, slides = "word/document.xml" in contents.names, "ppt/presentation.xml" in contents.names
+    kind = None
+    if word or slides:
+        kind = "a Word document (.docx)" if word else "a PowerPoint presentation (.pptx)"
+    elif "xl/workbook.bin" in contents.names:
+        raise _unsupported(shown, "a binary Excel workbook (.xlsb)", "Save it as .xlsx.")
+    elif contents.mimetype.startswith("application/vnd.oasis.opendocument.spreadsheet"):
+        raise _unsupported(shown, "an OpenDocument spreadsheet (.ods)", "Save it as .xlsx or CSV.")
+    elif contents.mimetype.startswith("application/"):
+        kind = "an EPUB book" if "epub" in contents.mimetype else "an OpenDocument document (.odt, .odp)"
+    elif any(name.endswith(".iwa") for name in contents.names):
+        raise _unsupported(shown, "a document of Numbers, Pages or Keynote", "Export it as .xlsx or CSV.")
+    if kind is not None:
+        hint = "Save its table of questions as .xlsx or CSV; save a document of the corpus as PDF."
+        raise _unsupported(shown, kind, hint)
+    return None
+
+
+def is_zip(sample: bytes) -> bool:
+    """Return whether a file is a zip archive, or a document that is stored as one."""
+    return _ZIP.match(sample) is not None
 
 
 def refuse_stand_in(sample: bytes, shown: str) -> None:
@@ -92,7 +151,9 @@ def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
 
 
 def _unsupported(shown: str, found: str, hint: str) -> InputError:
-    return InputError("unsupported_format", shown, "CSV, TSV, JSONL, JSON or parquet", found=found, hint=hint)
+    return InputError(
+        "unsupported_format", shown, "CSV, TSV, JSONL, JSON, YAML, Excel, parquet or Arrow", found=found, hint=hint
+    )
 
 
 def sniff_delimiter(text: str) -> str:

@@ -5,13 +5,18 @@ Archives are unpacked and URLs downloaded into a cache. Messages and rows keep t
 """
 
 import errno
+import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.archive import detect_container, extract, is_wanted
+from rag_eval_pipeline.formats.io import JsonError, decode_utf8, strict_json
+from rag_eval_pipeline.sources.archive import Container, detect_container, extract, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
+from rag_eval_pipeline.sources.detect import zip_format
 from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.sources.spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.files import ScratchFolder, file_sha256
@@ -19,7 +24,8 @@ from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
-_GLOB = re.compile(r"[*?\[]")
+GLOB = re.compile(r"[*?\[]")
+_SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.[\w.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,9 @@ class SourceFiles:
         for name, path in self._stated(spec):
             packing = detect_container(path, shown_path(self.paths, name))
             stated = spec.compression
+            if packing == Container(None, "zip") and stated is None and zip_format(path, shown_path(self.paths, name)):
+                found[name] = SourceFile(name, path)
+                continue
             if packing.archive is not None and stated is None:
                 members = self._members(name, path, spec.member)
                 found.update({member.name: member for member in members})
@@ -82,7 +91,9 @@ class SourceFiles:
     def _matching(self, pattern: str) -> list[str]:
         """Return the names of the regular files that a path or a glob matches in the benchmark's folder, sorted."""
         source = self.paths.source
-        if (source / pattern).exists() or not _GLOB.search(pattern):
+        if (source / pattern).is_dir():
+            return self._dataset_files(pattern)
+        if (source / pattern).exists() or not GLOB.search(pattern):
             found = [source / pattern]
         else:
             found = [path for path in source.glob(pattern) if path.is_symlink() or path.is_file()]
@@ -93,6 +104,36 @@ class SourceFiles:
             shown, hint = shown_path(self.paths, pattern), "Check the glob in benchmark.yaml."
             raise InputError("missing_file", shown, "at least one file", hint=hint)
         return names
+
+    def _dataset_files(self, folder: str) -> list[str]:
+        """Return the data files of a folder that `Dataset.save_to_disk` of Hugging Face's `datasets` wrote.
+
+        Raises:
+            InputError: `missing_split` for a `DatasetDict`, `missing_file` for another folder.
+        """
+        path, shown = self.paths.source / folder, shown_path(self.paths, folder)
+        prefix = "" if folder == "." else folder.rstrip("/") + "/"
+        if (path / "dataset_dict.json").is_file():
+            splits = _json_member(self.local(f"{prefix}dataset_dict.json"), "splits", shown)
+            hint = f"State `path: {prefix}{'test' if 'test' in splits else splits[0]}`." if splits else None
+            raise InputError("missing_split", shown, f"one of its splits {', '.join(map(str, splits))}", hint=hint)
+        if (path / "state.json").is_file():
+            state = self.local(f"{prefix}state.json")
+            parts = _json_member(state, "_data_files", shown)
+            if _json_member(state, "_indices_data_files", shown):
+                hint = "Save it again after `dataset.flatten_indices()`."
+                raise InputError("bad_arrow", shown, "a dataset without a selection of rows kept beside it", hint=hint)
+            names = [prefix + str(part.get("filename")) for part in parts if isinstance(part, dict)]
+            for name in names:
+                self.local(name)
+            return names
+        inside = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+        globs = list(dict.fromkeys(glob for name in inside if (glob := shard_glob(name)) is not None))
+        names = globs or inside
+        hint = f'State one, such as `path: "{prefix}{names[0]}"`, or a glob.' if names else None
+        raise InputError(
+            "missing_file", shown, "a data file", found=f"a folder with {', '.join(names[:10])}", hint=hint
+        )
 
     def _members(self, name: str, path: Path, wanted: str | None) -> list[SourceFile]:
         members = self._matching_members(name, path, wanted or "**")
@@ -126,6 +167,37 @@ class SourceFiles:
             hint = f"Run: rag-eval convert {self.paths.name}, which downloads it."
             raise InputError("not_downloaded", url, "a file that was downloaded before", hint=hint)
         return download(url, downloads, self.policy, headers=spec.headers, progress=self.progress)
+
+
+def shard_glob(name: str) -> str | None:
+    """Return the glob of a split's files by the name of one: `test-*.parquet` of `test-00000-of-00002.parquet`."""
+    shard = _SHARD.fullmatch(name)
+    return f"{shard['split']}-*{shard['suffix']}" if shard else None
+
+
+def shard_notes(names: Sequence[str]) -> Iterator[str]:
+    """Yield what is odd about files that are parts of splits: missing parts, and several splits in one table."""
+    found: dict[str, set[int]] = {}
+    counts: dict[str, int] = {}
+    for name in names:
+        if shard := _SHARD.fullmatch(name):
+            found.setdefault(shard["split"], set()).add(int(shard["number"]))
+            counts[shard["split"]] = int(shard["count"])
+    for split, numbers in found.items():
+        if len(numbers) < counts[split]:
+            yield f"{split}: {len(numbers)} of its {counts[split]} files are read"
+    if len(found) > 1:
+        yield f"{', '.join(found)}: these splits are read as one table"
+
+
+def _json_member(path: Path, name: str, shown: str) -> list[Any]:
+    try:
+        value = strict_json(decode_utf8(path.read_bytes(), shown))
+    except (json.JSONDecodeError, JsonError) as error:
+        found = f"{path.name}: {error}"
+        raise InputError("bad_json", shown, "a folder of `save_to_disk`", found=found) from None
+    items = value.get(name) if isinstance(value, dict) else None
+    return items if isinstance(items, list) else []
 
 
 def _inside(folder: Path, name: str, shown: str) -> Path:

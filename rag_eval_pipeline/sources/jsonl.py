@@ -7,7 +7,7 @@ Arrow refuses, or whose values it may have changed, is read line by line.
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, unknown_name_hint
 from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, JsonError, strict_json
+from rag_eval_pipeline.formats.yaml import DATA, parse_yaml, resolve_scalars
 from rag_eval_pipeline.sources.arrow_types import (
     EXACT_FLOAT,
     ColumnTypes,
@@ -59,13 +60,21 @@ def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
         error = InputError(fault.code, file.shown, fault.expected)
         error.found = fault.found  # an excerpt already
         raise error from None
-    for key in file.spec.root.split(".") if file.spec.root else ():
-        if not isinstance(value, dict) or key not in value:
-            found = list(value) if isinstance(value, dict) else type(value).__name__
-            expected = f"the key {key!r} of `root`"
-            raise InputError("missing_root", file.shown, expected, field=file.spec.root, found=found)
-        value = value[key]
-    items = _items(value, file)
+    yield from _batches(_items(_at_root(value, file), file), (), file)
+
+
+def read_yaml_rows(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
+    """Decode a YAML file, whose value has the shapes of a JSON file's; unquoted numbers and booleans are such."""
+    document = parse_yaml(_whole_text(handle, file).encode(), file.shown, DATA)
+    value = _at_root(resolve_scalars(document.value), file)
+    root = tuple(file.spec.root.removeprefix("$").strip(".").split(".")) if file.spec.root else ()
+    known = [document.lines.get((*root, number)) for number in range(len(value))] if isinstance(value, list) else []
+    lines = [line for line in known if line is not None]
+    yield from _batches(_items(value, file), lines if len(lines) == len(known) else (), file)
+
+
+def _batches(items: Sequence[Any], lines: Sequence[int], file: InputFile) -> Iterator[DecodedBatch]:
+    """Yield rows in batches; `lines` are those on which they start, if known."""
     for start in range(0, len(items), BATCH_ROWS):
         objects, numbers = [], []
         rejected: list[RejectedRow] = []
@@ -74,8 +83,10 @@ def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
                 objects.append(item)
                 numbers.append(number)
             else:
-                rejected.append(RowError("not_an_object", "a JSON object", item).at(file.name, number, None))
-        yield batch_of_objects(objects, numbers, (), rejected, file.types)
+                line = lines[number - 1] if lines else None
+                rejected.append(RowError("not_an_object", "an object", item).at(file.name, number, line))
+        found = [lines[number - 1] for number in numbers] if lines else ()
+        yield batch_of_objects(objects, numbers, found, rejected, file.types)
 
 
 def json_value(text: str, *, allow_nan: bool = False) -> Any:
@@ -87,6 +98,23 @@ def json_value(text: str, *, allow_nan: bool = False) -> Any:
         raise RowError("bad_json", f"JSON: {error.msg} at character {error.pos}", found) from None
     except JsonError as error:
         raise RowError(error.code, error.expected, error.found) from None
+
+
+def _frame_rows(value: Any) -> list[Any] | None:
+    """Return the rows of a data frame that pandas wrote with `orient` split or columns; None for other values."""
+    if not isinstance(value, dict) or not value:
+        return None
+    names: Any = value.get("columns")
+    cells = value.get("data")
+    if set(value) <= {"columns", "index", "data", "index_names", "column_names"} and isinstance(cells, list):
+        is_table = isinstance(names, list) and all(isinstance(row, list) and len(row) == len(names) for row in cells)
+        return [dict(zip(map(str, names), row, strict=True)) for row in cells] if is_table else None
+    if any(map(str.isdecimal, value)) or not all(isinstance(column, dict) and column for column in value.values()):
+        return None
+    first, *others = value.values()
+    if not all(map(str.isdecimal, first)) or any(list(column) != list(first) for column in others):
+        return None
+    return [{name: column[label] for name, column in value.items()} for label in first]
 
 
 def _whole_text(handle: BinaryIO, file: InputFile) -> str:
@@ -211,8 +239,32 @@ def _json_object(raw: bytes, *, allow_nan: bool) -> dict[str, Any]:
     return value
 
 
+def _at_root(value: Any, file: InputFile) -> Any:
+    """Return the part of a value to which `root` leads; `$` and `*` make rows of it."""
+    if file.spec.root is None:
+        return value
+    if file.spec.root == "$":
+        return [value] if isinstance(value, dict) else value
+    *keys, last = file.spec.root.removeprefix("$.").split(".")
+    for key in keys if last == "*" else [*keys, last]:
+        if not isinstance(value, dict) or key not in value:
+            found = list(value) if isinstance(value, dict) else type(value).__name__
+            hint = unknown_name_hint(key, map(str, value)) if isinstance(value, dict) else None
+            expected = f"the key {key!r} of `root`"
+            raise InputError("missing_root", file.shown, expected, field=file.spec.root, found=found, hint=hint)
+        value = value[key]
+    if last != "*":
+        return value
+    if isinstance(value, dict):
+        members = [(item if isinstance(item, dict) else {"value": item}, key) for key, item in value.items()]
+        return [{"source_key": key, **item} for item, key in members]
+    return [item if isinstance(item, dict) else {"value": item} for item in value] if isinstance(value, list) else value
+
+
 def _items(value: Any, file: InputFile) -> list[Any]:
     """Return the rows of a JSON value."""
+    if (frame := _frame_rows(value)) is not None:
+        return frame
     if isinstance(value, list):
         return value
     if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
@@ -225,5 +277,7 @@ def _items(value: Any, file: InputFile) -> list[Any]:
     lists = [key for key, item in value.items() if isinstance(item, list)] if isinstance(value, dict) else []
     expected = "an array of objects, an object of objects, or lists of one length"
     found = list(value) if isinstance(value, dict) else value
-    hint = f"State `root: {lists[0]}`." if lists else "State `root` in benchmark.yaml."
+    hint = (
+        f"State `root: {lists[0]}`." if lists else "State `root` in benchmark.yaml; `root: $` makes the value one row."
+    )
     raise InputError("missing_root", file.shown, expected, found=found, hint=hint)

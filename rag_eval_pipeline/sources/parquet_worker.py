@@ -1,120 +1,136 @@
-"""The child process that decodes a parquet file from standard input into an Arrow file with batches of limited size.
+"""The child process that decodes a parquet or Arrow file from standard input into batches of limited size.
 
 `parquet` runs it as `python -m rag_eval_pipeline.sources.parquet_worker JOB_FOLDER` and kills it at the deadline.
-`job.json` holds the limits; the worker writes `rows.arrow` and `result.json`.
 
 The sizes that a footer states are not trusted: 403 MB were seen under a footer that claimed 42,798 bytes. So few rows
 are decoded at a time, fewer if they turn out to be large, and an eighth of them again if memory did not suffice.
+
+Hugging Face's `datasets` says in the schema what a column means: media are left out, because no question is made of
+them, and a column of class numbers gets a second one with the names of the classes.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT
-from rag_eval_pipeline.storage.process import set_limits
+from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, TARGET_BYTES, run_worker, write_rows
 
-STANDARD_INPUT = "/dev/stdin"
-TARGET_BYTES = 2 << 20  # of a batch in the Arrow file
-TARGET_ROWS = 4_096
 FIRST_ROWS = 256  # decoded at a time at first: as fast as 4,096 rows of 1 kB, and little enough for larger ones
 MAX_BYTES = 4 * TARGET_BYTES  # of rows decoded at a time, before fewer are taken
 BUFFER_BYTES = 4 << 20  # of the file, for each column; by default it is the whole row group
 SQL_DIGITS = 38  # of DuckDB's longest decimal
+MEDIA = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})  # types of `datasets` that hold a file's bytes
+STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+NAME_SUFFIX = "_name"  # of the column with the names of classes
 
 
-class TooLargeError(Exception):
-    """The decoded rows exceed the limit."""
+class Columns(NamedTuple):
+    """The columns of a file that are read: their places in it, the classes of some, and the schema of the rows."""
+
+    kept: list[int]
+    classes: dict[str, list[str]]
+    schema: pa.Schema
+    notes: list[str]
 
 
-class WriteError(Exception):
-    """The rows could not be written; the cause is an error of the disk and not of the file."""
-
-
-def main(folder: Path) -> None:
-    """Decode standard input and write the result."""
-    job = json.loads((folder / "job.json").read_text())
-    pa.set_cpu_count(1)  # the memory that a batch needs must not depend on the number of processors
-    set_limits(memory_bytes=job["memory_bytes"], file_bytes=2 * job["max_bytes"] + TARGET_BYTES)
-    result: dict[str, Any] = {}
-    try:
-        _decode(folder / "rows.arrow", job["max_bytes"])
-    except TooLargeError as error:
-        result = {"expected": f"at most {job['max_bytes']:,} decoded bytes", "found": str(error)}
-    except MemoryError:
-        result = {"expected": f"rows that are decoded within {job['memory_bytes'] >> 20:,} MB", "found": "larger ones"}
-    except WriteError as error:
-        result = {"errno": getattr(error.__cause__, "errno", None), "message": str(error.__cause__)}
-    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
-        result = {"expected": "a whole parquet file", "found": (str(error).splitlines() or [type(error).__name__])[0]}
-    (folder / "result.json").write_text(json.dumps(result))
-
-
-def _decode(path: Path, max_bytes: int) -> None:
-    parquet = pq.ParquetFile(STANDARD_INPUT, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
-    schema = pa.schema(map(_plain_field, parquet.schema_arrow))
-    batches = _gathered(_batches(parquet, schema))
-    size = 0
-    try:
-        writer = pa.ipc.new_file(str(path), schema)
-    except OSError as error:
-        raise WriteError from error
-    for batch in batches:
-        size += batch.nbytes
-        if size > max_bytes:
-            raise TooLargeError(f"{size:,}")
-        try:
-            writer.write_batch(batch)
-        except OSError as error:
-            raise WriteError from error
-    try:
-        writer.close()
-    except OSError as error:
-        raise WriteError from error
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of the target's size; a larger row is a batch by itself."""
-    waiting: list[pa.RecordBatch] = []
-    rows, size = 0, 0
-    for batch in batches:
-        for part in _halved(batch):
-            part_bytes = part.nbytes
-            if waiting and (rows + part.num_rows > TARGET_ROWS or size + part_bytes > TARGET_BYTES):
-                yield pa.concat_batches(waiting)
-                waiting, rows, size = [], 0, 0
-            waiting.append(part)
-            rows, size = rows + part.num_rows, size + part_bytes
-    if waiting:
-        yield pa.concat_batches(waiting)
-
-
-def _halved(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in parts that fit the target, as far as its rows do."""
-    if batch.num_rows > 1 and batch.nbytes > TARGET_BYTES:
-        half = batch.num_rows // 2
-        yield from _halved(batch.slice(0, half))
-        yield from _halved(batch.slice(half))
+def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode standard input, whatever it is by its first bytes."""
+    with open(STANDARD_INPUT, "rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"PAR1"):
+        parquet = pq.ParquetFile(STANDARD_INPUT, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
+        columns = _columns(parquet.schema_arrow)
+        batches = _batches(parquet, columns)
     else:
-        yield batch
+        rows = pa.OSFile(STANDARD_INPUT)
+        if magic != b"ARROW1":
+            _check_end(rows)
+        reader = pa.ipc.open_file(rows) if magic == b"ARROW1" else pa.ipc.open_stream(rows)
+        columns = _columns(reader.schema)
+        batches = _arrow_batches(reader, columns)
+    write_rows(folder, columns.schema, batches, job["max_bytes"])
+    return {"notes": columns.notes}
 
 
-def _batches(parquet: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _check_end(stream: Any) -> None:
+    """Refuse a stream without its end mark: one that was cut between two batches looks whole otherwise."""
+    stream.seek(max(0, stream.size() - len(STREAM_END)))
+    if stream.read(len(STREAM_END)) != STREAM_END:
+        raise ValueError("the end mark of the stream is missing: was it cut short?")
+    stream.seek(0)
+
+
+def _columns(stated: pa.Schema) -> Columns:
+    """Return what is read of a file, by its schema and by what `datasets` has noted in it."""
+    try:
+        features = json.loads((stated.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        features = {}
+    features = features if isinstance(features, dict) else {}
+    kinds = {name: kind for name, feature in features.items() if (kind := _media_kind(feature)) is not None}
+    left_out = [name for name in stated.names if name in kinds]
+    classes = {
+        name: feature["names"]
+        for name, feature in features.items()
+        if isinstance(feature, dict)
+        and feature.get("_type") == "ClassLabel"
+        and isinstance(feature.get("names"), list)
+        and all(isinstance(one, str) for one in feature["names"])
+        and stated.names.count(name) == 1
+        and pa.types.is_integer(stated.field(name).type)
+        and f"{name}{NAME_SUFFIX}" not in stated.names
+    }
+    fields = [_plain_field(field) for field in stated if field.name not in left_out]
+    fields += [pa.field(f"{name}{NAME_SUFFIX}", pa.string()) for name in classes]
+    notes = [f"column {name!r} is left out: {kinds[name]}" for name in left_out]
+    kept = [place for place, name in enumerate(stated.names) if name not in left_out]
+    return Columns(kept, classes, pa.schema(fields), notes)
+
+
+def _media_kind(feature: object) -> str | None:
+    """Return the type of a feature that holds files, or a list of them; None for others."""
+    if isinstance(feature, list) and feature:
+        feature = feature[0]
+    if not isinstance(feature, dict):
+        return None
+    kind = feature.get("_type")
+    if kind in {"Sequence", "LargeList", "List"} and isinstance(feature.get("feature"), dict):
+        return _media_kind(feature["feature"])
+    return kind if isinstance(kind, str) and kind in MEDIA else None
+
+
+def _arrow_batches(reader: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an Arrow file or stream, validated and with plain types."""
+    if isinstance(reader, pa.RecordBatchFileReader):
+        stated = map(reader.get_batch, range(reader.num_record_batches))
+    else:
+        stated = iter(reader)
+    for batch in stated:
+        batch.validate(full=True)
+        for start in range(0, batch.num_rows, FIRST_ROWS):
+            yield _plain(batch.slice(start, FIRST_ROWS), columns)
+
+
+def _batches(parquet: pq.ParquetFile, columns: Columns) -> Iterator[pa.RecordBatch]:
     """Yield all rows in order, validated and with plain types."""
     rows = FIRST_ROWS
+    names = [parquet.schema_arrow.names[place] for place in columns.kept]
+    chosen = names if len(names) < len(parquet.schema_arrow.names) else None  # None: all
     for group in range(parquet.num_row_groups):
         done = 0
         while True:
             try:
-                for stated in _remaining(parquet, group, rows, done):
+                for stated in _remaining(parquet, group, rows, done, chosen):
                     stated.validate(full=True)
-                    batch = _plain(stated, schema)  # may be far larger: a dictionary holds each value once
+                    batch = _plain(stated, columns)  # may be far larger: a dictionary holds each value once
                     yield batch
                     done += batch.num_rows
                     if batch.nbytes > MAX_BYTES and rows > 1:
@@ -128,10 +144,12 @@ def _batches(parquet: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBa
                 rows = max(1, rows // 8)
 
 
-def _remaining(parquet: pq.ParquetFile, group: int, rows: int, done: int) -> Iterator[pa.RecordBatch]:
+def _remaining(
+    parquet: pq.ParquetFile, group: int, rows: int, done: int, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
     """Yield a row group in batches, without its first `done` rows."""
     seen = 0
-    for batch in parquet.iter_batches(rows, row_groups=[group], use_threads=False):
+    for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
         first = max(0, done - seen)
         seen += batch.num_rows
         if first < batch.num_rows:
@@ -139,7 +157,14 @@ def _remaining(parquet: pq.ParquetFile, group: int, rows: int, done: int) -> Ite
 
 
 def plain_type(stated: pa.DataType) -> pa.DataType:
-    """Return a type that SQL knows: no dictionaries or extensions, half floats as floats, long decimals as text."""
+    """Return a type that SQL knows and that other files have, too.
+
+    There are no dictionaries, extensions, large or viewed texts; half floats are floats, long decimals are text.
+    """
+    if pa.types.is_large_string(stated) or pa.types.is_string_view(stated):
+        return pa.string()
+    if pa.types.is_large_binary(stated) or pa.types.is_binary_view(stated):
+        return pa.binary()
     if pa.types.is_float16(stated):
         return pa.float32()
     if pa.types.is_decimal(stated):
@@ -167,17 +192,30 @@ def _plain_field(stated: pa.Field, name: str | None = None) -> pa.Field:
     return pa.field(name or stated.name, plain_type(stated.type), metadata=JSON_TEXT if is_json else None)
 
 
-def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _plain(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """Return a batch with plain types, without media and with the names of classes."""
+    if batch.num_columns > len(columns.kept):
+        batch = batch.select(columns.kept)
+    schema = columns.schema
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     if not len(schema):  # rebuilding a batch without columns would lose its number of rows
         return batch
-    columns = [
+    arrays = [
         column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
+        for column, field in zip(batch.columns, schema, strict=False)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for name, names in columns.classes.items():
+        numbers = batch.column(name).cast(pa.int64())
+        is_known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(names)))
+        arrays.append(pa.array(names, pa.string()).take(pc.if_else(is_known, numbers, None)))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run_worker(
+        Path(sys.argv[1]),
+        decode,
+        "a whole parquet or Arrow file",
+        (pa.ArrowException, OSError, UnicodeDecodeError, ValueError),
+    )

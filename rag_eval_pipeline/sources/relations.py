@@ -24,17 +24,21 @@ from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile, Reader, R
 from rag_eval_pipeline.sources.compression import open_decoded
 from rag_eval_pipeline.sources.csv import read_csv
 from rag_eval_pipeline.sources.detect import (
+    BINARY,
     SAMPLE_BYTES,
     detect_encoding,
     detect_format,
     is_one_document,
+    is_zip,
     looks_like_utf16,
     refuse_stand_in,
+    zip_format,
 )
-from rag_eval_pipeline.sources.files import SourceFile, SourceFiles
-from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl
-from rag_eval_pipeline.sources.parquet import read_parquet
+from rag_eval_pipeline.sources.files import SourceFile, SourceFiles, shard_notes
+from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
+from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.spec import Format, SourceSpec, shown_path
+from rag_eval_pipeline.sources.xlsx import read_xlsx
 from rag_eval_pipeline.storage.files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -58,6 +62,7 @@ class Relation:
     # The physical line of each row by file, 0 for rejected rows; no entry for files without lines.
     lines: "Mapping[str, machine_array[int]]" = field(default_factory=dict, repr=False)
     paths: Mapping[str, Path] = field(default_factory=dict, repr=False)  # the files by name
+    notes: tuple[str, ...] = ()  # what was decided about the files, or left out of them
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a few thousand at a time."""
@@ -100,7 +105,8 @@ def read_relation(
 
     shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
     paths_by_name = {name: file.path for name, file in found.items()}
-    return spool_relation(paths_by_name, read, shown, source_columns=source_columns)
+    relation = spool_relation(paths_by_name, read, shown, source_columns=source_columns)
+    return dataclasses.replace(relation, notes=(*shard_notes(relation.files), *relation.notes))
 
 
 def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
@@ -182,6 +188,7 @@ def _spool(
     path = folder.path / "rows.arrow"
     rejected: list[RejectedRow] = []
     lines: dict[str, machine_array[int]] = {}
+    notes: dict[str, list[str]] = {}  # with the names of the files
     batches = ((name, batch) for name in paths for batch in read(name, types.given))
     first = next(batches, None)
     if first is not None:
@@ -194,10 +201,17 @@ def _spool(
             types.add(batch)
             rejected.extend(batch.rejected)
             _add_lines(lines, name, batch)
+            for note in batch.notes:
+                notes.setdefault(note, []).append(name)
             fits = fits and types.fits(batch, schema, columns)
             if fits and len(batch.numbers):
                 writer.write_batch(_conform(name, batch, schema, output))
-    return Relation(folder, path, output, tuple(paths), tuple(rejected), lines, paths) if fits else None
+    if not fits:
+        return None
+    remarks = tuple(
+        f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}: {note}" for note, files in notes.items()
+    )
+    return Relation(folder, path, output, tuple(paths), tuple(rejected), lines, paths, remarks)
 
 
 def _conform(name: str, batch: DecodedBatch, schema: pa.Schema, output: pa.Schema) -> pa.RecordBatch:
@@ -240,17 +254,21 @@ def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
     refuse_stand_in(sample, file.shown)
     encoding = detect_encoding(sample, file.spec.encoding)
     kind: Format
-    if file.spec.format is not None or file.spec.root is not None:
-        kind = file.spec.format or "json"
+    if file.spec.format is not None:
+        kind = file.spec.format
+    elif source.compression is None and is_zip(sample) and (packed := zip_format(source.path, file.shown)):
+        kind = packed
     else:
         name = Path(file.name).name
         for suffix in (".gz", ".bz2", ".xz", ".zst"):
             name = name.removesuffix(suffix)
         kind = detect_format(sample, name, file.shown, encoding=encoding, whole=is_whole)
+        if file.spec.root is not None and kind != "yaml":
+            kind = "json"
     if kind == "jsonl" and is_one_document(sample, encoding, whole=is_whole):
         found, hint = "one JSON value over several lines", "State `format: json` in benchmark.yaml."
         raise InputError("bad_json", file.shown, "one JSON object a line", found=found, hint=hint)
-    if kind != "parquet" and encoding == "utf-8" and looks_like_utf16(sample):
+    if kind not in BINARY and encoding == "utf-8" and looks_like_utf16(sample):
         hint = "State `encoding`, such as utf-16-le, in benchmark.yaml."
         raise InputError("bad_encoding", file.shown, "UTF-8", found=sample[:16], hint=hint)
     file = dataclasses.replace(file, encoding=encoding, sample=sample)
@@ -293,7 +311,10 @@ READERS: dict[Format, Reader] = {
     "tsv": read_csv,
     "jsonl": read_jsonl,
     "json": read_json,
+    "yaml": read_yaml_rows,
+    "xlsx": read_xlsx,
     "parquet": read_parquet,
+    "arrow": read_arrow,
     "trec_qrels": _read_qrels,
     "trec_topics": _read_topics,
 }

@@ -12,7 +12,7 @@ from rag_eval_pipeline.formats.yaml import resolve_scalars
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 Text = Annotated[str, Field(min_length=1)]
-Format = Literal["csv", "tsv", "jsonl", "json", "parquet", "trec_qrels", "trec_topics"]
+Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "parquet", "arrow", "trec_qrels", "trec_topics"]
 
 
 class SpecPart(BaseModel):
@@ -84,11 +84,22 @@ class SourceSpec(SpecPart):
     header: Literal["replace"] | None = Field(
         default=None, description="replace: the first row of a CSV is skipped, and `columns` are the names."
     )
+    sheet: Text | None = Field(
+        default=None, description="Excel only: the sheet to read; by default the first visible one that has cells."
+    )
+    header_row: Annotated[int | None, BeforeValidator(resolve_scalars)] = Field(
+        default=None,
+        ge=1,
+        description="Excel only: the row with the column names; by default the first with more than half as many cells "
+        "as the fullest row.",
+    )
     allow_nan: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
         default=False, description="JSON only: NaN and infinities, which JSON does not have, are read as null."
     )
     root: str | None = Field(
-        default=None, description="JSON only: keys, dot-separated, that lead to the rows (`data`)."
+        default=None,
+        description="JSON and YAML only: keys, dot-separated, that lead to the rows (`data`). `$` makes the value "
+        "one row; `queries.*` makes each member of an object a row of `source_key` and `value`.",
     )
 
     @field_validator("path")

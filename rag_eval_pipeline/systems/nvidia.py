@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -10,12 +11,13 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.formats.model import JsonObject, Model
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage
 from rag_eval_pipeline.systems.nvidia_ingest import DOCUMENT_BYTES, StoredNames, UploadSettings, ensure_collection
 from rag_eval_pipeline.systems.nvidia_replies import (
     Base,
     StreamedAnswer,
+    are_distances,
     check_stream,
     find_page_base,
     part_at,
@@ -87,7 +89,9 @@ class GenerateSettings(Model):
     enable_guardrails: bool | None = pydantic.Field(None, description="Refuse what the guardrails forbid.")
     enable_filter_generator: bool | None = pydantic.Field(None, description="Generate a filter from the question.")
     enable_vlm_inference: bool | None = pydantic.Field(None, description="Use a vision model for images.")
-    filter_expr: str | None = pydantic.Field(None, description="Filter of the vector store.")
+    filter_expr: str | tuple[JsonObject, ...] | None = pydantic.Field(
+        None, description="Filter of the vector store: an expression (Milvus), or a list of clauses (Elasticsearch)."
+    )
     confidence_threshold: Share | None = pydantic.Field(None, description="Minimum score of a passage.")
     model: str | None = pydantic.Field(None, description="The model that answers.")
     llm_endpoint: str | None = pydantic.Field(None, description="Its address.")
@@ -95,8 +99,30 @@ class GenerateSettings(Model):
     embedding_endpoint: str | None = pydantic.Field(None, description="Its address.")
     reranker_model: str | None = pydantic.Field(None, description="The model that orders the passages.")
     reranker_endpoint: str | None = pydantic.Field(None, description="Its address.")
+    vlm_model: str | None = pydantic.Field(None, description="The vision model.")
+    vlm_endpoint: str | None = pydantic.Field(None, description="Its address.")
+    vlm_temperature: Share | None = pydantic.Field(None, description="Its temperature.")
+    vlm_top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="Its top_p.")
+    vlm_max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Its maximum tokens of the answer.")
+    vlm_max_total_images: int | None = pydantic.Field(None, ge=0, le=64, description="Maximum images that it reads.")
+    vlm_enable_thinking: bool | None = pydantic.Field(None, description="Let it reason before it answers.")
+    vlm_thinking_token_budget: int | None = pydantic.Field(
+        None, ge=0, le=65_536, description="Maximum tokens of its reasoning."
+    )
+    vlm_filter_thinking_tokens: bool | None = pydantic.Field(None, description="Leave its reasoning out of the answer.")
     vdb_endpoint: str | None = pydantic.Field(None, description="Address of the vector store.")
     agentic: bool | None = pydantic.Field(None, description="Use the agentic mode.")
+    enable_streaming: bool | None = pydantic.Field(
+        None, description="Stream the answer of the agentic mode; false: it comes whole."
+    )
+
+    @pydantic.field_validator("filter_expr", mode="before")
+    @classmethod
+    def _is_filter(cls, value: Any) -> Any:
+        is_list = isinstance(value, list | tuple) and all(isinstance(clause, dict) for clause in value)
+        if value is not None and not isinstance(value, str) and not is_list:
+            raise ValueError("an expression, or a list of clauses")
+        return value
 
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -183,6 +209,7 @@ class NvidiaSystem:
         self._settings = settings
         self._server = server
         self._reader = reader
+        self._with_distances = 0  # answers
         self._body = {
             "use_knowledge_base": True,
             "enable_citations": True,
@@ -198,13 +225,19 @@ class NvidiaSystem:
             "model": sent.get("model", part_at(server, "models", "llm_model")),
             "embedding_model": sent.get("embedding_model", part_at(server, "models", "embedding_model")),
             "retrieval_k": sent.get("reranker_top_k", part_at(server, "rag_configuration", "reranker_top_k")),
-            "reranking_enabled": sent.get("enable_reranker", part_at(server, "feature_toggles", "enable_reranker")),
+            "reranking_enabled": self._is_reranked,
             "collection": self._server.collection,
             "page_base": self._server.page_base,
             "is_corpus_verified": self._settings.ingestor is not None,
         }
-        others = {name: ", ".join(value) if isinstance(value, list) else value for name, value in sent.items()}
-        return {**others, **stated}
+        return {**{name: _published(value) for name, value in sent.items()}, **stated}
+
+    @property
+    def _is_reranked(self) -> bool | None:
+        """Whether the passages are reranked; without, a score is a distance or 0. None if the server does not say."""
+        stated = part_at(self._server.configuration, "feature_toggles", "enable_reranker")
+        found = self._settings.generate.sent.get("enable_reranker", stated)
+        return found if isinstance(found, bool) else None
 
     def server_configuration(self) -> Mapping[str, Any] | None:
         """Return the reply of `/v1/configuration`."""
@@ -212,7 +245,13 @@ class NvidiaSystem:
 
     def warnings(self) -> list[str]:
         """Return what was noticed in the answers so far."""
-        return self._reader.warnings()
+        found = self._reader.warnings()
+        if self._with_distances and self._is_reranked:
+            found.append(
+                f"Scores of passages are left out, in {self._with_distances} of the answers: they rise with the rank, "
+                "as distances do, although the server states that it reranks."
+            )
+        return found
 
     async def answer(self, query: Query) -> RagAnswer:
         """Ask the server one question."""
@@ -241,10 +280,15 @@ class NvidiaSystem:
         timings = {name: stream.metrics.get(theirs) for name, theirs in TIMINGS.items()}
         timings["first_token"] = stream.first_token_ms
         has_pages = self._server.page_base is not None
+        has_distances = are_distances(stream.citations)
+        self._with_distances += has_distances
+        has_scores = self._is_reranked is not False and not has_distances
         return self._reader.record(
             query,
             text,
-            contexts=tuple(read_chunks(stream.citations, self._reader, has_pages=has_pages)),
+            contexts=tuple(
+                read_chunks(stream.citations, self._reader, has_pages=has_pages, has_scores=has_scores),
+            ),
             citations=self._reader.citations(text),
             latency_ms=reply.elapsed_ms,
             usage=self._usage(stream.usage, reply.requests),
@@ -267,7 +311,7 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
     """Open the system once its servers are ready and its collection holds the corpus.
 
     Raises:
-        ServiceError: `server_unready`, `missing_secret`, and those of `ensure_collection`.
+        ServiceError: `server_unready`, `missing_secret`, and those of `ensure_collection` and `find_page_base`.
     """
     names = StoredNames(corpus.files)
     async with contextlib.AsyncExitStack() as stack:
@@ -333,6 +377,13 @@ async def read_configuration(endpoint: Endpoint) -> Mapping[str, Any] | None:
         message = f"The configuration of the RAG server at {endpoint.settings.base_url} could not be read: {error}"
         raise ServiceError("server_unready", message) from error
     return body
+
+
+def _published(value: Any) -> Any:
+    """Return a parameter as one value: texts with commas between them, filters as JSON."""
+    if not isinstance(value, list):
+        return value
+    return ", ".join(value) if all(isinstance(item, str) for item in value) else json.dumps(value, sort_keys=True)
 
 
 def _streamed_text(body: bytes | None) -> str | None:

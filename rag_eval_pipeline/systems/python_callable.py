@@ -5,9 +5,11 @@
 
 import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -19,6 +21,7 @@ from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAn
 from rag_eval_pipeline.systems.frameworks import ANSWERS, parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.http import fill_template
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.python_worker import open_worker
 from rag_eval_pipeline.systems.user_code import (
     CodeError,
     CodeFacts,
@@ -32,7 +35,7 @@ from rag_eval_pipeline.systems.user_code import (
 from rag_eval_pipeline.systems.user_streams import find_streams
 from rag_eval_pipeline.systems.values import WrongShape
 
-NOT_ASKED = frozenset({"python_stuck"})  # codes of questions that did not reach the callable
+NOT_ASKED = frozenset({"python_stuck", "python_stopped"})  # codes of questions that did not reach the callable
 
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
@@ -50,6 +53,11 @@ class PythonSettings(ReadingSettings):
     callable: str = pydantic.Field(
         description="The function that answers, as `package.module:name`; the name may "
         "be a path, such as `engine.query`.",
+    )
+    python: str | None = pydantic.Field(
+        None,
+        description="Interpreter of the code's own environment, relative to this file, such as "
+        "`../../../app/.venv/bin/python`; the code then runs in a process of it. By default it runs in the pipeline's.",
     )
     path: tuple[str, ...] = pydantic.Field(
         (), description="Folders, relative to this file, that come first in the module search path."
@@ -116,6 +124,10 @@ class Code(Protocol):
 
     facts: CodeFacts
 
+    async def ready(self) -> None:
+        """Wait until it can be asked."""
+        ...
+
     async def ask(self, question: Question) -> Outcome:
         """Answer one question; what the code raises is an outcome."""
         ...
@@ -135,6 +147,8 @@ class PythonSystem:
         stated: Configuration = dict.fromkeys(("model", "embedding_model", "retrieval_k", "reranking_enabled"))
         facts = self._code.facts
         found: Configuration = {} if facts.method is None else {"method": facts.method}
+        if self._settings.python is not None:
+            found |= {"python": self._settings.python, "version of Python": facts.python}
         versions = {f"version of {name}": version for name, version in facts.versions.items()}
         return {**stated, **self._settings.configuration, "callable": self._settings.callable, **found, **versions}
 
@@ -154,6 +168,10 @@ class PythonSystem:
             f"{self._settings.callable} has the methods {', '.join(kinds)}, of which {kinds[0]} is called. To call "
             "another, set `method`."
         ]
+
+    async def ready(self) -> None:
+        """Wait until the code can be asked: a worker that died may be loading again, for longer than a question has."""
+        await self._code.ready()
 
     async def answer(self, query: Query) -> RagAnswer:
         """Answer one question; what the callable raises is a status."""
@@ -186,7 +204,7 @@ async def open_python(settings: PythonSettings, corpus: SystemCorpus) -> AsyncIt
     """Import the code and open the system.
 
     Raises:
-        InputError: `bad_path`, `bad_callable`, `missing_package`.
+        InputError: `bad_python`, `bad_path`, `bad_callable`, `missing_package`.
     """
     wanted = CodeSettings(
         callable=settings.callable,
@@ -197,12 +215,17 @@ async def open_python(settings: PythonSettings, corpus: SystemCorpus) -> AsyncIt
         version_of=settings.version_of,
         takes_input=settings.input is not None,
     )
-    with _errors_of(corpus), load_code(wanted) as loaded:
-        code = UserCode(loaded, wanted, lambda value: find_streams(value, ANSWERS))
-        try:
-            yield PythonSystem(code, settings, corpus)
-        finally:
-            await code.close()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(_errors_of(corpus))
+        code: Code
+        if settings.python is None:
+            loaded = stack.enter_context(load_code(wanted))
+            code = here = UserCode(loaded, wanted, lambda value: find_streams(value, ANSWERS))
+            stack.push_async_callback(here.close)
+        else:
+            python = Path(os.path.abspath(corpus.settings_folder / Path(settings.python).expanduser()))
+            code = await stack.enter_async_context(open_worker(python, wanted))
+        yield PythonSystem(code, settings, corpus)
 
 
 @contextlib.contextmanager

@@ -153,6 +153,9 @@ class UserCode:
         self._find_streams = find_streams
         self._threads = CallThreads()
 
+    async def ready(self) -> None:
+        """It is loaded, so there is nothing to wait for."""
+
     async def ask(self, question: Question) -> Outcome:
         """Answer one question; what the code raises is an outcome."""
         given_up = threading.Event()

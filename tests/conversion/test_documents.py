@@ -10,11 +10,11 @@ from tests.conversion.conftest import HEAD
 
 BAD_DOCUMENTS = {
     "two bodies": ({"name": "d", "text": "x", "html": "y"}, "bad_document"),
-    "two identities": ({"name": "d", "url": "https://x.org", "text": "x"}, "bad_document"),
     "a name without body": ({"name": "d"}, "bad_document"),
     "an empty name": ({"name": "", "text": "x"}, "bad_document"),
     "a bad URL": ({"url": "file:///etc/passwd"}, "bad_url"),
     "a file outside": ({"url": "https://x.org/a", "file": "../secret"}, "path_outside"),
+    "a name that another document has": ({"name": "good", "url": "https://x.org"}, "duplicate_document"),
     "another body for a known document": ({"name": "good", "text": "y"}, "duplicate_document"),
 }
 
@@ -51,14 +51,18 @@ def test_same_document_twice_is_one_with_both_its_names(benchmark):
 FOUND = {
     "a URL under another scheme and encoding": (NamedContext(url="http://X.org/caf%c3%a9#top"), "x.org/café"),
     "a file by its basename": (NamedContext(file="a.pdf"), "A name"),
+    "a file without its ending": (NamedContext(file="a"), "A name"),
     "a document by its name": (NamedContext(document="A name"), "A name"),
+    "a document by the name of its file": (NamedContext(document="a.pdf"), "A name"),
+    "a page by its name": (NamedContext(document="The café"), "x.org/café"),
 }
 
 
 @pytest.mark.parametrize(("context", "key"), FOUND.values(), ids=FOUND)
 def test_finding(benchmark, context, key):
     paths = benchmark(HEAD, {"docs/a.pdf": b"%PDF-"})
-    made = document_index(paths, {"url": "https://x.org/café", "html": "<p>"}, {"name": "A name", "file": "docs/a.pdf"})
+    page = {"url": "https://x.org/café", "name": "The café", "html": "<p>"}
+    made = document_index(paths, page, {"name": "A name", "file": "docs/a.pdf"})
 
     assert made.resolve(context)[1].key == key
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import string
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ CONTEXTS = {
     "a file by its path":            ({"file": "docs/b.txt"}, "b.txt.pdf", None),
     "a file of the same name":       ({"file": "docs/n/b.txt"}, SECOND_B, None),
     "a file of two folders":         ({"file": "b.txt"}, "ambiguous_file", None),
-    "a name that no row has":        ({"document": "absent"}, "unknown_document", None),
+    "a name that no row has":        ({"document": "nobody"}, "unknown_document", None),
     "a file that no folder has":     ({"file": "absent.pdf"}, "unknown_document", None),
     "the name of a bad row":         ({"document": "bad path"}, "unknown_document", None),
     "offsets":                       ({"document": "A title/1", "start": 2, "end": 4}, TITLE, "23"),
@@ -169,7 +170,7 @@ def test_documents_that_are_unknown_or_unnamed_are_left_out_or_fetched_where_the
     unknown = [name for name, (_, code, _) in CONTEXTS.items() if code == "unknown_document"]
     assert [question.question for question in found.questions if not question.contexts] == unknown
     assert found.notes[-3:] == [
-        f"contexts of unknown document '{name}' were left out (1)." for name in ("absent", "absent.pdf", "bad path")
+        f"contexts of unknown document '{name}' were left out (1)." for name in ("nobody", "absent.pdf", "bad path")
     ]
     assert ("x.org/not-named", "url", ["not-named.pdf"]) in outline(found)
 
@@ -270,3 +271,78 @@ def test_group_sizes_count_questions_by_their_documents_whether_they_have_an_ans
     found = plan(benchmark(spec, {"questions.jsonl": "\n".join(lines)}))
 
     assert sorted(found.group_sizes) == [1, 1, 1, 2]
+
+
+def test_urls_with_escaped_ampersands_are_read_as_they_were_meant_and_it_is_noted(benchmark):
+    files = {
+        "questions.csv": "q,a,u\n1,a,https://x.org/A?b=1&amp;c=2\n2,a,https://x.org/A?b=1&c=2\n",
+        "docs.csv": "u,t\nhttps://x.org/A?b=1&amp;c=2,text\n",
+    }
+    documents = "tables: {docs: docs.csv}\ndocuments: SELECT u AS url, t AS text FROM docs\n"
+
+    found = plan(benchmark(URLS + documents, files))
+
+    assert outline(found) == [("x.org/A?b=1&c=2", "text", ["A.pdf"])]
+    assert [question.contexts[0].url for question in found.questions] == ["https://x.org/A?b=1&c=2"] * 2
+    assert found.notes == [
+        "urls: `&amp;` is read as `&` (1 rows of `documents`).",
+        "urls: `&amp;` is read as `&` (1 row).",
+    ]
+
+
+NAMED_FILES = {
+    # the short form, a cell of the column, the files that it names
+    "a list in a JSON cell": ("d", ["b.pdf", "docs/a_2.pdf"], ["b.pdf", "a_2.pdf"]),
+    "a name without its ending": ("d", "b", ["b.pdf"]),
+    "a glob of a folder": ("d", "docs/a_*.pdf", ["a_1.pdf", "a_2.pdf"]),
+    "a glob of names": ("d", "*_1.pdf", ["a_1.pdf"]),
+    "a template": ('"docs/a_{n}.pdf"', None, ["a_2.pdf"]),
+    "an empty cell": ("d", "", []),
+}
+
+
+@pytest.mark.parametrize(("column", "cell", "names"), NAMED_FILES.values(), ids=NAMED_FILES)
+def test_files_of_the_short_form_are_names_globs_and_templates(benchmark, column, cell, names):
+    spec = f"{HEAD}source: q.json\ntables: {{docs: {{files: '**/*.pdf'}}}}\n"
+    row = json.dumps([{"q": "?", "a": "x", "d": cell, "n": 2}])
+    files = {"q.json": row, "docs/a_1.pdf": "1", "docs/a_2.pdf": "2", "more/b.pdf": "3"}
+
+    found = plan(benchmark(f"{spec}questions: {{question: q, answer: a, files: {column}}}\n", files))
+
+    assert [context.file_name for context in found.questions[0].contexts] == names
+    assert sorted(name for _, _, given in outline(found) for name in given) == sorted(names)
+
+
+def test_glob_beside_a_gold_text_has_to_fit_one_file(benchmark):
+    rows = "q,a,d\n1,x,docs/*_1.pdf\n2,x,docs/*.pdf\n3,x,docs/*.doc\n"
+    select = "questions: |\n  SELECT q AS question, a AS answer, [{file: d, text: 'gold'}] AS contexts FROM source\n"
+    files = {"questions.csv": rows, "docs/a_1.pdf": "1", "docs/a_2.pdf": "2"}
+
+    found = plan(benchmark(f"{HEAD}source: questions.csv\ntables: {{docs: {{files: 'docs/*'}}}}\n{select}", files))
+
+    assert [question.question for question in found.questions] == ["1"]
+    assert [record.code for record in found.quarantine] == ["ambiguous_file", "unknown_document"]
+
+
+def test_answer_that_says_there_is_none_is_impossible_unless_stated_otherwise(benchmark):
+    rows = "q,a,i\n1,Unanswerable,\n2,I don't know.,\n3,unanswerable,false\n4,No answer to that was given,\n"
+
+    stated = plan(benchmark(f"{HEAD}source: q.csv\nquestions: {{question: q, answer: a}}\n", {"q.csv": rows}))
+    own = "SELECT q AS question, a AS answer, nullif(i, '') AS is_impossible FROM source"
+    mapped = plan(benchmark(f"{HEAD}source: q.csv\nquestions: {own}\n", {"q.csv": rows}))
+
+    assert [question.is_impossible for question in stated.questions] == [True, True, True, False]
+    assert [question.is_impossible for question in mapped.questions] == [True, True, False, False]
+    assert stated.notes[0] == (
+        "answer: 'Unanswerable' says that there is none, so is_impossible is true unless it is stated (1 row)."
+    )
+
+
+def test_questions_without_a_document_are_counted_with_the_row_of_the_first(benchmark):
+    rows = "q,a,u\n1,a,https://x.org/A\n2,a,\n3,a,\n"
+
+    one = plan(benchmark(URLS, {"questions.csv": rows[:-5]}))
+    two = plan(benchmark(URLS, {"questions.csv": rows}))
+
+    assert one.notes == ["1 answerable question names no document: questions.csv, row 2."]
+    assert two.notes == ["2 answerable questions name no document; the first is questions.csv, row 2."]

@@ -8,7 +8,7 @@ import httpx
 import psutil
 import pytest
 
-from examples.mock_rag_server import FaultScript, mock_rag_server
+from examples.mock_rag_server import INGESTOR, RAG, FaultScript, Options, Site, make_app, mock_rag_server
 from rag_eval_pipeline.web.sse import json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
@@ -79,18 +79,65 @@ def test_chat_fills_a_json_schema(server):
     assert filled == {"verdict": "yes", "claims": [{"kind": "claim"}], "count": 1, "note": None}
 
 
+ASKED = [{"role": "user", "content": "Why?"}]
+JSON_FORM = {"type": "json_schema", "json_schema": {"name": "v"}}
+# The message has more than what is here.
 REFUSALS = {
-    "unknown model":   ("gpt", {}, 404, "model"),
-    "any JSON":        ("mock-plain", {"response_format": {"type": "json_object"}}, 400, "response_format"),
-    "old parameter":   ("mock-reasoning", {"max_tokens": 5}, 400, "max_tokens"),
+    #                       parameters                                            param                            code                          message
+    "unknown model":        ({"model": "gpt"},                                    "model",                         "model_not_found",            "The model `gpt` does not exist"),
+    "any JSON":             ({"model": "mock-plain", "response_format": {"type": "json_object"}, "messages": [{"role": "user", "content": "As JSON: why?"}]},
+                                                                                  "response_format",               "unsupported_parameter",      "Unsupported parameter"),
+    "old parameter":        ({"model": "mock-reasoning", "max_tokens": 5},        "max_tokens",                    "unsupported_parameter",      "Unsupported parameter: 'max_tokens'"),
+    "logprobs":             ({"logprobs": True},                                  "logprobs",                      "unsupported_parameter",      "Unsupported parameter: 'logprobs'"),
+    "no model":             ({"model": None},                                     "model",                         "invalid_type",               "Invalid type for 'model': expected a string, but got null instead."),
+    "unknown field":        ({"top_k": 3},                                        None,                            None,                         "Unrecognized request argument supplied: top_k"),
+    "unknown fields":       ({"top_k": 3, "min_p": 0},                            None,                            None,                         "Unrecognized request arguments supplied: top_k, min_p"),
+    "no messages":          ({"messages": []},                                    "messages",                      "empty_array",                "Invalid 'messages': empty array."),
+    "unknown role":         ({"messages": [{"role": "robot", "content": "a"}]},   "messages[0].role",              "invalid_value",              "Invalid value: 'robot'. Supported values are: 'system', "),
+    "no role":              ({"messages": [*ASKED, {"content": "a"}]},            "messages[1].role",              "missing_required_parameter", "Missing required parameter: 'messages[1].role'."),
+    "no content":           ({"messages": [{"role": "user"}]},                    "messages[0].content",           None,                         "Invalid value for 'content': expected a string, got null."),
+    "content is a number":  ({"messages": [{"role": "user", "content": 1}]},      "messages[0].content",           "invalid_type",               "Invalid type for 'messages[0].content': expected a string, but got an integer"),
+    "field of a message":   ({"messages": [{**ASKED[0], "mood": "glad"}]},        "messages[0].mood",              "unknown_parameter",          "Unknown parameter: 'messages[0].mood'."),
+    "a text as number":     ({"temperature": "0.5"},                              "temperature",                   "invalid_type",               "Invalid type for 'temperature': expected a decimal, but got a string instead."),
+    "too hot":              ({"temperature": 3},                                  "temperature",                   "decimal_above_max_value",    "decimal above maximum value. Expected a value <= 2, but got 3"),
+    "no tokens":            ({"max_tokens": 0},                                   "max_tokens",                    "integer_below_min_value",    "integer below minimum value. Expected a value >= 1, but got 0 instead."),
+    "no choices":           ({"n": 0},                                            "n",                             "integer_below_min_value",    "Invalid 'n': integer below minimum value."),
+    "no form":              ({"response_format": {}},                             "response_format.type",          "missing_required_parameter", "Missing required parameter"),
+    "no schema":            ({"response_format": JSON_FORM},                      "response_format.json_schema.schema", "missing_required_parameter", "Missing required parameter"),
+    "JSON unasked":         ({"response_format": {"type": "json_object"}},        "messages",                      None,                         "must contain the word 'json'"),
+    "usage of no stream":   ({"stream_options": {"include_usage": True}},         "stream_options",                None,                         "only allowed when 'stream' is enabled"),
+    "a tool":               ({"tools": [{}], "tool_choice": "required"},          "tool_choice",                   "unsupported_value",          "'tool_choice' supports only"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "parameters", "status", "param"), REFUSALS.values(), ids=REFUSALS)
-def test_chat_models_refuse_what_they_do_not_support(server, model, parameters, status, param):
-    reply = chat(server, model=model, **parameters)
+@pytest.mark.parametrize(("parameters", "param", "code", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_chat_refuses_as_openai_does(canned, parameters, param, code, message):
+    reply = chat(canned, **parameters)
 
-    assert (reply.status_code, reply.json()["error"]["param"]) == (status, param)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["type"]) == (
+        404 if param == "model" and code == "model_not_found" else 400,
+        "invalid_request_error",
+    )
+    assert (error["param"], error["code"]) == (param, code)
+    assert message in error["message"]
+
+
+def test_chat_refuses_what_is_no_json_and_unknown_addresses(canned):
+    reply = plain_http.request("POST", f"{canned.openai}/chat/completions", content=b"{")
+    other = plain_http.post(f"{canned.openai}/embeddings", json={})
+
+    assert (reply.status_code, reply.json()["error"]["message"]) == (
+        400, "We could not parse the JSON body of your request."
+    )  # fmt: skip
+    assert (other.status_code, other.json()["error"]["code"]) == (404, "unknown_url")
+
+
+def test_chat_gives_several_choices_and_stops_before_a_text(server):
+    reply = chat(server, n=2, stop="[tollan").json()
+
+    assert [choice["message"]["content"] for choice in reply["choices"]] == ["240 metres "] * 2
+    assert reply["usage"]["completion_tokens"] == 6
 
 
 def test_chat_judge_repeats_the_nonce_and_its_attempts_are_one_question(canned):
@@ -155,6 +202,18 @@ def test_ingestor_reads_lists_and_deletes_documents(server):
     plain_http.request("DELETE", f"{server.ingestor}/v1/documents?collection_name=new", json=["bell.pdf"])
     assert listed() == (["tollan.pdf"], 1)
     plain_http.request("DELETE", f"{server.ingestor}/v1/collections", json=["new"])
+
+
+async def test_ports_of_their_own_serve_one_nvidia_server_each_without_a_prefix():
+    app = make_app(Site(Options(canned=True)), {8081: RAG, 8082: INGESTOR})
+    paths = ("/v1/configuration", "/v1/collections", "/rag/v1/configuration")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+        found = {
+            port: [(await client.get(f"http://127.0.0.1:{port}{path}")).status_code for path in paths]
+            for port in (8080, 8081, 8082)
+        }
+
+    assert found == {8080: [200, 200, 200], 8081: [200, 404, 404], 8082: [404, 200, 404]}
 
 
 def test_json_endpoint_answers_with_its_sources(server):

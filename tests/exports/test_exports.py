@@ -15,7 +15,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.systems.base import RagAnswer
 
 OK = RagAnswer("0", "ok", "here", False, (), (), 1.0)
-HAVE_METADATA = {"beir", "ragas"}  # formats that lose nothing of a question
+HAVE_METADATA = {"beir", "ragas", "inspect", "promptfoo"}  # formats that lose nothing of a question
 
 
 def dataset_of(workspace, name):
@@ -121,7 +121,9 @@ def test_formats_without_answers_refuse_an_evaluation(awkward, tmp_path, evaluat
     for format in ("evret", "beir"):
         with pytest.raises(InputError, match="no_answers_in_format"):
             export(awkward, "awkward", format, tmp_path / "out", evaluation="embedded")
-    with pytest.raises(InputError, match=r"unknown_format\]. Known formats: nvidia, evret, beir, trec, ragas"):
+    with pytest.raises(
+        InputError, match=r"unknown_format\]. Known formats: nvidia, evret, beir, trec, ragas, inspect, promptfoo"
+    ):
         export(awkward, "awkward", "csv", tmp_path / "out")
 
 

@@ -40,6 +40,9 @@ def test_evret_changes_no_cell_and_both_files_agree(awkward, tmp_path):
     queries = json.loads((tmp_path / "out" / "awkward.json").read_text())["queries"]
     with open(tmp_path / "out" / "awkward.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
+    # Evret 0.0.3 reads only the second of these columns, earlier releases only the first.
+    assert all(row["relevant_doc_ids"] == row["expected_doc_ids"] for row in rows)
+    assert json.loads(rows[1]["expected_doc_ids"]) == ['say "hi" 100%.pdf']
     assert rows[1]["query_text"] == "=cmd|' /C calc'!A0"  # a formula for a spreadsheet, the question for Evret
     assert queries[1]["relevant_doc_ids"] == ['say "hi" 100%.pdf']
     table = read_evret_dataset(tmp_path / "out" / "awkward.csv").dataset
@@ -69,6 +72,29 @@ def test_beir_documents_are_the_texts_that_citations_are_offsets_into(workspace,
     assert cited
     assert all(len(texts[citation["file_name"]]) >= citation["end_char"] for citation in cited)
     assert all(name in beir.corpus for judged in beir.qrels.values() for name in judged)
+
+
+def test_beir_files_are_read_by_the_json_and_csv_of_beirs_loader(awkward, tmp_path):
+    export(awkward, "awkward", "beir", tmp_path / "out")
+
+    # As GenericDataLoader 2.2 reads them: text mode, lines of the file, and tabs quoted as by csv.
+    with open(tmp_path / "out" / "corpus.jsonl", encoding="utf8") as file:
+        corpus = {record["_id"]: record["title"] + record["text"] for record in map(json.loads, file)}
+    with open(tmp_path / "out" / "queries.jsonl", encoding="utf8") as file:
+        queries = {record["_id"]: record["text"] for record in map(json.loads, file)}
+    with open(tmp_path / "out" / "qrels" / "test.tsv", encoding="utf-8") as file:
+        header, *rows = csv.reader(file, delimiter="\t")
+    qrels = [(query, document, int(grade)) for query, document, grade in rows]
+
+    assert header == ["query-id", "corpus-id", "score"]
+    assert queries == {
+        "0": "Where?\n\tThere\u2028=1",
+        "1": "=cmd|' /C calc'!A0",
+        "2": "Nothing?",
+        "3": "One page, two names?",
+    }
+    assert {query for query, _, _ in qrels} == {"0", "1", "3"}
+    assert {document for _, document, _ in qrels} <= corpus.keys()
 
 
 def test_beir_pages_are_documents_at_page_level(workspace, tmp_path):

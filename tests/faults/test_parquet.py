@@ -18,7 +18,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources import parquet as parquet_reader
+from rag_eval_pipeline.sources import decoder
 from rag_eval_pipeline.sources.batches import InputFile
 from rag_eval_pipeline.sources.parquet import read_parquet
 from rag_eval_pipeline.sources.parquet_worker import plain_type
@@ -137,7 +137,7 @@ LIMITS = {
 
 @pytest.mark.parametrize(("limit", "value", "size", "message"), LIMITS.values(), ids=LIMITS)
 def test_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
-    monkeypatch.setattr(parquet_reader, limit, value)
+    monkeypatch.setattr(decoder, limit, value)
     raw = value_bomb(*size)
 
     with pytest.raises(InputError, match=message) as caught:

@@ -14,6 +14,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
 from rag_eval_pipeline.formats.store import DatasetStore
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.regressions import write_comparisons
@@ -174,6 +175,22 @@ def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
 
     [name] = [path.name for path in evaluated.runs.glob("eval_run_*")]  # deterministic: one run is enough
     assert line == f"{RAILWAY} x embedded is compared with {name}."
+
+
+def test_pin_warns_of_failed_questions_and_of_runs_without_retrieval(rag_eval, ids, evaluated):
+    assert json.loads(rag_eval("pin", RAILWAY, "embedded", "--json"))["warnings"] == []
+    evaluation = load_evaluation(evaluated, ids[0])
+    rows = read_scores(evaluation.scores("answer_scores"))
+    rows[0] = QueryScores(rows[0].query_id, "failed", "timeout", {})
+    write_scores(evaluation.scores("answer_scores"), rows, ["exact_match", "f1"], evaluation_id=ids[0])
+    nothing = [QueryScores(row.query_id, "skipped", "no_contexts", {}) for row in rows]
+    write_scores(evaluation.scores("retrieval_scores"), nothing, [], evaluation_id=ids[0])
+
+    assert json.loads(rag_eval("pin", RAILWAY, "embedded", "--json"))["warnings"] == [
+        f"questions failed in the pinned runs (1 of 40 in {ids[0]}): a metric gets no verdict if fewer than 98 % of its "
+        "questions can be compared",
+        "no retrieval scores in the pinned runs: later nights get no verdict on retrieval",
+    ]
 
 
 def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, evaluated):

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
+from tests.scaffold.public_shapes import hashed
 
 
 def jsonl(*objects):
@@ -76,6 +77,7 @@ RAGAS = {
 }  # fmt: skip
 CONTEXTS = [{"filename": "x.pdf"}, {"filename": "y.pdf", "text": "gold"}]
 TRAIN_JSON = {"id": 0, "question": "A?", "answer": "a", "is_impossible": False, "contexts": CONTEXTS}
+HTML = "<html><body><p>x</p></body></html>"
 PAGES = {"docs/a b.html": "<p>x</p>", "docs/c.html": "<p>y</p>", "docs/img/c.png": b"\x89PNG", "README.md": "about"}
 
 SHAPES = {
@@ -94,12 +96,23 @@ SHAPES = {
     "train.json":            ({"train.json": json.dumps([TRAIN_JSON]), "corpus/x.pdf": b"%PDF-", "corpus/y.pdf": b"%PDF-"},
                                                                                        [["corpus/x.pdf", "corpus/y.pdf"]], ["corpus/x.pdf", "corpus/y.pdf"]),
     "MuSiQue":               ({"musique.jsonl": jsonl(MUSIQUE)},                       [["A"]],                      {"A": "x", "B": "y"}),
-    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [["'g1'", "'g2'"]],           []),
-    "gold text":             (table("context", "gold"),                                [["'gold'"]],                 []),
+    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [[hashed("g1"), hashed("g2")]], {hashed("g1"): "g1", hashed("g2"): "g2"}),
+    "gold text":             (table("context", "gold"),                                [[hashed("gold")]],           {hashed("gold"): "gold"}),
     "numbered URL columns":  ({"t.csv": "question,answer,link_1,link_10,link_2\nA?,a,https://a.org/1,https://a.org/10,https://a.org/2\n"},
                                                                                        [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
     "URL":                   (table("links", "https://a.org/x"),                       [["a.org/x"]],                ["a.org/x"]),
     "URLs, Python list":     (table("links", "['https://a.org/x', 'https://a.org/y']"), [["a.org/x", "a.org/y"]],    ["a.org/x", "a.org/y"]),
+    "HTML of the row":       ({"nq.jsonl": jsonl({"question": "A?", "answer": "a", "url": "https://a.org/x", "document_html": HTML})},
+                                                                                       [["a.org/x"]],                {"a.org/x": HTML}),
+    "quotes of a row's file": ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "doc": "x.md", "evidence": ["g1", "g2"]}), "docs/x.md": "x"},
+                                                                                       [["docs/x.md", "docs/x.md"]], ["docs/x.md"]),
+    "path below a folder":   ({**table("file", "sub/x.md"), "corpus/sub/x.md": "x"},   [["corpus/sub/x.md"]],        ["corpus/sub/x.md"]),
+    "spaces for underscores": ({**table("document", "a b"), "docs/a_b.md": "x"},       [["docs/a_b.md"]],            ["docs/a_b.md"]),
+    "URL of a file there":   ({**table("link", "https://h.org/f/a%20b.pdf?v=1"), "docs/a b.pdf": b"%PDF-"},
+                                                                                       [["docs/a b.pdf"]],           ["docs/a b.pdf"]),
+    "gold text beside files": ({**table("context", "gold"), "docs/x.md": "x"},         [["'gold'"]],                 ["docs/x.md"]),
+    "results of a search":   ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "docs": [{"title": "T", "text": "t", "score": 0.5}]})},
+                                                                                       [[]],                         {"T": "t"}),
     "URLs, glued in a list": (table("links", "['https://a.org/x,https://a.org/y']"),   [["a.org/x", "a.org/y"]],     ["a.org/x", "a.org/y"]),
 }  # fmt: skip
 
@@ -158,6 +171,7 @@ ANSWERS = {
     "aliases, semicolons":       ("query,answer,aliases\nWhat?,one,1; I\n",                ("one", "1", "I")),
     "aliases, Python list":      ("query,answer,aliases\nWhat?,one,\"['1', 'I']\"\n",      ("one", "1", "I")),
     "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
+    "numbered":                  ("question,answer1,answer2\nWhat?,one,1\n",                 ("one", "1")),
     "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
 }  # fmt: skip
 
@@ -170,6 +184,7 @@ def test_answers_are_found_by_column_name(planned, text, expected):
 IMPOSSIBLE = {
     "flag in other words":   ("question,answer,unanswerable\nA?,a,no\nB?,,yes\n",      [False, True]),
     "negated flag":          ("question,answer,Answerable?\nA?,a,yes\nB?,,no\n",       [False, True]),
+    "said in the answer":    ("question,answer\nA?,a\nB?,No Answer Present.\n",         [False, True]),
     "empty answer":          ("question,answer\nA?,a\nB?,\n",                          [False, True]),
 }  # fmt: skip
 
@@ -239,6 +254,8 @@ MISSING = {
     "unknown columns":      ({"table.csv": "foo,bar\n1,2\n"},                   ["question", "answer"]),
     "questions alone":      ({"q.csv": "question\nA?\n"},                       ["answer"]),
     "TREC, no documents":   (TREC,                                              ["documents"]),
+    "names, no documents":  ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "evidence": [{"doc_name": "x", "page": 1}]})}, ["documents"]),
+    "a system's answers":   ({"q.csv": "question,response,model\nA?,said,m\n"},  ["answer"]),
     "Evret, no documents":  ({"eval.json": json.dumps({"queries": QUERIES})},   ["documents"]),
 }  # fmt: skip
 

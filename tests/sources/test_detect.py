@@ -1,6 +1,8 @@
 """Formats are detected by content; names decide only where contents cannot."""
 
 import gzip
+import io
+import zipfile
 
 import pytest
 
@@ -27,6 +29,7 @@ FORMATS = {
     "tab-separated called .csv": (b"q\ta, b\n1\t2\n", "q.csv", "tsv"),
     "a CSV whose header begins with a bracket": (b"[q],a\n1,2\n", "q.csv", "csv"),
     "parquet called .csv": (b"PAR1\x15\x00", "q.csv", "parquet"),
+    "YAML by its first line": (b"---\n- q: who?\n  a: me\n", "q.csv", "yaml"),
     "UTF-16 JSON": ('{"q": 1}\n{"q": 2}'.encode("utf-16"), "q.json", "jsonl"),
 }
 
@@ -39,9 +42,41 @@ def test_formats(raw, name, expected):
 REFUSED = {
     "an empty file": (b"", "empty_source"),
     "a compressed file, by its bytes": (gzip.compress(OBJECTS), "unsupported_format"),
-    "YAML by its first line": (b"---\n- q: who?\n  a: me\n", "unsupported_format"),
     "a log-in page instead of the data": (b"<!DOCTYPE html><title>Sign in</title>", "unsupported_format"),
 }
+
+
+def packed(files):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+OTHERS = {
+    "Word": (packed({"word/document.xml": ""}), "'a Word document (.docx)'", "as .xlsx or CSV; save a document"),
+    "PowerPoint": (packed({"ppt/presentation.xml": ""}), "(.pptx)'", "as PDF."),
+    "binary Excel": (packed({"xl/workbook.bin": ""}), "(.xlsb)'", "Save it as .xlsx."),
+    "ODS": (packed({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}), "(.ods)'", "Save it as .xlsx"),
+    "ODT": (packed({"mimetype": "application/vnd.oasis.opendocument.text"}), "(.odt, .odp)'", "as .xlsx or CSV"),
+    "Numbers": (packed({"Index/Document.iwa": ""}), "'a document of Numbers, Pages", "Export it"),
+    "old Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "(.xls, .doc, .ppt)", "Save it as .xlsx, without"),
+    "PDF": (b"%PDF-1.7\n", "'a PDF'", 'belongs under `tables`, as `{files: "docs/*.pdf"}`'),
+    "an image": (b"\x89PNG\r\n\x1a\n", "'an image'", "Questions have to be a table"),
+    "SQLite": (b"SQLite format 3\0", "'an SQLite database'", "Export a table: sqlite3"),
+    "a pickle": (b"\x80\x04\x95\x10", "'a Python pickle'", "Loading one can run any code."),
+}
+
+
+@pytest.mark.parametrize(("raw", "found", "hint"), OTHERS.values(), ids=OTHERS)
+def test_file_of_another_program_is_refused_by_name_with_a_way_out(raw, found, hint, tmp_path):
+    spec = "name: scratch\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
+    with pytest.raises(InputError) as caught:
+        plan(write_benchmark(tmp_path, spec, {"q.csv": raw}))
+    assert caught.value.code == "unsupported_format"
+    assert found in caught.value.found
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)

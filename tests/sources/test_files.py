@@ -2,9 +2,11 @@
 
 import gzip
 import io
+import json
 import zipfile
 
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,6 +53,68 @@ def test_packed_files_are_read_by_what_they_hold(benchmark, name, content):
     rows = relation.table.to_pylist()
     assert [{"q": row["q"], "a": row["a"]} for row in rows] == ROWS
     assert {row["source_file"] for row in rows} == {name}
+
+
+def arrow(rows):
+    file = io.BytesIO()
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    return file.getvalue()
+
+
+def saved_dataset(folder, *, indices=()):
+    """The files of `Dataset.save_to_disk`: rows in Arrow streams, which `state.json` names in order."""
+    parts = ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]
+    state = {"_data_files": [{"filename": name} for name in parts], "_indices_data_files": list(indices)}
+    files = {name: arrow([row]) for name, row in zip(parts, ROWS, strict=True)}
+    files |= {"state.json": json.dumps(state), "dataset_info.json": "{}"}
+    return {f"{folder}/{name}": content for name, content in files.items()}
+
+
+def test_dataset_saved_to_disk_is_read_by_its_folder(benchmark):
+    paths = benchmark(HEAD, saved_dataset("set/test"))
+
+    relation = read_relation(paths, SourceSpec(path=("set/test",)))
+
+    assert relation.table.to_pylist() == ROWS
+    assert relation.notes == ()
+
+
+FOLDERS = {
+    "a DatasetDict, the test split first": (
+        {"set/dataset_dict.json": '{"splits": ["train", "test"]}'},
+        "expected one of its splits train, test [missing_split]. State `path: set/test`.",
+    ),
+    "a selection of rows": (saved_dataset("set", indices=[{"filename": "i"}]), "Save it again after `dataset.flatten"),
+    "shards of splits, as in a repository": (
+        {"set/README.md": "", "set/test-00000-of-00002.parquet": "", "set/test-00001-of-00002.parquet": ""},
+        """found 'a folder with test-*.parquet' [missing_file]. State one, such as `path: "set/test-*.parquet"`""",
+    ),
+    "other files": (
+        {"set/q.csv": ""},
+        """found 'a folder with q.csv' [missing_file]. State one, such as `path: "set/q.csv"`""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "message"), FOLDERS.values(), ids=FOLDERS)
+def test_folder_that_is_no_table_names_what_to_state(benchmark, files, message):
+    with pytest.raises(InputError) as caught:
+        read_relation(benchmark(HEAD, files), SourceSpec(path=("set",)))
+    assert message in str(caught.value)
+
+
+def test_shards_are_one_table_and_missing_ones_and_several_splits_are_noted(benchmark):
+    one, two = (CSV[:4] + row for row in CSV[4:].splitlines(keepends=True))
+    files = {"test-00000-of-00002.csv": one, "test-00001-of-00002.csv": two, "dev-00001-of-00003.csv": one}
+    paths = benchmark(HEAD, files)
+
+    chosen = read_relation(paths, SourceSpec(path=("test-*.csv",)))
+    several = read_relation(paths, SourceSpec(path=("*.csv",)))
+
+    assert (chosen.table.to_pylist(), chosen.notes) == (ROWS, ())
+    assert several.notes == ("dev: 1 of its 3 files are read", "dev, test: these splits are read as one table")
 
 
 def test_members_are_chosen_by_a_glob_and_may_be_packed_themselves(benchmark):

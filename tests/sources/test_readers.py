@@ -9,6 +9,7 @@ import json
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,9 +20,9 @@ from rag_eval_pipeline.sources import csv as csv_reader
 from rag_eval_pipeline.sources import jsonl
 from rag_eval_pipeline.sources.batches import InputFile, RejectedRow
 from rag_eval_pipeline.sources.csv import read_csv
-from rag_eval_pipeline.sources.detect import detect_encoding
-from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl
-from rag_eval_pipeline.sources.parquet import read_parquet
+from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
+from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
+from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.relations import spool_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
 
@@ -201,12 +202,36 @@ class TestJson:
     SHAPES = {
         "an array of objects": ([{"q": 1}, {"q": 2}], None),
         "an array under a key": ({"version": "2", "data": [{"q": 1}, {"q": 2}]}, "data"),
+        "an array under keys of objects": ({"set": {"data": [{"q": 1}, {"q": 2}]}}, "set.data"),
         "lists of one length, a column each": ({"q": [1, 2]}, None),
+        "pandas, orient=columns": ({"q": {"0": 1, "5": 2}}, None),
+        "pandas, orient=split": ({"columns": ["q"], "index": [0, 1], "data": [[1], [2]]}, None),
     }
 
     @pytest.mark.parametrize(("value", "root"), SHAPES.values(), ids=SHAPES)
     def test_json_shapes(self, value, root):
         assert decode(read_json, json.dumps(value), root=root).columns == {"q": [1, 2]}
+
+    ROOTS = {
+        "pandas, orient=index": ({"3": {"q": 1}, "4": {"q": 2}}, None, {"source_key": ["3", "4"], "q": [1, 2]}),
+        "the value is one row": ({"q": "x", "n": [1, 2], "m": [3, 4]}, "$", {"q": ["x"], "n": [[1, 2]], "m": [[3, 4]]}),
+        "members that are texts": ({"queries": {"k": "x"}}, "queries.*", {"source_key": ["k"], "value": ["x"]}),
+        "members that are lists": ({"d": {"k": ["x"]}}, "$.d.*", {"source_key": ["k"], "value": [["x"]]}),
+        "items that are texts": ({"d": ["x", "y"]}, "d.*", {"value": ["x", "y"]}),
+    }
+
+    @pytest.mark.parametrize(("value", "root", "columns"), ROOTS.values(), ids=ROOTS)
+    def test_json_root_makes_rows_of_objects(self, value, root, columns):
+        assert decode(read_json, json.dumps(value), root=root).columns == columns
+
+    def test_yaml_has_the_shapes_of_json_with_lines_and_numbers(self):
+        text = "description: x\ntests:\n- vars: {q: Who?}\n  n: 12\n- vars: {q: no}\n  n: 0.5\n- bare\n"
+
+        found = decode(read_yaml_rows, text, root="tests")
+
+        assert found.columns == {"vars": [{"q": "Who?"}, {"q": "no"}], "n": [12, 0.5]}
+        assert found.lines == [3, 5]
+        assert rejected(found) == [(3, 7, "not_an_object")]
 
     def test_json_missing_root_names_the_lists(self):
         with pytest.raises(InputError, match="State `root: data`") as caught:
@@ -233,3 +258,54 @@ class TestParquet:
             decode(read_parquet, raw, tmp_path / "f.parquet")
 
         assert caught.value.code == "bad_parquet"
+
+    FEATURES = {
+        "q": {"dtype": "large_string", "_type": "Value"},
+        "kind": {"names": ["fact", "opinion"], "_type": "ClassLabel"},
+        "scan": {"_type": "Image"},
+        "scans": {"feature": {"_type": "Image"}, "_type": "List"},
+    }
+    SCHEMA = pa.schema(
+        [
+            ("q", pa.large_string()),
+            ("kind", pa.int64()),
+            ("scan", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            ("scans", pa.list_(pa.struct([("bytes", pa.binary())]))),
+        ],
+        metadata={"huggingface": json.dumps({"info": {"features": FEATURES}})},
+    )
+    ROWS = [("x", 1, {"bytes": b"png"}, []), ("y", None, None, None), ("z", -1, None, None)]
+
+    def stored(self, form):
+        table = pa.Table.from_pylist([dict(zip(self.SCHEMA.names, row, strict=True)) for row in self.ROWS], self.SCHEMA)
+        file = io.BytesIO()
+        if form == "parquet":
+            pq.write_table(table, file)
+        else:
+            new = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+            with new(file, self.SCHEMA) as writer:
+                writer.write_table(table, max_chunksize=2)
+        return file.getvalue()
+
+    @pytest.mark.parametrize("form", ["parquet", "file", "stream"])
+    def test_parquet_and_arrow_of_datasets_have_class_names_and_no_media(self, form):
+        raw = self.stored(form)
+        reader = {"parquet": read_parquet}.get(form, read_arrow)
+
+        found = list(reader(io.BytesIO(raw), InputFile(None, "f", "f", SourceSpec(path=("f",)))))
+
+        assert detect_format(raw[:64], "f", "f", encoding="utf-8", whole=True) == {"parquet": form}.get(form, "arrow")
+        assert [row for piece in found for row in piece.rows.to_pylist()] == [
+            {"q": "x", "kind": 1, "kind_name": "opinion"},
+            {"q": "y", "kind": None, "kind_name": None},
+            {"q": "z", "kind": -1, "kind_name": None},
+        ]
+        assert found[0].rows.schema.field("q").type == pa.string()
+        assert list(found[0].notes) == ["column 'scan' is left out: Image", "column 'scans' is left out: Image"]
+
+    def test_arrow_that_is_cut_or_damaged_is_refused(self):
+        raw = self.stored("stream")
+        for damaged in (raw[: len(raw) // 2], raw[:-8], raw[:16] + bytes(40) + raw[56:]):
+            with pytest.raises(InputError) as caught:
+                decode(read_arrow, damaged)
+            assert caught.value.code == "bad_arrow"

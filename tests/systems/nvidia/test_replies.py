@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.systems.base import PageText
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.nvidia_replies import (
+    are_distances,
     base_of,
     check_stream,
     find_sightings,
+    read_chunks,
     read_stream,
 )
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.sse import Event
 
@@ -115,6 +118,33 @@ def test_stream_of_any_values_is_an_answer_or_a_known_error(values, is_cut):
 
     assert code in {None, "stream_truncated", "error_reply", "no_generator", "bad_response"}
     assert code is None or not text
+
+
+SCORES = {
+    #                                             scores               published
+    "relevances fall with the rank":              ([0.9, 0.5, 0.5],    [0.9, 0.5, 0.5]),
+    "neighbouring pages between them":            ([0.9, 0.2, 0.8],    [0.9, 0.2, 0.8]),
+    "one chunk":                                  ([0.4],              [0.4]),
+    "the interface's default is no score":        ([0.0, 0.0],         [None, None]),
+    "not a number":                               (["high", None],     [None, None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scores", "expected"), SCORES.values(), ids=SCORES)
+def test_chunks_have_the_scores_of_the_reranker(scores, expected, corpus):
+    results = [result("", 1) | {"score": score} for score in scores]
+    chunks = list(read_chunks(results, AnswerReader(corpus), has_pages=True, has_scores=True))
+
+    assert not are_distances(results)
+    assert [chunk.score for chunk in chunks] == expected
+    assert {chunk.score for chunk in read_chunks(results, AnswerReader(corpus), has_pages=True, has_scores=False)} == {
+        None
+    }
+
+
+def test_distances_rise_with_the_rank():
+    assert are_distances([{"score": 0.0}, {"score": 0.7}, {"score": 0.7}])
+    assert not are_distances([])
 
 
 # Page numbers

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 
 import pydantic
 import pytest
@@ -11,6 +12,7 @@ from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
+from tests.json_server import json_server
 
 
 async def test_answer_has_its_contexts_and_citations(server, corpus, opened):
@@ -63,6 +65,38 @@ async def test_parameters_are_sent_and_published(server, corpus, opened):
     assert (stated["retrieval_k"], stated["reranking_enabled"], stated["stop"]) == (1, False, "a, b")
     assert (stated["model"], stated["embedding_model"], stated["page_base"]) == ("mock/llm", "mock/bm25", 1)
     assert s.server_configuration()["rag_configuration"]["vdb_top_k"] == 100
+
+
+async def test_filter_may_be_a_list_of_clauses(server, corpus, opened):
+    clauses = [{"term": {"metadata.language": "en"}}]
+    async with opened(server, corpus, generate={"filter_expr": clauses}) as system:
+        answer = await system.answer(Query("1", "How long is the breakwater?"))
+
+    assert (answer.status, system.configuration()["filter_expr"]) == ("ok", json.dumps(clauses))
+
+
+async def test_distances_of_a_server_that_states_to_rerank_are_left_out_and_said(corpus, settings):
+    results = [
+        {"document_name": "light.pdf", "document_type": "text", "content": "a", "score": score} for score in (0.2, 0.9)
+    ]
+    event = {"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}], "citations": {"results": results}}
+    replies = {
+        "/v1/health": {},
+        "/v1/configuration": {"feature_toggles": {"enable_reranker": True}},
+        "/v1/generate": event,
+    }
+    with json_server(lambda path, body: replies[path]) as server:
+        at = NvidiaSettings.model_validate(
+            {"rag": {"base_url": server.url}, "check_dependencies": False, "page_base": 1}
+        )
+        async with open_nvidia(at, corpus) as system:
+            answer = await system.answer(Query("1", "How tall is the tower?"))
+
+    assert [passage.score for passage in answer.contexts] == [None, None]
+    assert system.warnings() == [
+        "Scores of passages are left out, in 1 of the answers: they rise with the rank, as distances do, although the "
+        "server states that it reranks."
+    ]
 
 
 async def test_server_without_a_configuration_endpoint(canned, corpus, opened):
@@ -201,6 +235,8 @@ def test_settings_send_zero_and_false_and_switch_the_upload():
     assert NvidiaSettings.model_validate(RAG | {"upload": False}).upload.enabled is False
     with pytest.raises(pydantic.ValidationError):
         GenerateSettings.model_validate({"reranker_top_k": 26})
+    with pytest.raises(pydantic.ValidationError, match="an expression, or a list of clauses"):
+        GenerateSettings.model_validate({"filter_expr": {"term": {}}})
 
 
 NAMES = {

@@ -1,0 +1,115 @@
+"""Drafts of benchmarks with a question a row: roles by column names, documents by what the cells name or hold."""
+
+from rag_eval_pipeline.scaffold.embedded import cited_link, listed_link, pages_link, row_page, with_corpus
+from rag_eval_pipeline.scaffold.links import Link, files_corpus, find_link, no_documents, text_link
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.roles import find_roles
+from rag_eval_pipeline.scaffold.selection import best_file
+from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
+
+FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
+FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
+
+
+def rows(profile: FolderProfile) -> Draft | None:
+    """Draft one question per row, with roles by column names and documents by what the cells name."""
+    file = best_file(profile.data)
+    return draft_rows(profile, file) if file is not None else None
+
+
+def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
+    """Draft one question per row of a file, with documents by what the cells name or hold."""
+    structs = find_structs(file)
+    roles = find_roles(file)
+    # Question and answer are excluded from links: an answer may be the name of a file.
+    core = {roles.columns[role] for role in ("question", "answer") if role in roles.columns}
+    link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
+    if link is None or link.corpus.documents is None:
+        link = row_page(file, core) or link
+    if structs is not None:
+        link = struct_link(profile, file, structs, link)
+    else:
+        link = text_link(file, core | (link.used if link is not None else set()), link) or link
+        link = link or cited_link(profile, file, roles) or listed_link(file)
+    if link is not None and link.texts is not None and link.corpus.documents is None:
+        link = with_corpus(profile, file, link)
+    if link is None:
+        link = pages_link(profile, file)
+    return draft_linked(profile, file, link)
+
+
+def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> Draft:
+    """Return the draft of a file's questions with their link to documents."""
+    roles = find_roles(file, tuple(link.used) if link is not None else ())
+    link = link or _unlinked(profile)
+    questions = {**roles.exprs, **link.exprs}
+    guesses = (*roles.guesses, *link.guesses, *link.corpus.guesses)
+    missing = (no_documents(link.unfound),) if link.unfound is not None else ()
+    is_retrieval_only = False
+    if "question" in questions and not {"answer", "answers"} & set(questions):
+        is_retrieval_only = bool(link.exprs)
+        if is_retrieval_only:
+            text = (
+                "retrieval_only: no column of answers was recognised, so only retrieval can be scored. If there is "
+                "one, add it to `questions` as `answer` and remove this key."
+            )
+            guesses = (*guesses, Guess("retrieval_only", text))
+        else:
+            order = [role for role in ("source_id", "question") if role in questions]
+            questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
+            missing = (*missing, fill_in("answer"))
+    if "urls" in link.exprs:
+        shape = "questions with URLs"
+    elif "contexts" in link.exprs:
+        shape = "questions that name their documents" if link.corpus.documents else "questions with gold texts"
+    else:
+        shape = "questions and answers"
+    read = {*roles.used, *link.used}
+    used = read | {column.name.partition(".")[0] for column in file.nested if column.name in read}
+    return Draft(
+        shape=shape,
+        source=file.origin,
+        questions=questions,
+        metadata=roles.metadata,
+        tables=link.corpus.tables,
+        documents=link.corpus.documents,
+        retrieval_only=is_retrieval_only,
+        on_missing_document=link.corpus.on_missing_document,
+        guesses=guesses,
+        missing=missing,
+        unused=tuple(column.described for column in file.columns if column.name not in used),
+    )
+
+
+def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
+    """Return a draft in which the user names the columns; it does not convert before that."""
+    answer = find_roles(file).exprs.get("answer", FILL_IN_COLUMN)
+    questions = {"question": FILL_IN_COLUMN, "answer": answer if answer.column is not None else FILL_IN_COLUMN}
+    return Draft(
+        shape="rows of unknown columns",
+        source=file.origin,
+        questions=questions,
+        missing=tuple(fill_in(role) for role, expr in questions.items() if expr is FILL_IN_COLUMN),
+        unused=tuple(column.described for column in file.columns),
+        choices=(
+            "urls: FILL_IN       # a column of URLs",
+            "contexts: FILL_IN   # a column of gold texts",
+            "source_id: FILL_IN  # the source's own id",
+        ),
+    )
+
+
+def fill_in(role: str) -> str:
+    """Return what a user has to do about a role without a column."""
+    return f"{role}: replace FILL_IN with the name of the column of {role}s."
+
+
+def _unlinked(profile: FolderProfile) -> Link:
+    """Return the folder's documents, which no question names."""
+    corpus = files_corpus(profile)
+    if corpus.documents is None:
+        text = "documents: none were found, so the corpus is empty. Add `tables` and `documents`, or `urls`."
+        return Link(guesses=(Guess("documents", text),))
+    text = "contexts: no column that names a document was found, so retrieval cannot be scored."
+    return Link(corpus=corpus, guesses=(Guess("questions", text),))

@@ -1,0 +1,93 @@
+"""Run a decoder of binary files in a child process with limited memory and a deadline.
+
+The child reads the file from standard input, `job.json` from its folder, and writes `rows.arrow` and `result.json`: the
+error if there was one, and remarks on what it read.
+"""
+
+import io
+import json
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.process import child_environment, module_command
+
+MAX_DECODED_BYTES = 8 << 30  # on disk
+MAX_RATIO = 200  # decoded bytes for each byte of the file, as of archives
+RATIO_FLOOR_BYTES = 1 << 30  # decoded; below it, columns that repeat a value may have any ratio
+MEMORY_BYTES = 2 << 30  # address space beyond the interpreter's
+DEADLINE_S = 600.0
+
+
+class Decoder(NamedTuple):
+    """A worker module, what it decodes (`a parquet file`), and the code of its errors."""
+
+    module: str
+    what: str
+    code: str
+
+
+def run_decoder(decoder: Decoder, handle: BinaryIO, folder: Path, shown: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode a file into `rows.arrow` and return the rest of the result.
+
+    Args:
+        job: What the worker needs to know besides its limits.
+
+    Raises:
+        InputError: The decoder's code, for a damaged file and one that exceeds a limit; or the code that it states.
+    """
+    with _on_disk(handle, folder) as plain:
+        size = plain.seek(0, io.SEEK_END)
+        max_bytes = min(MAX_DECODED_BYTES, max(RATIO_FLOOR_BYTES, MAX_RATIO * size))
+        limits = {"max_bytes": max_bytes, "memory_bytes": MEMORY_BYTES}
+        (folder / "job.json").write_text(json.dumps({**job, **limits}))
+        try:
+            child = subprocess.run(
+                module_command(decoder.module, str(folder)),
+                cwd=folder,
+                # Arrow's default memory pool reserves address space by the gigabyte.
+                env={**child_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
+                stdin=plain,
+                capture_output=True,
+                timeout=DEADLINE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            expected = f"{decoder.what} that is decoded within {DEADLINE_S:g} s"
+            raise InputError(decoder.code, shown, expected) from None
+    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
+    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
+        expected = f"{decoder.what} that is decoded within {MEMORY_BYTES >> 20:,} MB"
+        found = words[-1] or f"the decoder's end by signal {-child.returncode}"
+        raise InputError(decoder.code, shown, expected, found=found)
+    if child.returncode:
+        raise RuntimeError(f"the decoder of {decoder.what} ended with exit code {child.returncode}: {words[-1]}")
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    if "message" in result:
+        raise OSError(result["errno"] or 0, result["message"], str(folder))
+    if "expected" in result:
+        code, hint = result.get("code", decoder.code), result.get("hint")
+        raise InputError(code, shown, result["expected"], field=result.get("field"), found=result["found"], hint=hint)
+    return result
+
+
+def refuse_repeated(names: list[str], shown: str) -> None:
+    """Refuse columns of equal names, which SQL could not tell apart."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        expected = "column names that differ in more than case"
+        raise InputError("duplicate_column", shown, expected, field=repeated[0], found=names)
+
+
+def _on_disk(handle: BinaryIO, folder: Path) -> BinaryIO:
+    """Return the file, or a copy if it is not a file of the operating system; the caller closes it."""
+    try:
+        return open(handle.fileno(), "rb", closefd=False)
+    except OSError:
+        path = folder / "data"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(handle, copy)
+        return path.open("rb")

@@ -1,0 +1,230 @@
+"""The child process that decodes a sheet of an Excel workbook from standard input into an Arrow file of texts.
+
+`xlsx` runs it as `python -m rag_eval_pipeline.sources.xlsx_worker JOB_FOLDER` and kills it at the deadline.
+"""
+
+import datetime
+import math
+import re
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from openpyxl import load_workbook
+from openpyxl.utils import get_column_letter
+from openpyxl.utils.cell import range_boundaries
+
+from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, RefusedError, run_worker, write_rows
+
+ROW_NUMBER = "row"
+BATCH_ROWS = 4_096
+HEADER_ROWS = 50  # among which the header is looked for
+MAX_RATIO = 200  # unpacked bytes for each byte of the file; enforced from 100 MB
+RATIO_FLOOR_BYTES = 100_000_000
+MAX_UNPACKED_BYTES = 2 << 30
+
+_PERCENT = re.compile(r"0(?:\.(0+))?\s?%")
+_LEADING_ZEROS = re.compile(r"0{2,}")
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=\"([A-Z0-9:]+)\"")
+_FORMULA = re.compile(rb"<(?:\w+:)?f[\s/>]")
+
+
+class Row(NamedTuple):
+    """A row of a sheet with its 1-based number; empty cells at its end are left out."""
+
+    number: int
+    cells: list[str | None]
+
+
+class Sheet(NamedTuple):
+    """The rows of a sheet that have cells, places of cells without a value by the reason, and merged ranges."""
+
+    title: str
+    rows: list[Row]
+    faults: Mapping[str, Sequence[str]]
+    merged: Sequence[tuple[int, int, int, int]]
+
+
+def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode the stated sheet, or the first that has cells."""
+    with open(STANDARD_INPUT, "rb") as file:
+        _refuse_bomb(file)
+        workbook = load_workbook(file, read_only=True, data_only=True)
+        sheets = (_read_sheet(file, sheet) for sheet in _candidates(workbook, job["sheet"]))
+        found = next((sheet for sheet in sheets if sheet.rows), None)
+        others = [sheet.title for sheet in workbook.worksheets if found is None or sheet.title != found.title]
+    if found is None:
+        raise RefusedError(expected="rows", found="an empty sheet", code="empty_source")
+    filled = _fill_merged(found.rows, found.merged)
+    header = _header(found.rows, job["header_row"])
+    body = [row for row in found.rows if row.number > header.number]
+    columns = zip_longest(*(row.cells for row in [header, *body]), fillvalue=None)
+    places = [place for place, cells in enumerate(columns) if any(cells)]
+    names = [header.cells[place] if place < len(header.cells) else None for place in places]
+    _write(folder, body, places, job["max_bytes"])
+    notes = []
+    if others and job["sheet"] is None:
+        listed = ", ".join(map(repr, others[:10]))
+        notes.append(f"the sheet {found.title!r} is read, not {listed}; `sheet` in benchmark.yaml chooses another")
+    if job["header_row"] is None and header is not found.rows[0]:
+        title = next(cell for cell in found.rows[0].cells if cell is not None)
+        notes.append(f"the header is row {header.number}, below {title[:60]!r}; `header_row` chooses another row")
+    notes += [_count_note(what, cells) for what, cells in found.faults.items()]
+    if filled:
+        notes.append(_count_note("merged over several rows; each of these rows has the value", filled))
+    return {"header": [name or "" for name in names], "header_row": header.number, "notes": notes}
+
+
+def _refuse_bomb(file: Any) -> None:
+    size = file.seek(0, 2)
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(info.file_size for info in archive.infolist())
+    if unpacked > min(MAX_UNPACKED_BYTES, max(RATIO_FLOOR_BYTES, MAX_RATIO * size)):
+        raise RefusedError(
+            f"at most {MAX_RATIO} bytes for each byte of the workbook, and {MAX_UNPACKED_BYTES:,} bytes",
+            f"{unpacked:,} from {size:,}",
+            code="archive_bomb",
+        )
+
+
+def _candidates(workbook: Any, stated: str | None) -> list[Any]:
+    """Return the stated sheet, or all that a person can see."""
+    if stated is None:
+        visible = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+        return visible or list(workbook.worksheets)
+    found = [sheet for sheet in workbook.worksheets if sheet.title == stated]
+    if not found:
+        names = [sheet.title for sheet in workbook.worksheets]
+        raise RefusedError(
+            f"one of the sheets {', '.join(map(repr, names))}", stated, code="missing_sheet", field="sheet"
+        )
+    return found
+
+
+def _read_sheet(file: Any, sheet: Any) -> Sheet:
+    """Return a sheet of a workbook that was opened read-only; formulas are looked up where their values are missing."""
+    with zipfile.ZipFile(file) as archive:
+        raw = archive.read(sheet._worksheet_path)
+    merged = [range_boundaries(found.decode()) for found in _MERGED.findall(raw)]
+    has_formulas = _FORMULA.search(raw) is not None
+    del raw
+    sheet.reset_dimensions()  # stated ones can be wrong, and cells beyond them would be lost
+    formulas: Iterator[Any] = iter(())
+    if has_formulas:
+        other = load_workbook(file, read_only=True)[sheet.title]
+        other.reset_dimensions()
+        formulas = other.iter_rows()
+    rows: list[Row] = []
+    faults: dict[str, list[str]] = {}
+    for number, (cells, written) in enumerate(zip_longest(sheet.iter_rows(), formulas, fillvalue=()), start=1):
+        texts = []
+        for place, cell in enumerate(cells):
+            value = cell.value
+            if cell.data_type == "e":
+                faults.setdefault(f"with the error {value}, read as empty", []).append(_place(place, number))
+                value = None
+            elif value is None and place < len(written) and written[place].data_type == "f":
+                what = "with a formula whose value is not stored, read as empty (open and save the workbook in Excel)"
+                faults.setdefault(what, []).append(_place(place, number))
+            texts.append(cell_text(value, cell))
+        while texts and texts[-1] is None:
+            texts.pop()
+        if texts:
+            rows.append(Row(number, texts))
+    return Sheet(sheet.title, rows, faults, merged)
+
+
+def cell_text(value: Any, cell: Any) -> str | None:
+    """Return the text of a cell's value; None if it has none."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return _number_text(value, cell.number_format or "")
+    if isinstance(value, datetime.datetime):
+        is_day = value.time() == datetime.time() and not re.search("[hs]", cell.number_format or "", re.IGNORECASE)
+        return value.date().isoformat() if is_day else value.isoformat(timespec="seconds")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        seconds = round(value.total_seconds())
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return str(value)
+
+
+def _number_text(value: float, number_format: str) -> str:
+    if percent := _PERCENT.fullmatch(number_format):
+        return f"{value * 100:.{len(percent[1] or '')}f}%"
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        text = str(int(value))
+        return text.zfill(len(number_format)) if _LEADING_ZEROS.fullmatch(number_format) else text
+    return f"{value:.15g}"  # the digits that Excel keeps: 0.1 + 0.2 is 0.3
+
+
+def _fill_merged(rows: list[Row], merged: Sequence[tuple[int, int, int, int]]) -> list[str]:
+    """Give each row of a merged cell its value, and return the places of the cells; a merged title is one row."""
+    by_number = {row.number: row for row in rows}
+    filled = []
+    for first_column, first_row, _, last_row in merged:
+        top = by_number.get(first_row)
+        if last_row == first_row or top is None or len(top.cells) < first_column:
+            continue
+        value = top.cells[first_column - 1]
+        for number in range(first_row + 1, last_row + 1):
+            row = by_number.get(number)  # a row without any other cell stays no row
+            if row is not None and value is not None:
+                row.cells.extend([None] * (first_column - len(row.cells)))
+                row.cells[first_column - 1] = value
+        if value is not None:
+            filled.append(_place(first_column - 1, first_row))
+    return filled
+
+
+def _header(rows: Sequence[Row], stated: int | None) -> Row:
+    """Return the stated row, or the first that is no title: one with more than half the cells of the fullest row.
+
+    Row 0 is stated for a sheet without a header, and is empty.
+    """
+    if stated == 0:
+        return Row(0, [])
+    if stated is not None:
+        found = [row for row in rows if row.number == stated]
+        if not found:
+            raise RefusedError("a row with column names", f"row {stated} is empty", code="missing_header")
+        return found[0]
+    counts = [sum(cell is not None for cell in row.cells) for row in rows[:HEADER_ROWS]]
+    return next(row for row, count in zip(rows, counts, strict=False) if 2 * count > max(counts))
+
+
+def _write(folder: Path, rows: Sequence[Row], places: Sequence[int], max_bytes: int) -> None:
+    fields = [pa.field(ROW_NUMBER, pa.int64()), *(pa.field(f"c{place}", pa.string()) for place in places)]
+    schema = pa.schema(fields)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, max(len(rows), 1), BATCH_ROWS):
+            part = rows[start : start + BATCH_ROWS]
+            columns = [[row.cells[place] if place < len(row.cells) else None for row in part] for place in places]
+            arrays = [pa.array([row.number for row in part], pa.int64())]
+            yield pa.RecordBatch.from_arrays([*arrays, *(pa.array(c, pa.string()) for c in columns)], schema=schema)
+
+    write_rows(folder, schema, batches(), max_bytes)
+
+
+def _count_note(what: str, cells: Sequence[str]) -> str:
+    return f"{len(cells)} cell{'' if len(cells) == 1 else 's'} {what}; the first is {cells[0]}"
+
+
+def _place(column: int, row: int) -> str:
+    return f"{get_column_letter(column + 1)}{row}"
+
+
+if __name__ == "__main__":
+    damages = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, SyntaxError, zipfile.BadZipFile)
+    run_worker(Path(sys.argv[1]), decode, "a whole Excel workbook", damages)

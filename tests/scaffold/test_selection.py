@@ -1,0 +1,47 @@
+"""Of several files `init` takes the one with the most of a question, and says which it left out and why."""
+
+from tests.scaffold.test_shapes import jsonl
+
+ROW = {"question": "A?", "answer": "a"}
+
+
+def guess(proposal, key):
+    """The one guess about a key, without its name."""
+    [found] = [text.removeprefix(f"{key}: ") for text in proposal.guesses if text.startswith(f"{key}: ")]
+    return found
+
+
+def test_file_with_the_most_of_a_question_is_taken_and_the_others_are_named_with_reasons(started):
+    files = {
+        "about.csv": "name,founded\nx,1900\n",
+        "drafts.jsonl": jsonl({"question": "A?"}),
+        "questions.jsonl": jsonl({**ROW, "evidence": "It is a."}),
+    }
+
+    assert guess(started(files), "source") == (
+        "questions.jsonl (score 9: question, answer, documents). Left out: about.csv (score 0: no question), "
+        "drafts.jsonl (score 4: question)."
+    )
+
+
+def test_split_to_test_with_is_taken(started):
+    proposal = started({f"data/{split}.jsonl": jsonl(ROW) for split in ("train", "validation", "test")})
+
+    assert "source: data/test.jsonl\n" in proposal.text
+    assert "data/train.jsonl (the columns of the source; to use both, list them as `source`)" in guess(
+        proposal, "source"
+    )
+
+
+def test_every_language_of_nested_articles_is_named(started):
+    article = {"title": "T", "paragraphs": [{"context": "It is a.", "qas": [{"question": "A?", "answers": []}]}]}
+    files = {f"xquad.{language}.json": f'{{"data": {jsonl([article]).strip()}}}' for language in ("de", "en")}
+
+    assert "Left out: xquad.en.json (data) (the columns of the source" in guess(started(files), "source")
+
+
+def test_documents_that_nothing_leads_to_are_named(started):
+    proposal = started({"q.csv": "question,answer,url\nA?,a,https://a.org/1\n", "notes/x.pdf": b"%PDF-"})
+
+    [left_out] = [text for text in proposal.guesses if "were left out" in text]
+    assert left_out.endswith("because nothing leads to them: notes/x.pdf.")

@@ -1,0 +1,128 @@
+"""Files of evaluation tools: their questions, reference answers and gold texts are proposed, a system's outputs never."""
+
+import json
+import re
+
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.init import start_benchmark
+from tests.conftest import REPOSITORY
+from tests.scaffold.conftest import write
+from tests.scaffold.tool_files import DAYS, EXAMPLE, FILES, ITEM, MADE, MANAGER, RAGET, csv, jsonl
+
+
+def shown(context, documents):
+    made = context.text is not None and documents.get(context.document) == context.text
+    return (MADE if made else context.document, context.text)
+
+
+@pytest.mark.parametrize(("files", "answers", "gold", "documents"), FILES.values(), ids=FILES)
+def test_file_of_a_tool_needs_no_edits(planned, files, answers, gold, documents):
+    found = planned(files)
+
+    bodies = {document.key: document.content for document in found.documents}
+    assert found.questions[0].question == DAYS
+    assert [question.answers for question in found.questions] == answers
+    assert [[shown(c, bodies) for c in question.contexts] for question in found.questions] == gold
+    assert len(found.documents) == documents
+    assert found.counts.quarantined == 0
+
+
+PAGE = (REPOSITORY / "docs" / "how-to" / "from-other-tools.md").read_text()
+SHOWN = re.findall(r"^\$ rag-eval init (\S+) --from (\S+)\n(.*)$", PAGE, re.MULTILINE)
+ON_PAGE = {
+    "ragas/": "ragas, CSV, files", "promptfooconfig.yaml": "promptfoo, YAML", "tests.csv": "promptfoo, CSV",
+    "goldens/": "DeepEval, CSV, files", "raget.jsonl": "Giskard", "rag_dataset.json": "LlamaIndex", "qa.json": "LlamaIndex, ids",
+    "examples.jsonl": "LangSmith, JSONL", "items.json": "Langfuse, API", "staff.eval": "Inspect, .eval",
+    "saved/": "saved dataset", "repository/": "shards of splits", "evals.jsonl": "OpenAI evals",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "origin", "printed"), SHOWN, ids=[origin for _, origin, _ in SHOWN])
+def test_page_shows_what_init_prints(empty, tmp_path, name, origin, printed):
+    files = FILES[ON_PAGE[origin]][0]
+    folder = write(tmp_path / "here", files)
+    paths, proposal = start_benchmark(empty, name, folder if origin.endswith("/") else folder / origin)
+
+    assert f"{paths.spec.relative_to(empty.root)}: {proposal.shape}" == printed
+    assert proposal.missing == []
+
+
+SAID = {
+    # files                                                                       what the proposal says
+    "traced item":        ({"items.json": json.dumps({"data": [{**ITEM, "sourceTraceId": "t1"}]})}, "1 items were made from traces"),
+    "archived item":      (FILES["Langfuse, API"][0],                             "1 archived items are left out"),
+    "outputs left out":   (FILES["ragas, results"][0],                            "'response', 'retrieved_contexts'"),
+    "assertions left out": (FILES["promptfoo, CSV"][0],                           "llm-rubric (2), not-contains (1)"),
+    "no answer":          (FILES["DeepEval, JSON"][0],                            "1 of 2 rows state no answer"),
+    "made documents":     (FILES["ragas, JSONL"][0],                              "each gold text is made a document"),
+    "searched documents": (FILES["ragas, CSV, files"][0],                         "looked for in all documents"),
+    "conversations":      ({"raget.jsonl": jsonl({**RAGET[0], "conversation_history": [{"role": "user", "content": "Hi"}]})},
+                                                                                  "1 questions follow on a conversation"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "sentence"), SAID.values(), ids=SAID)
+def test_what_is_assumed_of_a_tools_file_is_said(started, files, sentence):
+    assert any(sentence in guess for guess in started(files).guesses)
+
+
+RUN = {
+    "id": "r1",
+    "run_type": "chain",
+    "trace_id": "t1",
+    "inputs": {"question": DAYS},
+    "outputs": {"answer": "30 days"},
+}
+TRACES = {
+    "LangSmith runs":   {"runs.jsonl": jsonl(RUN)},
+    "Langfuse traces":  {"traces.csv": csv(("id", "timestamp", "input", "output", "latency", "totalTokens"),
+                                           ("t1", "2026-01-05", DAYS, "30 days", "2.1", "512"))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", TRACES.values(), ids=TRACES)
+def test_outputs_of_traces_are_not_taken_for_the_truth(started, files):
+    proposal = started(files)
+
+    assert [sentence.split(":")[0] for sentence in proposal.missing if "what a system answered" in sentence] == [
+        "answer"
+    ]
+    assert "answer: FILL_IN" in proposal.text
+
+
+RESULT = {
+    "promptIdx": 0, "provider": {"id": "openai:gpt-4o"}, "response": {"output": "30 days"}, "success": False,
+    "testCase": {"vars": {"question": DAYS}, "assert": [{"type": "equals", "value": "28 days"}]}, "vars": {"question": DAYS},
+}  # fmt: skip
+
+
+def test_results_of_promptfoo_give_each_test_once_with_what_it_asserts(planned):
+    results = [RESULT, {**RESULT, "promptIdx": 1, "response": {"output": "29 days"}}]
+    content = {"evalId": "e", "results": {"version": 3, "results": results}, "config": {}}
+
+    assert [q.answers for q in planned({"results.json": json.dumps(content)}).questions] == [("28 days",)]
+
+
+def test_output_that_is_taken_for_the_truth_is_doubted(started):
+    [guess] = [g for g in started({"log.csv": "question,response\nA?,a\n"}).guesses if g.startswith("answer")]
+
+    assert "a system's own answers are no truth" in guess
+
+
+def test_promptfoo_configuration_without_tests_says_where_to_look(started):
+    with pytest.raises(InputError, match="Run `init` on the file with the tests"):
+        started({"promptfooconfig.yaml": "prompts: [a]\ntests: file://tests.csv\n"})
+
+
+def test_promptfoo_variables_may_have_the_names_of_sql(planned):
+    rows = csv(("question", "asserted", "cell", "_checks1", "__expected"), (MANAGER, "x", "y", "z", "equals: a"))
+
+    assert [question.answers for question in planned({"tests.csv": rows}).questions] == [("a",)]
+
+
+def test_question_that_is_not_recognised_has_to_be_filled_in(started):
+    two = {**EXAMPLE, "inputs": {"first": "a", "second": "b"}}
+
+    assert [sentence.split(":")[0] for sentence in started({"e.jsonl": jsonl(two)}).missing] == ["question"]
