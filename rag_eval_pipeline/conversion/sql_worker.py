@@ -82,6 +82,13 @@ class QueryError(Exception):
         self.query, self.code, self.message, self.line = query, code, message, line
 
 
+def sql_types(schema: pa.Schema) -> list[str]:
+    """Return the type that each column has in SQL."""
+    with duckdb.connect(":memory:") as connection:
+        empty = pa.schema(map(_as_json_type, schema)).empty_table()
+        return [str(kind) for kind in connection.from_arrow(empty).types]
+
+
 def main(folder: Path) -> None:
     """Run the job of a folder and write its result."""
     job = json.loads((folder / "job.json").read_text())

@@ -56,6 +56,27 @@ def test_column_that_the_source_lacks_is_named_with_those_it_has(relations):
     assert caught.value.code == "unknown_column"
 
 
+MEANT = {
+    # SQL, what its message ends with
+    "a column": ("SELECT sourcerow AS question FROM source", "Did you mean source_row? Known: source(q, a, Odd"),
+    "a table": ("SELECT q AS question FROM sources", "Did you mean source? Known: source("),
+    "a field of a struct": ("SELECT s.titel AS question FROM docs", "Did you mean title? Known: the fields title, n."),
+    "a function": ("SELECT python_lists(q) AS question FROM source", "Did you mean python_list or python_dict? Known: python_list, "),
+    "a column of ours": ("SELECT q AS questions FROM source", "Did you mean question? Known: question, "),
+}
+
+
+@pytest.mark.parametrize(("sql", "hint"), MEANT.values(), ids=MEANT)
+def test_name_that_sql_does_not_know_is_answered_with_the_one_meant(relations, benchmark, sql, hint):
+    paths = benchmark(HEAD, {"d.jsonl": '{"s": {"title": "x", "n": 1}}\n'})
+    docs = read_relation(paths, SourceSpec(path=("d.jsonl",)))
+
+    with pytest.raises(InputError) as caught:
+        run({**relations, "docs": docs}, sql)
+
+    assert hint in caught.value.hint
+
+
 def test_returned_rows_and_items_are_the_order(relations):
     sql = """SELECT q || i AS question, a AS answer, source_file, source_row, i AS source_item
              FROM (SELECT *, unnest([2, 1]) AS i FROM source) JOIN docs ON true"""
