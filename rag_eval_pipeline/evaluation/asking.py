@@ -41,9 +41,11 @@ from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
+from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
+PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by kind: not listed as left unread
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
@@ -108,6 +110,7 @@ async def _ask(
             pair.system,
             fingerprint=pair.fingerprints.corpus,
             started=evaluation.record.opened_at,
+            retrieval_only=pair.is_retrieval_only,
         )
         async with file.traits.open(file.settings, corpus) as system:
             stated = system.server_configuration()
@@ -322,15 +325,20 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
 
     def observe(value: Any) -> Any:
         replies.append(observed(value))
-        if file.kind == "openai":
-            mark_read(replies[-1], CHAT_COMPLETION)
+        if file.kind in PUBLISHED_FIELDS:
+            mark_read(replies[-1], PUBLISHED_FIELDS[file.kind])
         return replies[-1]
 
     file, settings = pair.system_file, pair.system_file.settings
     if "ingestor" in type(settings).model_fields:
         settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
     corpus = system_corpus(
-        workspace, pair.paths, pair.system, fingerprint=pair.fingerprints.corpus, started=clock.now()
+        workspace,
+        pair.paths,
+        pair.system,
+        fingerprint=pair.fingerprints.corpus,
+        started=clock.now(),
+        retrieval_only=pair.is_retrieval_only,
     )
     corpus = replace(corpus, observe=observe)
     files = CorpusFiles.read(pair.paths)

@@ -52,8 +52,10 @@ class CorpusFiles:
         present = [document for document in documents if document.origin != "missing"]
         for document in present:
             self.aliases[document.file_name] = first_of.setdefault(document.key, document.file_name)
-        for document in present:  # a bare stem, unless it is itself a file's name
+        for document in present:  # a bare stem and a URL's key, unless they are themselves a file's name
             self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), self.aliases[document.file_name])
+            if document.url is not None:
+                self.aliases.setdefault(document.key, self.aliases[document.file_name])
 
     @classmethod
     def read(cls, paths: BenchmarkPaths) -> Self:
@@ -83,7 +85,13 @@ class CorpusFiles:
 
 
 def system_corpus(
-    workspace: Workspace, paths: BenchmarkPaths, system: str, *, fingerprint: str, started: datetime
+    workspace: Workspace,
+    paths: BenchmarkPaths,
+    system: str,
+    *,
+    fingerprint: str,
+    started: datetime,
+    retrieval_only: bool = False,
 ) -> SystemCorpus:
     """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
     files = CorpusFiles.read(paths)
@@ -98,6 +106,7 @@ def system_corpus(
         pages=files.pages,
         settings_folder=workspace.system_file(system).parent,
         state_folder=workspace.system_state(system, paths.name),
+        retrieval_only=retrieval_only,
     )
 
 

@@ -387,7 +387,9 @@ async def _propose_nvidia(wanted: Wanted, place: _Place) -> Proposal:
         servers["ingestor"] = _endpoint(wanted, wanted.ingestor, place.file)
         lines += endpoint_lines("ingestor", servers["ingestor"])
     else:
-        lines += comment_lines("Without the ingestor nothing is uploaded or verified; the collection must exist.")
+        lines += comment_lines(
+            "Without the ingestor nothing is uploaded or verified: name a collection that holds the documents."
+        )
         lines.append('# ingestor: {base_url: "http://127.0.0.1:8082"}')
     found = []
     for name, endpoint in servers.items():

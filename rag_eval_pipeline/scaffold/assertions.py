@@ -37,6 +37,7 @@ JUDGES = (
     "model-graded-closedqa moderation perplexity perplexity-score pi python regex ruby search-rubric select-best "
     "skill-used tool-call-f1 trace-error-spans trace-span-count trace-span-duration trajectory webhook word-count"
 ).split()
+RESULT = "testCase."  # the test of a result, which has a row for each prompt and provider
 EXPECTED = re.compile(r"__expected\d*")
 
 _TYPES = "|".join(sorted({*STATES_ANSWER, *JUDGES}, key=lambda kind: (-len(kind), kind)))
@@ -63,12 +64,14 @@ def promptfoo(profile: FolderProfile) -> Draft | None:
             ]
             variables = [c for c in file.columns if not c.name.strip().startswith("__")]
             return _draft(profile, file, variables, rows, _from_cells(expected, file), "promptfoo tests, CSV")
-        asserted = file.column("assert")
-        variables = [c for c in file.nested if c.name.startswith("vars.") and c.name.count(".") == 1]
-        if asserted is not None and asserted.kind == "structs" and variables:
-            variables = [replace(c, name=c.name.partition(".")[2]) for c in variables]
-            stated = [[_stated(item) for item in cell or () if item] for cell in asserted.values]
-            return _draft(profile, file, variables, stated, asserted.sql, "promptfoo tests")
+        for start in ("", RESULT):
+            asserted = next((c for c in (*file.columns, *file.nested) if c.name == f"{start}assert"), None)
+            values = [c for c in file.nested if c.name.rpartition(".")[0] == f"{start}vars"]
+            if asserted is not None and asserted.kind == "structs" and values:
+                variables = [replace(c, name=c.name.rpartition(".")[2]) for c in values]
+                stated = [[_stated(item) for item in cell or () if item] for cell in asserted.values]
+                shape = "promptfoo results" if start else "promptfoo tests"
+                return _draft(profile, file, variables, stated, asserted.sql, shape)
     return None
 
 
@@ -123,8 +126,13 @@ def _draft(
     guesses = [Guess("questions", text)]
     if counted[REFUSAL]:
         guesses.append(Guess("questions", f"is_impossible: tests that assert {REFUSAL}."))
+    where, column = [], file.column("promptIdx")
+    if column is not None and column.kind == "integer":
+        where.append(("promptIdx = 0", column, tuple(value == 0 for value in column.values)))
+        text = "where: each test has a result for every prompt and provider, and is one question."
+        guesses.append(Guess("where", text))
     names = (("answers", ""), ("is_impossible", ""))
-    derived = Derived(shape, tuple(columns), tuple(guesses), names=names, relation=relation)
+    derived = Derived(shape, tuple(columns), tuple(guesses), where=tuple(where), names=names, relation=relation)
     return draft_derived(profile, file, derived)
 
 

@@ -15,7 +15,7 @@ from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_colu
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, SAMPLE_ROWS, DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.relations import MAPS
-from rag_eval_pipeline.scaffold.roles import list_forms
+from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 from rag_eval_pipeline.scaffold.selection import splits_in_order
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
@@ -57,7 +57,7 @@ def gold_contexts(profile: FolderProfile) -> Draft | None:
     """Draft the test set of a tool that states gold passages."""
     for file in splits_in_order(profile.data):
         for tool in TOOLS:
-            names = {column.name for column in file.columns}
+            names = {normalised(column.name) for column in file.columns}
             if {tool.question, tool.answer, *tool.signs} <= names:
                 return draft_derived(profile, file, _derived(file, tool))
     return None
@@ -96,10 +96,11 @@ WHERE source_key IN (SELECT source_key FROM relevant_docs)""",
 
 
 def _derived(file: DataFile, tool: Tool) -> Derived:
-    columns = {column.name: column for column in file.columns}
+    columns = {normalised(column.name): column for column in reversed(file.columns)}
     guesses = []
     gold = _passages(columns.get(tool.gold or ""), free_word("part", file.columns))
-    taken = {tool.question, tool.answer, tool.gold, tool.gold_file, *tool.outputs}
+    known = (tool.question, tool.answer, tool.gold, *tool.outputs)
+    taken = {columns[name].name for name in known if name in columns} | {tool.gold_file}
     outputs = tuple(columns[name] for name in tool.outputs if name in columns)
     filled = [column.name for column in outputs if column.present]
     if filled:
@@ -120,7 +121,7 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
         tuple(guesses),
         gold=gold,
         gold_file=gold_file,
-        names=(("question", tool.question), ("answer", tool.answer), ("is_impossible", "")),
+        names=(("question", columns[tool.question].name), ("answer", columns[tool.answer].name), ("is_impossible", "")),
         unused=outputs,
     )
 

@@ -28,6 +28,7 @@ BODIES = (
     "text contents content body passage_text passage document_text document html article page_content chunk context "
     "summary abstract"
 )
+CORPUS_NAMES = frozenset("corpus document documents docs passages articles".split())  # of files with all documents
 TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
 
@@ -154,19 +155,26 @@ def mirror_corpus(profile: FolderProfile, questions: DataFile, urls: Sequence[st
         if not wanted & mirrored:
             continue
         key = identifier(table.key.name)
+        selected = f"SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}"
+        is_complete = wanted <= mirrored
+        missing = None if is_complete else "keep"
+        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
+        if table.name in CORPUS_NAMES:
+            text = (
+                f"documents: the {table.file.rows} rows of {table.file.origin.shown}, among them "
+                f"{len(wanted & mirrored)} of the {len(wanted)} pages that questions name{rest}"
+            )
+            return Corpus({table.name: table.file.origin}, selected, missing, (Guess("documents", text),))
         documents = f"""\
-SELECT {key} AS url, {table.body_sql} AS {table.body_column} FROM {table.name}
+{selected}
 WHERE {_page_sql(key)} IN (
   SELECT {_page_sql("page")}
   FROM (SELECT {urls_sql} AS page FROM source)
 )"""
-        is_complete = wanted <= mirrored
-        rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
         text = (
             f"documents: {table.file.origin.shown} has {len(wanted & mirrored)} of the {len(wanted)} pages that "
             f"questions name{rest} Remove the WHERE to use all its pages as documents."
         )
-        missing = None if is_complete else "keep"
         return Corpus({table.name: table.file.origin}, documents, missing, (Guess("documents", text),))
     text = f"documents: none are in the folder; the pages of {len(wanted)} URLs are fetched during the conversion."
     return Corpus(guesses=(Guess("documents", text),))
@@ -241,7 +249,7 @@ def _file_target(
 def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: str) -> DocumentTable | None:
     """Return a table whose content is files that exist, or else its texts with their titles; None without any."""
     stem = normalised(file.origin.root or PurePosixPath(file.origin.path or "").name.split(".")[0])
-    if re.fullmatch(r"corpus|documents?|docs|passages|pages|mirror|articles", stem):
+    if stem in CORPUS_NAMES or stem in {"pages", "mirror"}:
         name = stem
     existing = set(profile.files)
     for column in file.columns:

@@ -42,6 +42,10 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
     value = _parsed(path)
     if not isinstance(value, dict):
         return []
+    tests = value.get("tests")
+    if "prompts" in value and isinstance(tests, str | list) and not _is_objects(tests):
+        hint = "Run `init` on the file with the tests, or on the folder of both."
+        raise InputError("missing_root", error.file, "a promptfoo configuration with its tests", found=tests, hint=hint)
     if all(isinstance(value.get(key), dict) for key in MAPS):
         return [{"root": f"{key}.*"} for key in MAPS]
     parts = {key: item for key, item in value.items() if key and "." not in key}

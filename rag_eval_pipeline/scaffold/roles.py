@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
 from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
@@ -45,15 +45,11 @@ NOT_GOLD = frozenset(
     "negatives neg plausible predicted prediction results retrieved search wrong".split()
 )
 
-# What data sets write in place of an answer where there is none.
-NO_ANSWERS = frozenset(
-    ("invalid question", "no answer present", "no answer", "unanswerable", "not answerable", "insufficient information",
-     "i don't know", "not enough information", "no relevant information", "the question is unanswerable")
-)  # fmt: skip
 ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
 # Words for what a system wrote; in a file with one of the words below they are no truth.
 OUTPUTS = frozenset("response output completion answer_text label".split())
 SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groundedness hallucination".split())
+SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _NO = ("no", "false", "0", "n", "f")
@@ -128,7 +124,9 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
     numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
-        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text))
+        is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
+        remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
+        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
     if answers is not None:
         assign("answers", answers, *_split_answers(answers))
     if numbered:
@@ -312,7 +310,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     """Return the answers that only say that there is none, if they are some of all answers."""
     cells = [value if isinstance(value, list) else [value] for value in answer.present]
     first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
-    said = sorted({text for text in first if text.rstrip(".") in NO_ANSWERS})
+    said = sorted(set(filter(says_no_answer, first)))
     count = sum(text in said for text in first)
     if not said or count == len(first):
         return None
@@ -323,8 +321,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     )
     listed = ", ".join(map(literal, said))
     missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
-    if answer.kind == "texts":
-        remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
+    remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
     return ColumnExpr(missing), None, remark
 
 

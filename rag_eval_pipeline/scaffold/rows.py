@@ -65,7 +65,8 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         shape = "questions that name their documents" if link.corpus.documents else "questions with gold texts"
     else:
         shape = "questions and answers"
-    used = {*roles.used, *roles.metadata, *link.used}
+    read = {*roles.used, *link.used}
+    used = read | {column.name.partition(".")[0] for column in file.nested if column.name in read}
     return Draft(
         shape=shape,
         source=file.origin,

@@ -36,6 +36,7 @@ class SystemCorpus:
         pages: Reads the text of every page, each document once.
         settings_folder: The folder of the system's file; paths in its settings are relative to it.
         state_folder: For what the system keeps about its server, such as what was uploaded.
+        retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
     """
 
@@ -50,6 +51,7 @@ class SystemCorpus:
     settings_folder: Path
     state_folder: Path
     observe: Callable[[Any], Any] | None = None
+    retrieval_only: bool = False
 
     @property
     def settings_file(self) -> Path:

@@ -10,48 +10,65 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage
-from rag_eval_pipeline.systems.parsing import AnswerReader, cited_place
-from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage, failed_answer
+from rag_eval_pipeline.systems.citations import cited_place
+from rag_eval_pipeline.systems.messages import (
+    CONTEXTS,
+    message_text,
+    newest_turn,
+    retrieved_by_tools,
+    stated_model,
+    stated_usage,
+    summed_usage,
+    unread_documents,
+)
+from rag_eval_pipeline.systems.parsing import AnswerReader, Incomplete, incomplete_chat
+from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, is_passage, parse_passages
 from rag_eval_pipeline.systems.values import (
     WrongShape,
     describe,
     is_amount,
     part,
+    peek,
     plain_text,
     scalar_text,
     whole_number,
 )
 
-ANSWERS = ("answer", "result", "output", "output_text", "response", "generated_answer", "text", "content")
-CONTEXTS = (
-    "contexts", "source_documents", "context", "documents", "source_nodes", "retrieved_contexts", "passages",
-    "generated_contexts", "sources",
+ANSWERS = (
+    "answer", "final_answer", "result", "output_text", "output", "response", "generated_answer", "generation",
+    "generated_text", "text", "content",
 )  # fmt: skip
-USAGE = ("usage", "usage_metadata", "token_usage")
 
 
 class ParsedAnswer(NamedTuple):
     """An answer as the system states it, before its documents are found in the corpus.
 
     Args:
-        citations: Each a mapping, an object or text in the grammar of citations; None if the system states none.
+        answer: None if the system retrieves and does not answer.
+        citations: As stated, usually a list; None if the system states none.
         usage: A mapping or an object.
+        unread: Keys under which there are documents, if no passages were found where they are looked for.
+        incomplete: Why the answer is not the whole one.
     """
 
     answer: str | None
     passages: tuple[ParsedPassage, ...] = ()
-    citations: tuple[Any, ...] | None = None
+    citations: Any = None
     abstained: bool | None = None
     usage: Any = None
     model: str | None = None
+    unread: tuple[str, ...] = ()
+    incomplete: Incomplete | None = None
 
 
 def parse_answer(value: Any) -> ParsedAnswer:
-    """Parse what a system returned."""
-    for adapt in ADAPTERS:
-        if (found := adapt(value)) is not None:
-            return found
+    """Parse what a system returned; a mapping of components, such as a pipeline's, is also read as one."""
+    for candidate in (value, _components(value)) if _has_components(value) else (value,):
+        for adapt in ADAPTERS:
+            if (found := adapt(candidate)) is not None:
+                unread = () if found.passages else tuple(unread_documents(value))
+                return found._replace(unread=unread) if unread else found
     raise WrongShape(describe(value))
 
 
@@ -66,18 +83,32 @@ def to_rag_answer(
     """Return a parsed answer in terms of the corpus.
 
     Citations that are not stated are those in the text.
+
+    Raises:
+        WrongShape: There are passages without an answer, and the benchmark wants answers.
     """
+    usage = parse_usage(parsed.usage) if parsed.usage is not None else unstated_usage or Usage()
+    reader.notice_unread(parsed.unread)
+    contexts = tuple(reader.passage(passage, rank) for rank, passage in enumerate(parsed.passages, start=1))
+    if parsed.answer is None and not parsed.abstained:
+        return reader.retrieval(query, contexts, latency_ms=latency_ms, usage=usage)
     text = parsed.answer or ""
-    citations = in_text = reader.citations(text)
+    if parsed.incomplete is not None:
+        status, code, error = parsed.incomplete
+        return failed_answer(
+            query, status, code=code, error=error, latency_ms=latency_ms, usage=usage, partial=text or None
+        )
+    citations = in_text = reader.citations(text, contexts)
     if parsed.citations is not None:
-        stated = reader.stated_citations(parsed.citations)
-        citations = tuple(_with_valid_marker(citation, in_text, len(text)) for citation in stated)
+        stated = reader.stated_citations(parsed.citations, contexts, answer=text)
+        if stated or not parsed.citations:  # those that name no place do not replace marks that do
+            citations = tuple(_with_valid_marker(citation, in_text, len(text)) for citation in stated)
     return reader.record(
         query,
         text,
         latency_ms=latency_ms,
-        usage=parse_usage(parsed.usage) if parsed.usage is not None else unstated_usage or Usage(),
-        contexts=tuple(reader.passage(passage, rank) for rank, passage in enumerate(parsed.passages, start=1)),
+        usage=usage,
+        contexts=contexts,
         citations=citations,
         abstained=parsed.abstained,
         model=parsed.model,
@@ -130,6 +161,17 @@ def scalar_answer(value: Any) -> ParsedAnswer | None:
     return None if text is None else ParsedAnswer(text)
 
 
+def answer_with_passages(value: Any) -> ParsedAnswer | None:
+    """Read the pair `(answer, passages)`, whose answer is a text or a message."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[1], list | tuple):
+        return None
+    answer, passages = value
+    text = None if isinstance(answer, list | tuple) or is_passage(answer) else message_text(answer)
+    if text is None or not all(isinstance(item, str) or is_passage(item) for item in passages):
+        return None
+    return ParsedAnswer(text, parse_passages(passages), usage=stated_usage(answer), model=stated_model(answer))
+
+
 def haystack_answer(value: Any) -> ParsedAnswer | None:
     """Read Haystack's `{"answers" | "replies": [...], "documents": [...]}`, flat or by the name of each component."""
     if not isinstance(value, Mapping):
@@ -140,108 +182,192 @@ def haystack_answer(value: Any) -> ParsedAnswer | None:
         return None
     if not isinstance(answers, list):
         first = next(iter(replies or ()), None)
-        reply = _text(first)
+        reply = message_text(first)
         if first is not None and reply is None:
             raise WrongShape(f"a reply that is {describe(first)}")
+        # Generators of texts have the metadata of each beside them.
+        meta = next(iter(_list(flat.get("meta"))), None) if isinstance(first, str) else None
         return ParsedAnswer(
-            reply, parse_passages(_list(flat.get("documents"))), usage=_usage(first), model=_model(first)
+            reply or "",
+            parse_passages(_list(flat.get("documents"))) or retrieved_by_tools(flat),
+            usage=stated_usage(first) or stated_usage(meta),
+            model=stated_model(first) or stated_model(meta),
         )
     best = next(iter(answers), None)  # they are sorted, best first
     documents = _list(flat.get("documents")) or _list(part(best, "documents")) or _list(part(best, "document"))
-    answer = _text(part(best, "data", "answer"))
-    return ParsedAnswer(answer or "", parse_passages(documents), abstained=answer is None, usage=_usage(best))
+    answer = message_text(part(best, "data", "answer"))
+    return ParsedAnswer(
+        answer or "",
+        parse_passages(documents),
+        abstained=answer is None,
+        usage=stated_usage(best),
+        model=stated_model(best),
+    )
 
 
 def llama_index_answer(value: Any) -> ParsedAnswer | None:
-    """Read LlamaIndex's `Response(response, source_nodes=[NodeWithScore(node, score)])`, also of a chat engine."""
+    """Read LlamaIndex's `Response(response, source_nodes=[NodeWithScore(node, score)])`, also of a chat engine.
+
+    A structured response, such as `PydanticResponse`, is read by its `answer`, else by its text.
+    """
     nodes = None if isinstance(value, Mapping) else getattr(value, "source_nodes", None)
     if nodes is None:
         return None
     response = getattr(value, "response", None)
-    answer = response if isinstance(response, str) else str(value)
-    return ParsedAnswer(plain_text(answer), parse_passages(_list(nodes)), usage=_usage(value))
+    structured = None if response is None or isinstance(response, str) else peek(response, "answer")
+    answer = response if isinstance(response, str) else message_text(structured) or str(value)
+    return ParsedAnswer(
+        plain_text(answer),
+        parse_passages(_list(nodes)),
+        citations=None if structured is None else part(response, "citations"),
+        usage=stated_usage(value),
+    )
+
+
+def openai_answer(value: Any) -> ParsedAnswer | None:
+    """Read OpenAI's chat completion: its first choice, and what a server that retrieves has added to it."""
+    choices = part(value, "choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = part(first, "message")
+    if message is None:
+        return None
+    text, usage = message_text(part(message, "content")), stated_usage(value)
+    tokens = whole_number(part(usage, "completion_tokens"))
+    incomplete = incomplete_chat(part(message, "refusal"), part(first, "finish_reason"), tokens)
+    return ParsedAnswer(
+        text or "",
+        _stated_passages(value) or _stated_passages(message),
+        usage=usage,
+        model=stated_model(value),
+        incomplete=incomplete,
+    )
 
 
 def message_answer(value: Any) -> ParsedAnswer | None:
-    """Read LangGraph's state `{"messages": [...]}`: the last message answers."""
+    """Read the state of an agent or a graph, `{"messages": [...]}`: the last message answers."""
     messages = part(value, "messages") if isinstance(value, Mapping) else None
     if not isinstance(messages, list) or not messages or part(value, *ANSWERS) is not None:
         return None
-    last = messages[-1]
-    answer = _text(last)
+    last, structured = messages[-1], peek(value, "structured_response")
+    answer = message_text(peek(structured, "answer"))
+    answer = answer if answer is not None else message_text(last)
     if answer is None:
         raise WrongShape(f"a last message that is {describe(last)}")
-    return ParsedAnswer(answer, parse_passages(_list(part(value, *CONTEXTS))), usage=_usage(last), model=_model(last))
+    return ParsedAnswer(
+        answer,
+        _stated_passages(value) or retrieved_by_tools(value),
+        citations=part(part(value, "structured_response"), "citations"),
+        usage=summed_usage(newest_turn(messages)) or stated_usage(value),
+        model=stated_model(last),
+    )
 
 
 def plain_answer(value: Any) -> ParsedAnswer | None:
-    """Read a mapping or an object with `answer` and `contexts`, by these names or those of LangChain and others."""
+    """Read a mapping or an object with `answer` and `contexts`, by these names or those of LangChain and others.
+
+    The answer may be an object itself, such as LangChain's `{answer: QuotedAnswer(answer, citations), context: [...]}`.
+    """
     if isinstance(value, str | bytes | int | float | list | tuple) or value is None:
         return None
     answer = part(value, *ANSWERS)
     abstained = part(value, "abstained")
     if abstained is not None and not isinstance(abstained, bool):
         raise WrongShape(f"abstained that is {describe(abstained)}")
-    text = _text(answer)
+    inner = answer if _is_structure(answer) else None
+    if inner is not None and not _has(inner, *ANSWERS):
+        raise WrongShape(f"an answer that is {describe(answer)}")
+    text = message_text(answer)
+    if text is None and inner is not None and (nested := parse_answer(inner)).answer is not None:
+        return nested
     if text is None and (answer is not None or abstained is not True):
         if answer is None and not _has(value, *ANSWERS):
             return None
         raise WrongShape(f"an answer that is {describe(answer)}")
-    citations = part(value, "citations")
-    if citations is not None and not isinstance(citations, list | tuple):
-        raise WrongShape(f"citations that are {describe(citations)}")
+    messages = peek(value, "messages")
     return ParsedAnswer(
         answer=text or "",
-        passages=parse_passages(_list(part(value, *CONTEXTS))),
-        citations=None if citations is None else tuple(citations),
+        passages=_stated_passages(value) or _stated_passages(inner) or retrieved_by_tools(value),
+        citations=part(value, "citations") if peek(value, "citations") is not None else part(inner, "citations"),
         abstained=abstained,
-        usage=_usage(value) or _usage(answer),
-        model=_model(value) or _model(answer),
+        usage=stated_usage(value)
+        or stated_usage(answer)
+        or (summed_usage(newest_turn(messages)) if isinstance(messages, list) else None),
+        model=stated_model(value) or stated_model(answer),
     )
+
+
+def retrieved_alone(value: Any) -> ParsedAnswer | None:
+    """Read what a retriever returns: a list of documents, or a mapping with such a list and no answer."""
+    if isinstance(value, list | tuple):
+        return ParsedAnswer(None, parse_passages(value)) if all(map(is_passage, value)) else None
+    passages = _stated_passages(value) if isinstance(value, Mapping) else ()
+    return ParsedAnswer(None, passages) if passages else None
 
 
 ADAPTERS: tuple[Callable[[Any], ParsedAnswer | None], ...] = (
     scalar_answer,
+    answer_with_passages,
     haystack_answer,
     llama_index_answer,
+    openai_answer,
     message_answer,
     plain_answer,
+    retrieved_alone,
 )
+
+
+def _has_components(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(isinstance(one, Mapping) for one in value.values())
 
 
 def _components(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return the outputs of a pipeline's components as one mapping; of repeated names the last counts."""
     components = [component for component in value.values() if isinstance(component, Mapping)]
-    return ChainMap(*cast("list[dict[Any, Any]]", [value, *reversed(components)]))
+    # A component may have the name of an output, such as `answers`.
+    outputs = [] if _has_components(value) else [value]
+    return ChainMap(*cast("list[dict[Any, Any]]", [*outputs, *reversed(components)]))
 
 
-def _text(value: Any) -> str | None:
-    """Return the text of a text, a number, or a message: `content` or `text`, which may be a list of parts."""
-    if value is None or isinstance(value, str | int | float):
-        return scalar_text(value)
-    content = value if isinstance(value, list) else part(value, "content", "text", "answer")
-    if isinstance(content, str | int | float):
-        return scalar_text(content)
-    if isinstance(content, list) and content:
-        parts = [item if isinstance(item, str) else part(item, "text") for item in content]
-        texts = [item for item in parts if isinstance(item, str)]
-        return plain_text("".join(texts)) if texts else None
-    return None
+def _stated_passages(value: Any) -> tuple[ParsedPassage, ...]:
+    """Return the passages under the usual keys: of several lists the first of documents, else the first of texts.
 
-
-def _usage(value: Any) -> Any:
+    LangChain's tutorials have `context` as one text beside `docs`. Texts beside as many file names are in these files.
+    """
     if value is None or isinstance(value, str):
-        return None
-    found = part(value, *USAGE)
-    return found if found is not None else part(part(value, "meta", "metadata", "response_metadata"), *USAGE)
+        return ()
+    lists = {name: _list(_passages_below(found)) for name in CONTEXTS if (found := peek(value, name)) is not None}
+    name = min(lists, key=lambda name: _order(lists[name], peek(value, name)), default=None)
+    if name is None:
+        return ()
+    part(value, name)  # counts as read
+    passages = parse_passages([item for item in lists[name] if part(item, "raw_output") is None])
+    if passages and all(isinstance(item, str) and not is_file_name(item) for item in lists[name]):
+        for other, names in lists.items():
+            if len(names) == len(passages) and all(isinstance(one, str) and is_file_name(one) for one in names):
+                part(value, other)
+                return tuple(
+                    passage._replace(document=plain_text(file)) for passage, file in zip(passages, names, strict=True)
+                )
+    return passages
 
 
-def _model(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return None
-    found = part(value, "model")
-    found = found if found is not None else part(part(value, "response_metadata", "meta"), "model_name", "model")
-    return plain_text(found) if isinstance(found, str) else None
+def _passages_below(value: Any) -> Any:
+    """Return the list in `{context: {documents: [...]}}`; any other value as it is."""
+    if isinstance(value, Mapping) and not is_passage(value):
+        return next((found for name in (*CONTEXTS, "citations") if isinstance(found := peek(value, name), list)), value)
+    return value
+
+
+def _order(items: Sequence[Any], stated: Any) -> int:
+    if not items:
+        return 3
+    if isinstance(stated, str):
+        return 2
+    return 1 if all(isinstance(item, str) for item in items) else 0
+
+
+def _is_structure(value: Any) -> bool:
+    return value is not None and not isinstance(value, str | bytes | int | float | list | tuple)
 
 
 def _has(value: Any, *names: str) -> bool:

@@ -11,13 +11,13 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.formats.model import JsonValue, Model
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
+from rag_eval_pipeline.systems.citations import merge_citations
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
     AnswerReader,
     ReadingSettings,
     estimated_usage,
     failed_request,
-    merge_citations,
 )
 from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
@@ -198,7 +198,9 @@ class HttpSystem:
             raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
         self._unfound.search(values)
         answer = "".join(pieces)
-        stated = self._reader.citations_at(*self._items(values, "citations"))
+        contexts = self._reader.passages_at(*self._items(values, "contexts"))
+        _, cited = self._items(values, "citations")
+        stated = self._reader.stated_citations(cited, contexts, answer=answer)
         usage = estimated_usage(
             settings.prices,
             reply.requests,
@@ -209,8 +211,8 @@ class HttpSystem:
         return self._reader.record(
             query,
             answer,
-            contexts=self._reader.passages_at(*self._items(values, "contexts")),
-            citations=merge_citations(self._reader.citations(answer), stated),
+            contexts=contexts,
+            citations=merge_citations(self._reader.citations(answer, contexts), stated),
             latency_ms=reply.elapsed_ms,
             usage=usage,
             timings={} if first_token_ms is None else {"first_token": first_token_ms},

@@ -20,22 +20,21 @@ from rag_eval_pipeline.systems.base import (
     failed_answer,
 )
 from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem
+from rag_eval_pipeline.systems.citations import merge_citations
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
 from rag_eval_pipeline.systems.parsing import (
     ABSTENTION,
+    ERROR_LENGTH,
     AnswerReader,
     ReadingSettings,
     estimated_usage,
     failed_request,
-    merge_citations,
-    with_numbered_citations,
+    incomplete_chat,
 )
 from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings, Message
 from rag_eval_pipeline.web.settings import EndpointSettings
-
-ERROR_LENGTH = 500  # characters
 
 PROMPT_WITH_PASSAGES = f"""Answer the question from the numbered passages alone, as briefly as it can be answered.
 Behind every statement cite the passages that it rests on by their numbers, such as [2], or by their marks, such as \
@@ -87,8 +86,10 @@ class OpenAiSettings(ReadingSettings):
     def _one_retrieval(self) -> Self:
         if self.retrieval is not None and (self.contexts_path is not None or self.citations_path is not None):
             raise ValueError("retrieval, or contexts_path and citations_path of a server that retrieves; not both")
-        if self.retrieval is not None and (self.page_base == 0 or self.offset_base != "document"):
-            raise ValueError("page_base 1 and offset_base document with retrieval, because its passages use them")
+        if self.retrieval is not None and (0 in (self.page_base, self.citation_base) or self.offset_base != "document"):
+            raise ValueError(
+                "page_base 1, citation_base 1 and offset_base document with retrieval, because its passages use them"
+            )
         return self
 
 
@@ -146,19 +147,16 @@ class OpenAiSystem:
         self, query: Query, reply: ChatReply, passages: list[RetrievedPassage] | None, retrieval_ms: float
     ) -> RagAnswer:
         settings, reader = self._settings, self._reader
-        if reply.refusal is not None:
-            return self._failed(
-                query, reply, retrieval_ms, "refused", "refused", f"the server refused: {reply.refusal}"
-            )
-        if reply.finish_reason == "length":
-            error = f"the answer was cut after {reply.usage.completion_tokens or 'all'} tokens allowed"
-            return self._failed(query, reply, retrieval_ms, "truncated", "max_tokens_reached", error)
+        incomplete = incomplete_chat(reply.refusal, reply.finish_reason, reply.usage.completion_tokens)
+        if incomplete is not None:
+            return self._failed(query, reply, retrieval_ms, *incomplete)
         try:
             objects = [reader.observe(value) for value in reply.objects]
             self._unfound.search(objects)
             if passages is None:
                 contexts = reader.passages_at(*_last_items(objects, settings.contexts_path))
-                stated = reader.citations_at(*_last_items(objects, settings.citations_path))
+                _, cited = _last_items(objects, settings.citations_path)
+                stated = reader.stated_citations(cited, contexts, answer=reply.text)
             else:
                 contexts, stated = tuple(passages), ()
         except WrongShape as wrong:
@@ -166,12 +164,11 @@ class OpenAiSystem:
         timings = {} if passages is None else {"retrieval": retrieval_ms}
         if reply.first_token_ms is not None:
             timings["first_token"] = retrieval_ms + reply.first_token_ms
-        in_text = with_numbered_citations(reply.text, reader.citations(reply.text), contexts)
         return reader.record(
             query,
             reply.text,
             contexts=contexts,
-            citations=merge_citations(in_text, stated),
+            citations=merge_citations(reader.citations(reply.text, contexts), stated),
             latency_ms=retrieval_ms + reply.elapsed_ms,
             usage=self._usage(reply),
             timings=timings,

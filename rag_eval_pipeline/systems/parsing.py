@@ -5,15 +5,18 @@ offsets are code points of the document's text.
 """
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import unquote
 
-import msgspec
 import pydantic
 
-from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.corpus.naming import document_key, parse_url, url_stem
 from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
     Citation,
     Query,
@@ -23,18 +26,23 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
-from rag_eval_pipeline.systems.passages import DOCUMENT, ParsedPassage, parse_passages
-from rag_eval_pipeline.systems.values import WrongShape, describe, identifier, part, plain_text, whole_number
+from rag_eval_pipeline.systems.citations import CitationReader
+from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
+from rag_eval_pipeline.systems.values import WrongShape, whole_number
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.settings import Prices
 
 ABSTENTION = "The documents do not answer this question."
+ERROR_LENGTH = 500  # characters
+UNREAD_SHOWN = 3  # keys, in warnings
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
 
 _NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 # --- Settings
@@ -71,16 +79,46 @@ EmptyAnswers = Annotated[
 ]
 
 
+CitationBase = Annotated[
+    Literal[0, 1] | None,
+    pydantic.Field(
+        description="Number of the first passage in citations by number. By default 1 in marks such as [1]; in "
+        "`citations: [0, 2]` and `source_id`, what the answer shows (a 0, a quote), else they are left out."
+    ),
+]
+
+
 class ReadingSettings(Model):
     """How the answers of a system are read; part of most kinds' settings."""
 
     page_base: PageBase = None
+    citation_base: CitationBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
     empty_answer: EmptyAnswers = "error"
 
 
 # --- Answers
+
+
+class Incomplete(NamedTuple):
+    """Why a reply is not a whole answer."""
+
+    status: Status
+    code: str
+    error: str
+
+
+def incomplete_chat(refusal: Any, finish_reason: Any, completion_tokens: int | None) -> Incomplete | None:
+    """Return why the message of a chat model is not a whole answer; None if it is one."""
+    if not refusal and finish_reason == "content_filter":
+        refusal = finish_reason
+    if isinstance(refusal, str) and refusal:
+        return Incomplete("refused", "refused", " ".join(f"the server refused: {refusal}".split())[:ERROR_LENGTH])
+    if finish_reason == "length":
+        error = f"the answer was cut after {completion_tokens or 'all'} tokens allowed"
+        return Incomplete("truncated", "max_tokens_reached", error)
+    return None
 
 
 class AnswerReader:
@@ -90,28 +128,42 @@ class AnswerReader:
         settings = settings or ReadingSettings()
         self._corpus = corpus
         self._page_base = settings.page_base
-        self._offset_base = settings.offset_base
         self._empty_answer = settings.empty_answer
         self._abstention = None
         if settings.abstention is not None:
             self._abstention = [re.compile(pattern, re.IGNORECASE) for pattern in settings.abstention]
         self._on_page_zero = 0
+        self._unread: Counter[str] = Counter()
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
+        self._citations = CitationReader(
+            self._known,
+            self.document,
+            self.place,
+            corpus.pages,
+            first_page=0 if settings.page_base == 0 else 1,
+            first_number=settings.citation_base,
+            are_page_offsets=settings.offset_base == "page",
+        )
 
     def observe(self, value: Any) -> Any:
         """Return the JSON of a reply as it is to be read: itself, unless the corpus has an observer."""
         return value if self._corpus.observe is None else self._corpus.observe(value)
 
     def document(self, name: str) -> str:
-        """Return the basename in the corpus that a system's name means; the name as given if there is none."""
+        """Return the basename in the corpus that a system's name means; the name as given if there is none.
+
+        A URL means the document that was made from it; else its last segment counts, without query and fragment.
+        """
         # A file name in a corpus may contain a backslash and `%2F`, but never a slash.
         last = name.rsplit("/", 1)[-1]
         candidates = [name, last, last.rsplit("\\", 1)[-1]]
+        if _URL.match(name):
+            candidates = [document_key(name), url_stem(name), parse_url(name).path.rsplit("/", 1)[-1], *candidates]
         for candidate in candidates:
             if candidate in self._known:
                 return self._corpus.aliases.get(candidate, candidate)
         by_folded = self._by_folded_name
-        folded = {by_folded[text.casefold()] for text in candidates if text.casefold() in by_folded}
+        folded = {by_folded[key] for text in candidates if (key := _folded(text)) in by_folded}
         return folded.pop() if len(folded) == 1 else name
 
     def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
@@ -125,15 +177,25 @@ class AnswerReader:
             return None
         return counted + 1 - base
 
+    def place(self, parsed: ParsedPassage) -> tuple[str, int | None]:
+        """Return the document and the page that a passage or a citation names: the first name that the corpus has."""
+        page = self.page(parsed.page, counts_from_zero=parsed.counts_from_zero)
+        names = [name for name in (parsed.document, *parsed.other_names) if name is not None]
+        for name in names:
+            bare, fragment = split_page(name)
+            for candidate in (name, bare):
+                if (found := self.document(candidate)) in self._known:
+                    return found, page if page is not None else fragment
+        return (names[0] if names else NO_DOCUMENT), page
+
     def passage(self, parsed: ParsedPassage, rank: int) -> RetrievedPassage:
         """Return a passage in terms of the corpus; a text that is only a document's name is taken as the name."""
-        if parsed.document is None and self.document(parsed.text) in self._corpus.files:
+        if parsed.document is None and self._is_name(parsed.text):
             parsed = parsed._replace(document=parsed.text, text="")
-        document = NO_DOCUMENT if parsed.document is None else self.document(parsed.document)
-        page = self.page(parsed.page, counts_from_zero=parsed.counts_from_zero)
+        document, page = self.place(parsed)
         span = None
         if parsed.start is not None and parsed.end is not None:
-            span = self.citation(document, page, parsed.start, parsed.end)
+            span = self._citations.at(document, page, parsed.start, parsed.end)
         return RetrievedPassage(
             document=document,
             page=page,
@@ -145,6 +207,9 @@ class AnswerReader:
             kind=parsed.kind,
         )
 
+    def _is_name(self, text: str) -> bool:
+        return is_file_name(text) or self.document(split_page(text)[0]) in self._known
+
     def passages_at(self, path: str, items: Sequence[Any]) -> tuple[RetrievedPassage, ...]:
         """Return the passages that a server's JSON has at a path, in its order."""
         try:
@@ -153,64 +218,56 @@ class AnswerReader:
             raise WrongShape(f"passages at {path!r}: {wrong}") from None
         return tuple(self.passage(passage, rank) for rank, passage in enumerate(parsed, start=1))
 
-    def citation(
-        self, document: str, page: int | None, start: int, end: int, *, marker: tuple[int, int] | None = None
-    ) -> Citation | None:
-        """Return a citation in offsets of the document; None for an empty or reversed span, as in the grammar."""
-        if start < 0 or end <= start:
-            return None
-        name = self.document(document)
-        shift = self._page_start(name, page) if self._offset_base == "page" else 0
-        return Citation(name, start + shift, end + shift, page, *(marker or (None, None)))
+    def citations(self, text: str, passages: Sequence[RetrievedPassage] | None = None) -> tuple[Citation, ...]:
+        """Return the citations in an answer: marks `[file:page:start-end]`, and numbers of passages where given."""
+        return self._citations.in_answer(text, passages)
 
-    def citations(self, text: str) -> tuple[Citation, ...]:
-        """Return the citations `[file:page:start-end]` of an answer, in its order."""
-        found = (
-            self.citation(
-                span.file_name, span.page_number, span.start_char, span.end_char, marker=(marker.start, marker.end)
-            )
-            for marker in find_citations(text, self._known, first_page=0 if self._page_base == 0 else 1)
-            for span in marker.spans
-        )
-        return tuple(citation for citation in found if citation is not None)
+    def stated_citations(
+        self, items: Any, passages: Sequence[RetrievedPassage] = (), *, answer: str = ""
+    ) -> tuple[Citation, ...]:
+        """Return the citations that a system states apart from its answer; those without a place are counted."""
+        return self._citations.stated(items, passages, answer=answer)
 
-    def stated_citations(self, items: Sequence[Any]) -> tuple[Citation, ...]:
-        """Return the citations that a system states apart from its answer: texts in the grammar, mappings or objects.
-
-        An item without offsets, such as a document alone, is left out: it cites no span.
-        """
-        found: list[Citation] = []
-        for number, item in enumerate(items):
-            if isinstance(item, str):
-                found += map(_without_marker, self.citations(plain_text(item)))  # its markers are not in the answer
-                continue
-            names = (identifier(part(item, name)) for name in DOCUMENT)
-            if (document := next(filter(None, names), None)) is None:
-                raise WrongShape(f"citations[{number}] that is {describe(item)}, without a document")
-            start, end = (whole_number(part(item, name, f"{name}_char")) for name in ("start", "end"))
-            if start is None or end is None:
-                continue
-            page = self.page(whole_number(part(item, "page", "page_number")))
-            if (citation := self.citation(document, page, start, end)) is not None:
-                first, last = (whole_number(part(item, name)) for name in ("marker_start", "marker_end"))
-                found.append(msgspec.structs.replace(citation, marker_start=first, marker_end=last))
-        return tuple(found)
-
-    def citations_at(self, path: str, items: Sequence[Any]) -> tuple[Citation, ...]:
-        """Return the citations that a server's JSON has at a path, in its order."""
-        try:
-            return tuple(map(_without_marker, self.stated_citations(items)))
-        except WrongShape as wrong:
-            raise WrongShape(f"citations at {path!r}: {wrong}") from None
+    def notice_unread(self, keys: Sequence[str]) -> None:
+        """Count an answer without passages that has documents under other keys."""
+        self._unread.update(keys)
 
     def warnings(self) -> list[str]:
         """Return what was noticed in the answers so far."""
-        if not self._on_page_zero:
-            return []
-        return [
-            f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
-            "counts pages from 0, set page_base: 0."
+        found = [
+            f"{count:,} answers state no passages where they are looked for, and have a list of documents under "
+            f"{key!r}. Return it as contexts."
+            for key, count in self._unread.most_common(UNREAD_SHOWN)
         ]
+        found += self._citations.warnings()
+        if self._on_page_zero:
+            found.append(
+                f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
+                "counts pages from 0, set page_base: 0."
+            )
+        return found
+
+    def retrieval(
+        self, query: Query, contexts: tuple[RetrievedPassage, ...], *, latency_ms: float | None, usage: Usage
+    ) -> RagAnswer:
+        """Return the record of passages without an answer, which are enough where a benchmark has no answers.
+
+        Raises:
+            WrongShape: The benchmark has answers.
+        """
+        if not self._corpus.retrieval_only:
+            found = f"{len(contexts)} passages and no answer"
+            raise WrongShape(f"{found}, which is enough only for a benchmark with retrieval_only: true")
+        return RagAnswer(
+            query_id=query.query_id,
+            status="ok",
+            answer=None,
+            abstained=False,
+            contexts=contexts,
+            citations=(),
+            latency_ms=latency_ms,
+            usage=usage,
+        )
 
     def record(
         self,
@@ -265,67 +322,18 @@ class AnswerReader:
             return find_refusal(plain(text)).is_refusal
         return any(pattern.search(text) for pattern in self._abstention)
 
-    def _page_start(self, document: str, page: int | None) -> int:
-        pages = self._page_starts.get(document)
-        if pages is None:
-            return 0  # not in the corpus: the citation is wrong whatever its offsets
-        # A missing page starts after the document's end, so that the citation counts and points at nothing.
-        return pages.get(page, max(pages.values()))
-
-    @cached_property
-    def _page_starts(self) -> dict[str, dict[int | None, int]]:
-        """Document -> page -> start; None -> one past the document's end."""
-        starts: dict[str, dict[int | None, int]] = {}
-        for page in self._corpus.pages():
-            of_document = starts.setdefault(page.document, {})
-            of_document[page.page] = page.start
-            of_document[None] = max(of_document.get(None, 0), page.start + len(page.text) + 1)
-        return starts
-
     @cached_property
     def _by_folded_name(self) -> dict[str, str]:
-        """Case-folded name -> basename, for names that differ from all others by more than case."""
+        """Folded name -> basename, for names that differ from all others by more than case and encoding."""
         found: dict[str, set[str]] = {}
         for name in self._known:
-            found.setdefault(name.casefold(), set()).add(self._corpus.aliases.get(name, name))
+            found.setdefault(_folded(name), set()).add(self._corpus.aliases.get(name, name))
         return {folded: next(iter(names)) for folded, names in found.items() if len(names) == 1}
 
 
-def _without_marker(citation: Citation) -> Citation:
-    return msgspec.structs.replace(citation, marker_start=None, marker_end=None)
-
-
-def cited_place(citation: Citation) -> tuple[str, int, int]:
-    """Return document, start and end, by which equal citations are recognised."""
-    return citation.file_name, citation.start_char, citation.end_char
-
-
-def merge_citations(in_text: Sequence[Citation], stated: Sequence[Citation]) -> tuple[Citation, ...]:
-    """Return the citations of a text, followed by the stated ones that it does not contain."""
-    known = {cited_place(citation) for citation in in_text}
-    return (*in_text, *(citation for citation in stated if cited_place(citation) not in known))
-
-
-def with_numbered_citations(
-    text: str, citations: Sequence[Citation], passages: Sequence[RetrievedPassage]
-) -> tuple[Citation, ...]:
-    """Add the citations of passages by number (`[2]`, `[1, 3]`), in the order of the answer.
-
-    Left out are numbers without a passage, numbers of passages without offsets, and numbers within another citation,
-    since file names may contain `[1]`.
-    """
-    markers = [(citation.marker_start or 0, citation.marker_end or 0) for citation in citations]
-    found = list(citations)
-    for match in _NUMBERED.finditer(text):
-        if any(start <= match.start() < end for start, end in markers):
-            continue
-        for number in re.findall(r"\d+", match[1]):
-            passage = passages[int(number) - 1] if 0 < int(number) <= len(passages) else None
-            if passage is not None and passage.start is not None and passage.end is not None:
-                found.append(
-                    Citation(passage.document, passage.start, passage.end, passage.page, match.start(), match.end())
-                )
-    return tuple(sorted(found, key=lambda citation: citation.marker_start or 0))
+def _folded(name: str) -> str:
+    """Return a name without what differs between a URL, a file system and a framework: case and percent signs."""
+    return unicodedata.normalize("NFC", unquote(name)).casefold()
 
 
 def estimated_usage(

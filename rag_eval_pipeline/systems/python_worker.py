@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rag_eval_pipeline.systems import frameworks, parsing, passages, values
+from rag_eval_pipeline.systems import citations, frameworks, messages, parsing, passages, values
 from rag_eval_pipeline.systems.user_code import CodeError, CodeFacts, CodeSettings, Outcome, Question
 from rag_eval_pipeline.systems.worker_main import OLDEST
 
@@ -95,7 +95,9 @@ def _named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
 @functools.cache
 def names_read() -> list[str]:
     """Return every name that may be read of an object: the identifiers among the texts of the modules that read."""
-    trees = (ast.parse(inspect.getsource(module)) for module in (frameworks, parsing, passages, values))
+    trees = (
+        ast.parse(inspect.getsource(module)) for module in (citations, frameworks, messages, parsing, passages, values)
+    )
     constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return sorted({value for value in constants if isinstance(value, str) and value.isidentifier()})
 

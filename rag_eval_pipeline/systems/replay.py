@@ -26,7 +26,8 @@ from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.parquet import read_rows
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
-from rag_eval_pipeline.systems.frameworks import ANSWERS, CONTEXTS, ParsedAnswer, plain_answer, to_rag_answer
+from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer, to_rag_answer
+from rag_eval_pipeline.systems.messages import CONTEXTS
 from rag_eval_pipeline.systems.parsing import (
     AbstentionPatterns,
     AnswerReader,
@@ -50,7 +51,6 @@ FILES_SHOWN = 20
 
 IDS = ("query_id", "question_id", "id")
 QUESTIONS = ("question", "query_text", "query", "user_input")
-RETRIEVED = (*CONTEXTS, "retrieved_docs")
 STATUSES = get_args(Status)
 NO_ERROR_GIVEN = "the recording has no answer and does not say why"
 NULL_ANSWER = "the recorded answer is null; a recording that abstains says abstained: true"
@@ -488,7 +488,7 @@ def _was_not_given(row: Mapping[str, Any]) -> bool:
         return row["generated_answer"] is None
     stated = [name for name in ANSWERS if name in row]
     is_null = all(row[name] is None for name in stated)
-    is_silent = bool(stated) and not row.get("abstained") and not any(name in row for name in RETRIEVED)
+    is_silent = bool(stated) and not row.get("abstained") and not any(name in row for name in CONTEXTS)
     return is_null and (bool(row.get("error")) or is_silent)
 
 
@@ -499,8 +499,10 @@ def _parse_row_answer(row: Mapping[str, Any], aliases: Mapping[str, str]) -> tup
             "contexts": row.get("generated_contexts") or [], "retrieved_docs": row.get("retrieved_docs") or []
         }  # fmt: skip
     retrieved = row.get("retrieved_docs")
+    # The `references` of data sets are gold answers.
+    row = {name: value for name, value in row.items() if name not in ("references", "retrieved_docs")}
     has_answer = part(row, *ANSWERS) is not None
-    if not has_answer and not any(name in row for name in RETRIEVED) and not row.get("abstained"):
+    if not has_answer and retrieved is None and not any(name in row for name in CONTEXTS) and not row.get("abstained"):
         raise WrongShape(describe(row))
     parsed = plain_answer(dict(row) if has_answer else {**row, "answer": ""})
     assert parsed is not None  # there is an `answer`

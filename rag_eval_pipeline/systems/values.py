@@ -1,7 +1,9 @@
 """Read values of unknown type: parts by key or attribute, texts, numbers, and descriptions for messages."""
 
+import functools
 import json
 import math
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -20,6 +22,17 @@ def part(value: Any, *names: str) -> Any:
         if found is not None and (isinstance(found, str) or not callable(found)):
             return found
     return None
+
+
+def peek(value: Any, *names: str) -> Any:
+    """Return what `part` does, but do not count the keys as read where that is observed."""
+    if not isinstance(value, Mapping):
+        return part(value, *names)
+    found: dict[str, Any] = {}
+    for one in reversed(value.maps) if isinstance(value, ChainMap) else [value]:
+        get = functools.partial(dict.get, one) if isinstance(one, dict) else one.get  # observed ones override `get`
+        found |= {name: inner for name in names if (inner := get(name)) is not None}
+    return part(found, *names)
 
 
 def plain_text(value: str) -> str:

@@ -376,6 +376,9 @@ def multihop_rag() -> Shape:
         for n, name in enumerate(HARBOURS)
     ]  # fmt: skip
     by_name = dict(zip(HARBOURS, corpus, strict=True))
+    corpus.append(
+        {**corpus[0], "title": "Unnamed", "url": "https://ferryman.example/9", "body": "No question is about it."}
+    )
     rows, asked = [], []
     for n, fact in enumerate(FACTS):
         found = [by_name[fact.harbour]] if n % 6 != 5 else []

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rag_eval_pipeline.errors import InputError
 from tests.scaffold.tool_files import DAYS, EXAMPLE, FILES, ITEM, MADE, MANAGER, RAGET, csv, jsonl
 
 
@@ -65,6 +66,30 @@ def test_outputs_of_traces_are_not_taken_for_the_truth(started, files):
         "answer"
     ]
     assert "answer: FILL_IN" in proposal.text
+
+
+RESULT = {
+    "promptIdx": 0, "provider": {"id": "openai:gpt-4o"}, "response": {"output": "30 days"}, "success": False,
+    "testCase": {"vars": {"question": DAYS}, "assert": [{"type": "equals", "value": "28 days"}]}, "vars": {"question": DAYS},
+}  # fmt: skip
+
+
+def test_results_of_promptfoo_give_each_test_once_with_what_it_asserts(planned):
+    results = [RESULT, {**RESULT, "promptIdx": 1, "response": {"output": "29 days"}}]
+    content = {"evalId": "e", "results": {"version": 3, "results": results}, "config": {}}
+
+    assert [q.answers for q in planned({"results.json": json.dumps(content)}).questions] == [("28 days",)]
+
+
+def test_output_that_is_taken_for_the_truth_is_doubted(started):
+    [guess] = [g for g in started({"log.csv": "question,response\nA?,a\n"}).guesses if g.startswith("answer")]
+
+    assert "a system's own answers are no truth" in guess
+
+
+def test_promptfoo_configuration_without_tests_says_where_to_look(started):
+    with pytest.raises(InputError, match="Run `init` on the file with the tests"):
+        started({"promptfooconfig.yaml": "prompts: [a]\ntests: file://tests.csv\n"})
 
 
 def test_promptfoo_variables_may_have_the_names_of_sql(planned):

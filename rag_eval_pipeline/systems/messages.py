@@ -1,0 +1,151 @@
+"""Read conversations of agents: what their tools retrieved, and the usage of all their requests.
+
+Messages are those of LangChain, Haystack, LlamaIndex and OpenAI; only those after the last question count, since a
+conversation may have begun before.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rag_eval_pipeline.systems.passages import ParsedPassage, is_passage, parse_passages
+from rag_eval_pipeline.systems.values import part, peek, plain_text, scalar_text, whole_number
+
+USAGE = ("usage", "usage_metadata", "token_usage")
+ASKING = ("human", "user")
+TOOLS = ("tool", "function")
+# Lists of passages, by the names that frameworks and their tutorials use; of equally good ones the first is read.
+CONTEXTS = (
+    "contexts", "source_documents", "context", "documents", "source_nodes", "retrieved_contexts", "passages",
+    "generated_contexts", "sources", "docs", "retrieved_documents", "retrieved_docs", "chunks", "retrieved_chunks",
+    "references", "nodes",
+)  # fmt: skip
+_DEPTH = 4  # of what a tool returned
+
+
+def message_text(value: Any) -> str | None:
+    """Return the text of a text, a number, or a message: `content` or `text`, which may be a list of parts."""
+    if value is None or isinstance(value, str | int | float):
+        return scalar_text(value)
+    content = value if isinstance(value, list) else part(value, "answer", "content", "text")
+    if isinstance(content, str | int | float):
+        return scalar_text(content)
+    if isinstance(content, list) and content:
+        parts = [item if isinstance(item, str) else part(item, "text") for item in content]
+        texts = [item for item in parts if isinstance(item, str)]
+        return plain_text("".join(texts)) if texts else None
+    return None
+
+
+def stated_usage(value: Any) -> Any:
+    """Return the usage that a value or its metadata states, as it is; None if it states none."""
+    if value is None or isinstance(value, str):
+        return None
+    found = part(value, *USAGE)
+    return found if found is not None else part(part(value, "meta", "metadata", "response_metadata"), *USAGE)
+
+
+def stated_model(value: Any) -> str | None:
+    """Return the name of the model that a value or its metadata states."""
+    if value is None or isinstance(value, str):
+        return None
+    found = part(value, "model")
+    found = found if found is not None else part(part(value, "response_metadata", "meta"), "model_name", "model")
+    return plain_text(found) if isinstance(found, str) else None
+
+
+def newest_turn(messages: Sequence[Any]) -> Sequence[Any]:
+    """Return the messages after the last question."""
+    asked = [number for number, message in enumerate(messages) if role_of(message) in ASKING]
+    return messages[asked[-1] + 1 :] if asked else messages
+
+
+def role_of(message: Any) -> str | None:
+    """Return who speaks, in lower case: `ai`, `assistant`, `human`, `user`, `tool`, ...; None if it is not said."""
+    role = part(message, "role", "type")
+    role = getattr(role, "value", role)  # Haystack's and LlamaIndex's are enumerations
+    return role.lower() if isinstance(role, str) else None
+
+
+def summed_usage(messages: Sequence[Any]) -> dict[str, int] | None:
+    """Return the tokens of all messages that state some, each of them a request; None if none does."""
+    found = [usage for message in messages if (usage := stated_usage(message)) is not None]
+    if not found:
+        return None
+    prompt = sum(_count(usage, "prompt_tokens", "input_tokens") for usage in found)
+    completion = sum(_count(usage, "completion_tokens", "output_tokens") for usage in found)
+    total = sum(
+        _count(usage, "total_tokens")
+        or _count(usage, "prompt_tokens", "input_tokens") + _count(usage, "completion_tokens", "output_tokens")
+        for usage in found
+    )
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, "requests": len(found)}
+
+
+def _count(usage: Any, *names: str) -> int:
+    return max(0, whole_number(part(usage, *names)) or 0)
+
+
+def retrieved_by_tools(value: Any) -> tuple[ParsedPassage, ...]:
+    """Return the passages that tools returned, in their order, each once.
+
+    They are in `messages` (LangChain's `artifact`, Haystack's tool results), `intermediate_steps` (LangChain's
+    AgentExecutor), `tool_calls` and `sources` (LlamaIndex).
+    """
+    passages = parse_passages([item for outcome in _outcomes(value) for item in _passages_in(outcome)])
+    return tuple(dict.fromkeys(passages))
+
+
+def _outcomes(value: Any) -> Iterator[Any]:
+    messages = part(value, "messages")
+    for message in newest_turn(messages) if isinstance(messages, list) else ():
+        if role_of(message) in TOOLS:
+            results = peek(message, "tool_call_results")
+            content = peek(message, "content")
+            parts = results or (content if isinstance(content, list) else [])
+            results = [found for item in parts if (found := _tool_result(item)) is not None]
+            artifact = part(message, "artifact")
+            yield from results if artifact is None and results else [artifact if artifact is not None else content]
+    for key in ("tool_calls", "sources"):
+        calls = peek(value, key)
+        for call in calls if isinstance(calls, list) else ():
+            output = part(call, "tool_output") or call
+            yield part(output, "raw_output")
+    steps = part(value, "intermediate_steps")
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, tuple | list) and len(step) == 2:
+            yield step[1]
+
+
+def _tool_result(item: Any) -> Any:
+    return part(part(item, "tool_call_result") or item, "result")
+
+
+def _passages_in(value: Any, depth: int = 0) -> Iterable[Any]:
+    """Return the items of a tool's outcome that look like passages; JSON in a text is read, other texts are not."""
+    if value is None or depth > _DEPTH:
+        return ()
+    if isinstance(value, str):
+        if not value.lstrip().startswith(("{", "[")):
+            return ()
+        try:
+            return _passages_in(json.loads(value), depth + 1)
+        except ValueError:
+            return ()
+    if is_passage(value):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [item for one in value for item in _passages_in(one, depth + 1)]
+    found = next((peek(value, key) for key in CONTEXTS if isinstance(peek(value, key), list)), None)
+    return _passages_in(found, depth + 1)
+
+
+def unread_documents(value: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the keys under which a value has a list of documents: `state.hits`."""
+    items: Mapping[Any, Any] = value if isinstance(value, Mapping) else getattr(value, "__dict__", None) or {}
+    for key, inner in items.items() if depth < _DEPTH else ():
+        path = f"{prefix}{key}"
+        if isinstance(inner, list | tuple) and inner and all(is_passage(item) for item in inner):
+            yield path
+        elif inner is not None and not isinstance(inner, str | bytes | int | float | list | tuple | type):
+            yield from unread_documents(inner, f"{path}.", depth + 1)
