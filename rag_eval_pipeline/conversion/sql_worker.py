@@ -175,7 +175,9 @@ def _run_query(
         with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
             for batch in reader:
                 writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-    except (duckdb.Error, pa.ArrowException) as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; one without a number is DuckDB's, from the middle of its result
         raise _failed("where" if where is not None else name, error) from None
     return {"hazard": hazard, "condition": condition}
 

@@ -61,7 +61,10 @@ MEANT = {
     "a column": ("SELECT sourcerow AS question FROM source", "Did you mean source_row? Known: source(q, a, Odd"),
     "a table": ("SELECT q AS question FROM sources", "Did you mean source? Known: source("),
     "a field of a struct": ("SELECT s.titel AS question FROM docs", "Did you mean title? Known: the fields title, n."),
-    "a function": ("SELECT python_lists(q) AS question FROM source", "Did you mean python_list or python_dict? Known: python_list, "),
+    "a function": (
+        "SELECT python_lists(q) AS question FROM source",
+        "Did you mean python_list or python_dict? Known: python_list, ",
+    ),
     "a column of ours": ("SELECT q AS questions FROM source", "Did you mean question? Known: question, "),
 }
 
@@ -120,6 +123,11 @@ REFUSED = {
     "a Python variable": ("SELECT * FROM job", None, "bad_sql"),
     "a misspelt column": ("SELECT questoin FROM source", None, "bad_sql"),
     "a cell that is no number": ("SELECT CAST(q AS INTEGER) AS question, a AS answer FROM source", None, "bad_sql"),
+    "a text that is no JSON, after the first rows": (
+        "SELECT CASE WHEN q = 'three' THEN ['1'::JSON] ELSE [q] END AS question FROM source",
+        None,
+        "bad_sql",
+    ),
     "a where that breaks out": (PLAIN, "true) FROM result --", "bad_sql"),
     "a where of two expressions": (PLAIN, "true, false", "bad_sql"),
     "a where on a column that is not returned": (PLAIN, "source_row > 1", "bad_sql"),
