@@ -110,9 +110,11 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
     derived += [replace(columns[tool.answer], name="answer", path=columns[tool.answer].sql)]
     gold_file = _gold_file(file, tool.gold_file) if tool.gold_file is not None else None
     if tool.name.startswith("Giskard"):
-        flags, more = _giskard(file)
-        derived += flags
+        flag, more = _giskard(file)
         guesses += more
+        if flag is not None:
+            derived.append(flag)
+            gold = _only_answerable(gold, flag)
     rest = [column for column in file.columns if column.name not in taken]
     nested = [column for column in file.nested if column.name.partition(".")[0] not in taken]
     return Derived(
@@ -162,23 +164,32 @@ def _gold_file(file: DataFile, name: str) -> Column | None:
     return text_column(name, found, f"regexp_replace({sql}, {literal(FOLDERS)}, '')")
 
 
-def _giskard(file: DataFile) -> tuple[list[Column], list[Guess]]:
+def _only_answerable(gold: Column | None, flag: Column) -> Column | None:
+    """Return gold texts without those of unanswerable questions, which are the passages that they were made beside."""
+    if gold is None:
+        return None
+    values = tuple(
+        [] if is_impossible else value for value, is_impossible in zip(gold.values, flag.values, strict=True)
+    )
+    return replace(gold, values=values, path=f"CASE WHEN {flag.sql} THEN [] ELSE {gold.sql} END")
+
+
+def _giskard(file: DataFile) -> tuple[Column | None, list[Guess]]:
     """Return what marks questions outside of the documents, and what to know of questions with a history."""
     guesses: list[Guess] = []
-    columns: list[Column] = []
+    flag: Column | None = None
     kind = next((c for c in file.nested if c.name == "metadata.question_type" and c.kind == "text"), None)
     if kind is not None and OUT_OF_SCOPE in kind.values:
         flags = tuple(value == OUT_OF_SCOPE for value in kind.values)
-        columns.append(
-            Column("is_impossible", "boolean", flags, path=f"coalesce({kind.sql} = '{OUT_OF_SCOPE}', false)")
-        )
+        sql = f"coalesce({kind.sql} = '{OUT_OF_SCOPE}', false)"
+        flag = Column("is_impossible", "boolean", flags, path=sql)
         guesses.append(Guess("questions", f"is_impossible: the {sum(flags)} questions of type {OUT_OF_SCOPE!r}."))
     history = file.column("conversation_history")
     asked = sum(_has_history(value) for value in history.values) if history is not None else 0
     if asked:
         text = f"question: {asked} questions follow on a conversation, which is not asked: see 'conversation_history'."
         guesses.append(Guess("questions", text))
-    return columns, guesses
+    return flag, guesses
 
 
 def _has_history(value: Any) -> bool:

@@ -1,10 +1,14 @@
 """Files of evaluation tools: their questions, reference answers and gold texts are proposed, a system's outputs never."""
 
 import json
+import re
 
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.init import start_benchmark
+from tests.conftest import REPOSITORY
+from tests.scaffold.conftest import write
 from tests.scaffold.tool_files import DAYS, EXAMPLE, FILES, ITEM, MADE, MANAGER, RAGET, csv, jsonl
 
 
@@ -23,6 +27,26 @@ def test_file_of_a_tool_needs_no_edits(planned, files, answers, gold, documents)
     assert [[shown(c, bodies) for c in question.contexts] for question in found.questions] == gold
     assert len(found.documents) == documents
     assert found.counts.quarantined == 0
+
+
+PAGE = (REPOSITORY / "docs" / "how-to" / "from-other-tools.md").read_text()
+SHOWN = re.findall(r"^\$ rag-eval init (\S+) --from (\S+)\n(.*)$", PAGE, re.MULTILINE)
+ON_PAGE = {
+    "ragas/": "ragas, CSV, files", "promptfooconfig.yaml": "promptfoo, YAML", "tests.csv": "promptfoo, CSV",
+    "goldens/": "DeepEval, CSV, files", "raget.jsonl": "Giskard", "rag_dataset.json": "LlamaIndex", "qa.json": "LlamaIndex, ids",
+    "examples.jsonl": "LangSmith, JSONL", "items.json": "Langfuse, API", "staff.eval": "Inspect, .eval",
+    "saved/": "saved dataset", "repository/": "shards of splits", "evals.jsonl": "OpenAI evals",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "origin", "printed"), SHOWN, ids=[origin for _, origin, _ in SHOWN])
+def test_page_shows_what_init_prints(empty, tmp_path, name, origin, printed):
+    files = FILES[ON_PAGE[origin]][0]
+    folder = write(tmp_path / "here", files)
+    paths, proposal = start_benchmark(empty, name, folder if origin.endswith("/") else folder / origin)
+
+    assert f"{paths.spec.relative_to(empty.root)}: {proposal.shape}" == printed
+    assert proposal.missing == []
 
 
 SAID = {
