@@ -108,6 +108,8 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
         guesses.append(Guess("questions", text))
     derived = [replace(columns[tool.question], name="question", path=columns[tool.question].sql)]
     derived += [replace(columns[tool.answer], name="answer", path=columns[tool.answer].sql)]
+    if gold is not None and "string_split(" in gold.sql:
+        guesses.append(Guess("questions", f"contexts: the passages in cells of {gold.name!r} are split at each '|'."))
     gold_file = _gold_file(file, tool.gold_file) if tool.gold_file is not None else None
     if tool.name.startswith("Giskard"):
         flag, more = _giskard(file)
