@@ -82,6 +82,13 @@ class QueryError(Exception):
         self.query, self.code, self.message, self.line = query, code, message, line
 
 
+def sql_types(schema: pa.Schema) -> list[str]:
+    """Return the type that each column has in SQL."""
+    with duckdb.connect(":memory:") as connection:
+        empty = pa.schema(map(_as_json_type, schema)).empty_table()
+        return [str(kind) for kind in connection.from_arrow(empty).types]
+
+
 def main(folder: Path) -> None:
     """Run the job of a folder and write its result."""
     job = json.loads((folder / "job.json").read_text())
@@ -168,7 +175,9 @@ def _run_query(
         with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
             for batch in reader:
                 writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-    except (duckdb.Error, pa.ArrowException) as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; one without a number is DuckDB's, from the middle of its result
         raise _failed("where" if where is not None else name, error) from None
     return {"hazard": hazard, "condition": condition}
 

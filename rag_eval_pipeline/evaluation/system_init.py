@@ -20,7 +20,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
-from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, http_lines, indent
+from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, flow, http_lines, indent
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.yaml import parse_yaml, resolve_scalars
@@ -58,6 +58,7 @@ class Wanted:
         api_key_env: Name of the environment variable with the bearer token.
         headers_env: Header to the name of the environment variable with its value.
         path: Folder of the callable's module.
+        python: Interpreter of the callable's own environment.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Wanted:
     ingestor: str | None = None
     callable: str | None = None
     path: Path | None = None
+    python: Path | None = None
 
 
 @dataclass(slots=True)
@@ -406,10 +408,17 @@ async def _propose_python(wanted: Wanted, place: _Place) -> Proposal:
     name = _needed(wanted.callable, "--callable", "my_rag.chain:answer")
     settings: dict[str, Any] = {"callable": name}
     lines = [f"callable: {quote_scalar(name)}"]
+    if wanted.python is not None:
+        # The interpreter of a virtual environment is a link, which is not followed.
+        settings["python"] = os.path.relpath(os.path.abspath(wanted.python), place.file.parent.resolve())
+        lines += [f"python: {quote_scalar(settings['python'])}"]
     if wanted.path is not None:
         folder = os.path.relpath(wanted.path.resolve(), place.file.parent.resolve())
         settings["path"] = [folder]
         lines += [f"path: [{quote_scalar(folder)}]"]
+    if wanted.body is not None:
+        settings["input"] = wanted.body
+        lines += [f"input: {flow(wanted.body)}"]
     lines += ["# version_of: [langchain-core]    # another version of these packages is another system"]
     replies: list[Any] = []
 
@@ -417,10 +426,12 @@ async def _propose_python(wanted: Wanted, place: _Place) -> Proposal:
         replies.append(value)
         return value
 
+    values = {"question": place.question, "query_id": QUERY_ID, "benchmark": place.corpus.benchmark}
+    passed = place.question if wanted.body is None else fill_template(wanted.body, values)
     answer, warnings = await _ask(_parsed_settings("python", settings, place.file), place, observe)
     return Proposal(
         text=file_text(wanted.name, wanted.kind, lines),
-        asked=f"{name}({place.question!r})",
+        asked=f"{name}({passed!r})",
         reply=_plain(replies[-1]) if replies else None,
         row=_row(place, answer),
         notes=[*place.notes, *warnings],

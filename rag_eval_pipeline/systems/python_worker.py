@@ -56,7 +56,11 @@ class StandIn:
         raise AttributeError(name)
 
     def __str__(self) -> str:
-        return object.__repr__(self) if self._text is None else self._text
+        return repr(self) if self._text is None else self._text
+
+    def __repr__(self) -> str:
+        parts = (f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def decode(value: Any) -> Any:
