@@ -67,6 +67,7 @@ import json, sys
 import lancedb
 lancedb.connect(sys.argv[1]).create_table(sys.argv[2], json.load(sys.stdin))
 """
+RELEASE = "from importlib.metadata import version; print(version('nvidia-rag'))"
 QUESTIONS = (
     "When was the Marsh Point light first lit?",
     "Who kept bees & goats on the small island of Corran?",
@@ -344,9 +345,12 @@ def record(server: NvidiaServer, folder: Path, target: Path) -> None:
             asyncio.run(_ask({**settings, "collection": "missing", "page_base": "auto"}, corpus, []))
     exchanges = [_without_places(kept, folder, server) for kept in _distinct(recorder.exchanges)]
     target.mkdir(parents=True, exist_ok=True)
-    _write(target / "exchanges.json", {"server": "nvidia-rag 2.6.0", "exchanges": exchanges})
+    release = subprocess.run(
+        [str(server.python), "-c", RELEASE], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    _write(target / "exchanges.json", {"server": f"nvidia-rag {release}", "exchanges": exchanges})
     described = plain_http.get(f"{server.url}/v1/openapi.json").json()
-    source = "GET /v1/openapi.json of nvidia-rag 2.6.0 (NVIDIA, Apache-2.0): names, types and bounds of its fields"
+    source = f"GET /v1/openapi.json of nvidia-rag {release} (NVIDIA, Apache-2.0): names, types and bounds of its fields"
     _write(target / "fields.json", {"source": source, "schemas": fields(described["components"]["schemas"])})
 
 
