@@ -277,3 +277,27 @@ def test_skeleton_lists_every_column_and_converts_when_filled_in(started, empty)
     empty.benchmark("scratch").spec.write_text(filled)
 
     assert answers(plan(empty.benchmark("scratch"))) == [("2",)]
+
+
+@pytest.mark.parametrize("header", ["Question", "Größe"])
+def test_windows_csv_is_read_as_cp1252_and_the_guess_shows_words(started, header):
+    table = f"{header},Answer\nWhat does the Café charge?,“£5”\n"
+
+    proposal = started({"q.csv": table.encode("cp1252")})
+
+    assert "source: {path: q.csv, encoding: cp1252}\n" in proposal.text
+    [encoding] = [guess for guess in proposal.guesses if guess.startswith("encoding: ")]
+    assert "is not UTF-8 and was read as cp1252 (Windows), which gives" in encoding
+    assert "'Café'" in encoding
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Какой город столица?,Москва\n".encode("cp1251"), "Où est Zürich?,là\n".encode() + b"What?,\xff\n"],
+    ids=["another script", "UTF-8 with a damaged row"],
+)
+def test_rows_in_an_unknown_encoding_are_counted(started, line):
+    proposal = started({"q.csv": b"question,answer\n" + line})
+
+    assert "source: q.csv\n" in proposal.text
+    assert "encoding: rows of q.csv that are not UTF-8 and were not read: 1." in " ".join(proposal.guesses)
