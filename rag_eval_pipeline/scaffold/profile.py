@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.relations import inner_lists, sources
+from rag_eval_pipeline.scaffold.relations import inner_lists, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -30,7 +30,7 @@ SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
-    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .parquet .arrow .feather .eval".split()
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .xlsm .parquet .arrow .feather .eval".split()
 )
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
@@ -50,6 +50,7 @@ class Origin(NamedTuple):
     url: str | None = None
     member: str | None = None
     root: str | None = None
+    sheet: str | None = None
     format: str | None = None
     columns: tuple[str, ...] | None = None  # of a file without a header
 
@@ -61,7 +62,8 @@ class Origin(NamedTuple):
     def shown(self) -> str:
         """The relation's name in a sentence."""
         place = self.path or self.files or self.url or ""
-        return f"{place} ({self.root})" if self.root else place
+        part = self.root or self.sheet
+        return f"{place} ({part})" if part else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,17 +157,19 @@ def _trec_format(path: Path) -> str | None:
 
 
 def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataFile]:
-    """Return the relation of a file, or one for each list of objects in it."""
+    """Return the relation of a file, or one for each sheet or list of objects in it."""
     path = paths.source / name
     if not path.is_file():  # a folder or a glob
         return [_data_file(paths, name, url)]
-    kind = _trec_format(path)
-    try:
-        return [_data_file(paths, name, url, format=kind)]
-    except InputError as error:
-        stated = inner_lists(path, error) if kind is None else []
-        if not stated:
-            raise
+    stated = sheets(path)
+    if not stated:
+        kind = _trec_format(path)
+        try:
+            return [_data_file(paths, name, url, format=kind)]
+        except InputError as error:
+            stated = inner_lists(path, error) if kind is None else []
+            if not stated:
+                raise
     found: list[DataFile] = []
     for keys in stated:
         try:
