@@ -239,6 +239,18 @@ def test_text_beside_a_url_is_the_gold_text_of_its_page(planned):
     assert [[(c.document, c.text) for c in q.contexts] for q in found.questions] == [[("a.org/1", "gold")], []]
 
 
+def test_documents_made_of_quotations_have_no_pages_and_the_proposal_says_so(started, empty):
+    evidence = [{"doc_name": "REPORT", "evidence_text": "It is a.", "evidence_page_num": 59}]
+    proposal = started({"q.jsonl": jsonl({"question": "A?", "answer": "a", "evidence": evidence})})
+
+    found = plan(empty.benchmark("scratch"))
+
+    assert [(c.document, c.text, c.page) for c in found.questions[0].contexts] == [("REPORT", "It is a.", None)]
+    [said] = [guess for guess in proposal.guesses if guess.startswith("documents:")]
+    assert "made from the texts in 'evidence'" in said
+    assert "They hold only what is quoted, which makes retrieval easy." in said
+
+
 @pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])
 def test_questions_without_answers_measure_retrieval(planned, files):
     assert planned(files).spec.retrieval_only
