@@ -17,7 +17,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.ipc
-from duckdb.func import SPECIAL
 
 from rag_eval_pipeline.conversion.sql_ast import (
     DOCUMENT_COLUMNS,
@@ -121,7 +120,7 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         schema = pa.schema(map(_as_json_type, relation.schema))
         connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
     text = duckdb.dtype("VARCHAR")
-    connection.create_function("python_literal", literal_json, [text, text], text, null_handling=SPECIAL)
+    connection.create_function("python_literal", literal_json, [text, text], text, null_handling="special")  # type: ignore[call-overload]
     connection.execute(MACROS)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")

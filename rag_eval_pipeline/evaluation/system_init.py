@@ -236,7 +236,7 @@ async def _ask_http(client: Endpoint, settings: dict[str, Any], values: Mapping[
             is_refusal = error.http_status in (400, 422) and may_guess
             body = body_with(missing_fields(_json_of(error.body))) if is_refusal else None
             if body is None or body in tried or len(tried) == BODIES_TRIED:
-                raise _unusable(error, is_refusal) from error
+                raise _unusable(error, is_refusal, client.settings) from error
             settings["body"] = body
         else:
             return _as_stream(reply)
@@ -268,7 +268,9 @@ def _objects_of(reply: Reply) -> tuple[int, list[Any]]:
         raise _unusable(reply.bad("JSON"), False) from None
 
 
-def _unusable(error: EndpointError, is_refusal: bool) -> ServiceError | InputError:
+def _unusable(
+    error: EndpointError, is_refusal: bool, settings: EndpointSettings | None = None
+) -> ServiceError | InputError:
     if is_refusal:
         give = 'Give the body with {question} in it, such as: --body \'{"question": "{question}"}\''
         return InputError("unknown_body", "--body", "the JSON that the server takes", found=error.message, hint=give)
@@ -277,6 +279,8 @@ def _unusable(error: EndpointError, is_refusal: bool) -> ServiceError | InputErr
         404: "Is the path of --url right?",
         405: "Is the path of --url right? Another method: --method GET",
     }
+    if settings is not None and (secrets := [*filter(None, [settings.api_key_env]), *settings.headers_env.values()]):
+        hints[401] = f"The server refuses what {' and '.join(secrets)} holds. Is it right, and in the right header?"
     hints[403] = hints[401]
     is_down = error.code == "connection_refused"
     hint = "Is the server running, and is the port right?" if is_down else hints.get(error.http_status)
@@ -370,7 +374,7 @@ async def _models(client: Endpoint) -> tuple[list[str], str]:
         data = reply.json()
     except EndpointError as error:
         if error.http_status is None or error.http_status in (401, 403):
-            raise _unusable(error, False) from error
+            raise _unusable(error, False, client.settings) from error
         return [], "The server does not list its models."
     rows = data.get("data", data.get("models")) if isinstance(data, dict) else data
     ids = [row.get("id") or row.get("name") for row in rows or () if isinstance(row, dict)]

@@ -3,6 +3,7 @@
 A question's page loads the one file that has its question. The files are shared by all runs of a benchmark.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,10 @@ def write_answers(
         for system, own in shown.items()
     }
     files: list[dict[str, Any]] = [{} for _ in range(n_files)]
+    shown_ids = Counter(map(replace_control_chars, latest.scores))
     for query_id, scores in latest.scores.items():
+        if shown_ids[replace_control_chars(query_id)] > 1:
+            continue  # a page must not show the answers to another question
         query = queries.get(query_id)
         is_impossible = query.is_impossible if query else None
         answers = {

@@ -343,6 +343,19 @@ def test_system_is_refused(reply, wanted, code, workspace):
     assert "abc" not in str(refused.value)
 
 
+def test_refused_key_is_not_taken_for_a_missing_one(workspace, monkeypatch):
+    monkeypatch.setenv("THEIR_KEY", "abc")
+    hints = []
+    for wanted in ({}, {"api_key_env": "THEIR_KEY"}):
+        with json_server(lambda *_: (401, {"detail": "token"})) as server, pytest.raises(ServiceError) as refused:
+            propose(workspace, url=server.url, **wanted)
+        hints.append(str(refused.value))
+
+    assert "Name the environment variable with its key" in hints[0]
+    assert "The server refuses what THEIR_KEY holds." in hints[1]
+    assert "Name the environment" not in hints[1]
+
+
 def test_answer_that_is_named_is_not_guessed(workspace, tmp_path):
     with json_server(lambda *_: {"answer": "wrong", "inner": {"x": ANSWER}}) as server:
         proposal = propose(workspace, server.url, answer="inner.x")
