@@ -156,7 +156,7 @@ async def test_number_in_the_answer_cites_the_passage_and_an_odd_citation_is_lef
 
 LANGCHAIN_HARBOUR = {"page_content": HARBOUR, "metadata": {"source": "/in/tollan.pdf", "page": 1}, "type": "Document"}
 LANGSERVE = {
-    # What LangServe 0.3.3 sends of a chain {context, answer}, recorded; its metadata event has no answer.
+    # The stream is as LangServe 0.3.3 sends it; its `invoke` fails for untyped chains with documents.
     "invoke": (
         reply(200, {"output": {"question": "?", "context": [LANGCHAIN_HARBOUR], "answer": "In 1901."}, "metadata": {"run_id": "1", "feedback_tokens": []}}),
         {"answer": "output.answer", "contexts": {"path": "output.context"}},
