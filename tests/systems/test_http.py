@@ -181,6 +181,17 @@ async def test_langserve_is_read_with_its_pages(step, settings, tmp_path):
     assert [(one.document, one.page, one.text) for one in answer.contexts] == [("tollan.pdf", 2, HARBOUR)]
 
 
+async def test_list_of_passages_without_a_path_is_named_in_a_warning(tmp_path):
+    step = answering(hits=[{"file": "light.pdf", "body": "The light"}])
+    async with opened(tmp_path, step, step) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == [
+        "contexts is not set, and replies have a list that looks like passages. If it is one, set contexts: {path: data.hits}."
+    ]
+
+
 async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(tmp_path):
     step = answering(hits=[{"name": "light.pdf", "body": "The light"}], usage={"in": 5})
     paths = {
