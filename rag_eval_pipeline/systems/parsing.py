@@ -245,7 +245,8 @@ class AnswerReader:
         value = f"{{path: {found}}}" if setting == "contexts" else found
         self._guessed.append(
             None if found is None else
-            f"{setting} is not set, and replies have a list that looks like passages. If it is one, set {setting}: {value}."
+            f"{setting} is not set, and replies have a list that looks like passages. If it is one, set "
+            f"{setting}: {value}."
         )  # fmt: skip
 
     def warnings(self) -> list[str]:
