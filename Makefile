@@ -63,7 +63,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generat
 requirements: $(VENV)/.installed  ## pin the packages of all environments, with hashes; UPGRADE=--upgrade takes the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop -c requirements.txt -o requirements-interop.txt >/dev/null
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop --extra nli -c requirements.txt -o requirements-interop.txt >/dev/null
 	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null
 
 docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample

@@ -1,4 +1,4 @@
-"""The `nvidia` adapter against NVIDIA's own RAG server, without a GPU, a model or a vector database service.
+"""The `nvidia` adapter and NVIDIA's own evaluation script against NVIDIA's RAG server, without a GPU or a model.
 
     python3.12 -m venv /tmp/nvidia-rag
     /tmp/nvidia-rag/bin/pip install "nvidia-rag[rag]==2.6.0" lancedb
@@ -10,10 +10,10 @@ a bundled benchmark, and evaluates the benchmark with `rag-eval evaluate`. The p
 that part is played by the mock server, which is given the same PDFs.
 
 `--driver evaluate_rag.py --driver-python PYTHON` also runs NVIDIA's own evaluation script, unmodified, against the same
-server, and compares what it noted with our export; see docs/how-to/nvidia.md for its packages.
-`--record FOLDER` writes the exchanges of a few questions about three small documents, and the fields of the server's
-OpenAPI description: the files in tests/systems/nvidia/recorded.
-Without `--python` nothing is run, so that `make bench` needs no such installation.
+server and against the mock RAG server alone, and compares what it notes with our export; docs/how-to/nvidia.md lists
+its packages. `--record FOLDER` writes the exchanges of a few questions about three small documents, and the fields of
+the server's OpenAPI description: the files in tests/systems/nvidia/recorded.
+Without `--python` and `--driver` nothing is run, so that `make bench` needs no such installation.
 """
 
 import argparse
@@ -45,6 +45,7 @@ sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples, 
 from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E402
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.corpus.text.pages import read_pages  # noqa: E402
+from rag_eval_pipeline.errors import ServiceError  # noqa: E402
 from rag_eval_pipeline.systems.base import PageText, Query  # noqa: E402
 from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia  # noqa: E402
 from rag_eval_pipeline.systems.nvidia_ingest import stored_name  # noqa: E402
@@ -54,6 +55,7 @@ from tests.examples.papers import papers_corpus  # noqa: E402
 from tests.json_server import Reply, json_server  # noqa: E402
 
 BENCHMARK = "skarn-railway"
+COLLECTION = "skarn_railway"
 PAPERS = "marsh_point"  # the table of the documents whose exchanges are recorded
 DIMENSIONS = 256
 START_SECONDS = 180
@@ -65,18 +67,14 @@ import json, sys
 import lancedb
 lancedb.connect(sys.argv[1]).create_table(sys.argv[2], json.load(sys.stdin))
 """
+RELEASE = "from importlib.metadata import version; print(version('nvidia-rag'))"
 QUESTIONS = (
     "When was the Marsh Point light first lit?",
     "Who kept bees & goats on the small island of Corran?",
     "What does the bell of Café Zürich weigh?",
 )
 GENERATE = {"reranker_top_k": 2, "max_tokens": 8}
-SYSTEM = """kind: nvidia
-settings:
-  rag: {{base_url: "{rag}"}}
-  ingestor: {{base_url: "{ingestor}"}}
-  collection: {collection}
-"""
+TEXT_OUTPUT: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
 
 
 def main() -> None:
@@ -86,20 +84,25 @@ def main() -> None:
     arguments.add_argument("--driver-python", type=Path, help="a Python that has its packages")
     arguments.add_argument("--record", type=Path, help="folder for the exchanges")
     given = arguments.parse_args()
-    if given.python is None:
-        print("nvidia_server.py: not run without --python; `python bench/nvidia_server.py --help` says what to install")
+    if given.python is None and given.driver is None:
+        print("nvidia_server.py: nothing is run without --python; see `python bench/nvidia_server.py --help`")
         return
-    with tempfile.TemporaryDirectory(prefix="bench-nvidia-") as folder, mock_rag_server(canned=True) as mock:
-        workspace = make_workspace(Path(folder) / "workspace")
-        collection = workspace.benchmark(BENCHMARK).name.replace("-", "_")
-        with json_server(Models(mock)) as models, nvidia_server(given.python, Path(folder), models.url) as server:
-            server.fill(collection, read_pages(workspace.benchmark(BENCHMARK).pages))
-            evaluate(workspace, server, mock, collection)
-            if given.driver is not None:
-                theirs = run_driver(given, workspace, Path(folder), server, mock, collection)
-                compare(theirs, export_answers(workspace, Path(folder)))
-            if given.record is not None:
-                record(server, Path(folder), given.record)
+    with tempfile.TemporaryDirectory(prefix="bench-nvidia-") as name:
+        folder = Path(name)
+        workspace = make_workspace(folder / "workspace")
+        if given.driver is not None:
+            with mock_rag_server() as mock:
+                evaluate(workspace, given, Servers("mock", mock.url, mock))
+        if given.python is not None:
+            with (
+                mock_rag_server(canned=True) as mock,
+                json_server(Models(mock)) as models,
+                nvidia_server(given.python, folder, models.url) as server,
+            ):
+                server.fill(COLLECTION, read_pages(workspace.benchmark(BENCHMARK).pages))
+                evaluate(workspace, given, Servers("blueprint", server.url, mock))
+                if given.record is not None:
+                    record(server, folder, given.record)
 
 
 def make_workspace(root: Path) -> Workspace:
@@ -238,11 +241,27 @@ def _wait(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
 # --- The evaluation, and NVIDIA's
 
 
-def evaluate(workspace: Workspace, server: NvidiaServer, mock: RunningServer, collection: str) -> None:
-    """Print what `rag-eval evaluate` prints."""
-    system = SYSTEM.format(rag=server.url, ingestor=mock.ingestor, collection=collection)
-    workspace.system_file("blueprint").write_text(system)
-    rag_eval(workspace, "evaluate", BENCHMARK, "--system", "blueprint")
+class Servers(NamedTuple):
+    """A RAG server under a system's name, and the mock server that is its ingestor and the judge."""
+
+    system: str
+    rag: str
+    mock: RunningServer
+
+
+def evaluate(workspace: Workspace, given: argparse.Namespace, servers: Servers) -> None:
+    """Run NVIDIA's script if there is one, then `rag-eval evaluate`, and compare what they noted."""
+    print(f"\n--- {servers.system}", flush=True)
+    theirs = None if given.driver is None else run_driver(workspace, given, servers)
+    workspace.system_file(servers.system).write_text(
+        f"kind: nvidia\nsettings:\n  rag: {{base_url: '{servers.rag}'}}\n"
+        f"  ingestor: {{base_url: '{servers.mock.url}'}}\n  collection: {COLLECTION}\n"
+    )
+    rag_eval(workspace, "evaluate", BENCHMARK, "--system", servers.system)
+    if theirs is not None:
+        target = workspace.root / "exports" / servers.system
+        rag_eval(workspace, "export", BENCHMARK, str(target), "--format", "nvidia", "--evaluation", servers.system)
+        compare(theirs, target / "results" / servers.system / f"rag_{servers.system}_evaluation_data.json")
 
 
 def rag_eval(workspace: Workspace, *arguments: str) -> None:
@@ -251,51 +270,41 @@ def rag_eval(workspace: Workspace, *arguments: str) -> None:
     subprocess.run(command, check=True, cwd=REPOSITORY)
 
 
-def export_answers(workspace: Workspace, folder: Path) -> Path:
-    """Return the file with our answers in the form of the driver's."""
-    target = folder / "ours"
-    rag_eval(workspace, "export", BENCHMARK, str(target), "--format", "nvidia", "--evaluation", "blueprint")
-    return target / "results" / "ours" / "rag_ours_evaluation_data.json"
-
-
-def run_driver(
-    given: argparse.Namespace,
-    workspace: Workspace,
-    folder: Path,
-    server: NvidiaServer,
-    mock: RunningServer,
-    collection: str,
-) -> Path:
-    """Run NVIDIA's script with the mock server as its ingestor and judge; return the file with its answers."""
-    dataset = folder / collection
-    rag_eval(workspace, "export", BENCHMARK, str(dataset), "--format", "nvidia")
-    port = server.url.rpartition(":")[2]
-    command = [str(given.driver_python or sys.executable), str(given.driver.resolve())]
-    command += ["--dataset-paths", str(dataset), "--host", "127.0.0.1", "--port", port]
-    command += ["--ingestor_server_url", mock.url, "--output_dir", str(folder / "theirs")]
-    judge = {"NVIDIA_API_KEY": "not-used", "NVIDIA_BASE_URL": mock.openai, "RAG_EVAL_JUDGE_MODEL": "mock"}
-    print(f"$ python evaluate_rag.py {' '.join(command[2:])}", flush=True)
-    subprocess.run(command, check=True, env=os.environ | judge)
-    return folder / "theirs" / collection / f"rag_{collection}_evaluation_data.json"
+def run_driver(workspace: Workspace, given: argparse.Namespace, servers: Servers) -> Path:
+    """Upload, ask and score with NVIDIA's script; return the file with its answers."""
+    root = workspace.root / "driver" / servers.system
+    rag_eval(workspace, "export", BENCHMARK, str(root / COLLECTION), "--format", "nvidia")
+    host, port = servers.rag.removeprefix("http://").split(":")
+    options = ["--dataset-paths", str(root / COLLECTION), "--host", host, "--port", port]
+    options += ["--ingestor_server_url", servers.mock.url, "--output_dir", str(root / "results")]
+    judge = {"NVIDIA_API_KEY": "not-used", "NVIDIA_BASE_URL": servers.mock.openai, "RAG_EVAL_JUDGE_MODEL": "mock"}
+    print(f"$ python evaluate_rag.py {' '.join(options)}", flush=True)
+    python = str(given.driver_python or sys.executable)
+    done = subprocess.run([python, str(given.driver.resolve()), *options], env=os.environ | judge, **TEXT_OUTPUT)
+    if done.returncode != 0:
+        raise SystemExit(f"evaluate_rag.py failed:\n{done.stdout[-3000:]}")
+    shown = r"    - (?:Number of pages|Ingestion check).*|        - .*|            -.*"
+    print("\n".join(dict.fromkeys(re.findall(rf"(?m)^(?:{shown})$", done.stdout))))
+    return root / "results" / COLLECTION / f"rag_{COLLECTION}_evaluation_data.json"
 
 
 def compare(theirs: Path, ours: Path) -> None:
-    """Print in how many questions the two evaluations noted the same."""
+    """Print for how many questions the two evaluations noted the same."""
     rows = {row["id"]: row for row in json.loads(theirs.read_text())}
     pairs = [(rows[row["id"]], row) for row in json.loads(ours.read_text()) if row["id"] in rows]
-    print(f"\n{'evaluate_rag.py and rag-eval, the same server':48}{'equal':>8}{'of':>5}")
+    print(f"\n{'noted by evaluate_rag.py and rag-eval':45}{'equal':>8}{'of':>5}")
     for label, field in (
         ("documents and pages", "retrieved_docs"),
         ("texts of the passages", "generated_contexts"),
         ("tokens", "usage"),
         ("answers", "generated_answer"),
     ):
-        print(f"{label:48}{sum(their[field] == our[field] for their, our in pairs):8}{len(pairs):5}")
-    unescaped = [(re.sub("&(amp|lt|gt);", _character, their["generated_answer"]), our) for their, our in pairs]
-    same = sum(text == our["generated_answer"] for text, our in unescaped)
-    print(f"{'answers, the HTML escapes of theirs undone':48}{same:8}{len(pairs):5}")
+        print(f"{label:45}{sum(their[field] == our[field] for their, our in pairs):8}{len(pairs):5}")
+    unescaped = [re.sub("&(amp|lt|gt);", _character, their["generated_answer"]).strip() for their, _ in pairs]
+    same = sum(text == our["generated_answer"] for text, (_, our) in zip(unescaped, pairs, strict=True))
+    print(f"{'answers, the HTML escapes of theirs undone':45}{same:8}{len(pairs):5}")
     for name, at in (("evaluate_rag.py", 0), ("rag-eval", 1)):
-        print(f"tokens by {name}: {sum(pair[at]['usage']['total_tokens'] for pair in pairs)}")
+        print(f"tokens by {name}: {sum(pair[at]['usage']['total_tokens'] for pair in pairs):,}")
 
 
 def _character(match: re.Match[str]) -> str:
@@ -329,13 +338,19 @@ def record(server: NvidiaServer, folder: Path, target: Path) -> None:
         settings = {"rag": {"base_url": proxy.url}, "collection": PAPERS, "generate": GENERATE}
         asyncio.run(_ask(settings, corpus, QUESTIONS))
         settings["page_base"] = 1  # found out above
-        asyncio.run(_ask({**settings, "generate": {**GENERATE, "enable_reranker": False}}, corpus, [QUESTIONS[0]]))
+        for changes in ({"enable_reranker": False}, {"agentic": True}, {"agentic": True, "enable_streaming": False}):
+            asyncio.run(_ask({**settings, "generate": GENERATE | changes}, corpus, QUESTIONS[:1]))
         asyncio.run(_ask({**settings, "collection": "missing"}, corpus, ["Why?"]))
+        with contextlib.suppress(ServiceError):
+            asyncio.run(_ask({**settings, "collection": "missing", "page_base": "auto"}, corpus, []))
     exchanges = [_without_places(kept, folder, server) for kept in _distinct(recorder.exchanges)]
     target.mkdir(parents=True, exist_ok=True)
-    _write(target / "exchanges.json", {"server": "nvidia-rag 2.6.0", "exchanges": exchanges})
+    release = subprocess.run(
+        [str(server.python), "-c", RELEASE], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    _write(target / "exchanges.json", {"server": f"nvidia-rag {release}", "exchanges": exchanges})
     described = plain_http.get(f"{server.url}/v1/openapi.json").json()
-    source = "GET /v1/openapi.json of nvidia-rag 2.6.0 (NVIDIA, Apache-2.0): names, types and bounds of its fields"
+    source = f"GET /v1/openapi.json of nvidia-rag {release} (NVIDIA, Apache-2.0): names, types and bounds of its fields"
     _write(target / "fields.json", {"source": source, "schemas": fields(described["components"]["schemas"])})
 
 

@@ -934,8 +934,8 @@ async def generate(site: Site, request: Request) -> Response:
     citations = _citations(site, used)
     site.count_answer(question)
     if wanted.agentic and not wanted.enable_streaming:
-        event = _event(answer, event_type="final_answer", stage="answer", finish_reason="stop")
-        return event_stream(request, [{**event, **end, "citations": citations}], fault)
+        whole = [{**_event(answer), "citations": citations}, {**_event(finish_reason="stop"), **end}]
+        return event_stream(request, whole, fault)
     events = _answer_events(answer, citations, end, fault, is_agentic=wanted.agentic is True)
     return event_stream(request, events, fault)
 

@@ -13,7 +13,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.storage import iter_responses, read_scores
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.store import DatasetStore
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.reporting.comparison import compare_named
@@ -165,7 +165,6 @@ _QUESTION_COLUMNS = (
     "query_id", "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "documents",
     "metadata",
 )  # fmt: skip
-_OWN_KEYS = frozenset({"source_id", "answers", "is_impossible", "expected_answers"})
 
 
 def _question(query: EvaluationQuery) -> dict[str, Any]:
@@ -179,6 +178,6 @@ def _question(query: EvaluationQuery) -> dict[str, Any]:
         query.query_type,
         query.difficulty,
         list(query.relevant_documents),
-        {name: value for name, value in query.metadata.items() if name not in _OWN_KEYS},
+        {name: value for name, value in query.metadata.items() if name not in OWN_METADATA},
     )
     return dict(zip(_QUESTION_COLUMNS, values, strict=True))

@@ -107,6 +107,33 @@ def test_strict_exits_1_when_rows_were_quarantined(rag_eval, workspace):
     assert one_line(error)
 
 
+def test_plan_shows_the_columns_of_sources_before_the_mapping_is_right(rag_eval, workspace):
+    source = workspace.root / "data" / "sources" / "scratch"
+    source.mkdir()
+    rows = [{"q": "Who?", "meta": {"pages": [1]}, "empty": None}, {"q": "x" * 200, "meta": None, "mixed": 1}]
+    (source / "q.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"mixed": "one"}])))
+    (source / "a.pdf").write_text("")
+    (source / "benchmark.yaml").write_text("name: scratch\nsource: q.jsonl\ntables: {docs: {files: '*.pdf'}}\n")
+
+    code, out, _ = rag_eval("plan", "scratch", "--schema")
+    found = json.loads(rag_eval("plan", "scratch", "--schema", "--json")[1])
+
+    assert code == 0
+    assert out.splitlines() == [
+        "source: 3 rows",
+        "  q            VARCHAR  'Who?'",
+        "  meta         STRUCT(pages BIGINT[])  {'pages': [1]}",
+        "  empty        VARCHAR  no value",
+        "  mixed        JSON  '1'",
+        "  source_file  VARCHAR  'q.jsonl'",
+        "  source_row   BIGINT  1",
+        "docs: 1 row",
+        "  file  VARCHAR  'a.pdf'",
+        "  name  VARCHAR  'a.pdf'",
+    ]
+    assert found[1]["columns"][0] == {"name": "file", "type": "VARCHAR", "sample": "'a.pdf'"}
+
+
 def test_plan_says_a_fault_once_with_its_count_and_the_first_line(rag_eval, workspace):
     source = workspace.root / "data" / "sources" / "scratch"
     source.mkdir()

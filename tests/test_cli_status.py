@@ -143,6 +143,15 @@ def test_status_says_the_verdict_in_a_few_words(row, text):
     assert verdict_text(rows, ("b", "s"), "new") == text
 
 
+@pytest.mark.parametrize("command", ["leaderboard", "history"])
+def test_commands_on_results_say_that_there_are_none(command, rag_eval):
+    code, out, error = rag_eval(command)
+
+    assert (code, out) == (0, "")
+    assert error.splitlines() == ["rag-eval: no published evaluations found", "Next: rag-eval status"]
+    assert json.loads(rag_eval(command, "--json")[1]) == []
+
+
 def test_each_command_ends_with_the_next_one_and_json_never_does(rag_eval, workspace, tmp_path):
     source = tmp_path / "quiz.jsonl"
     source.write_text('{"question": "one", "answer": "1"}\n')
@@ -157,7 +166,7 @@ def test_each_command_ends_with_the_next_one_and_json_never_does(rag_eval, works
             ("evaluate", "quiz", "--system", "mine"),
             "rag-eval: mine is not nightly: set `nightly: true` in data/config/systems/mine.config.yaml",
         ),
-        (("report",), "Next: rag-eval report --open"),
+        (("report",), "Next: rag-eval up"),
         (("pin", "quiz", "mine"), "Next: rag-eval up"),
     ]
 

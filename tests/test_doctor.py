@@ -139,3 +139,15 @@ LOST = {
 @pytest.mark.parametrize(("text", "lost"), LOST.values(), ids=LOST)
 def test_script_is_lost_with_its_first_character(text, lost):
     assert lost_scripts(text) == lost
+
+
+def test_doctor_names_a_date_that_is_not_the_clocks(machine: Machine, monkeypatch: pytest.MonkeyPatch):
+    assert CHECKS["date"](machine) == Finding("date", True, "that of this machine's clock")
+
+    monkeypatch.setenv("RAG_EVAL_NOW", "2026-11-15T02:00:00Z")
+    is_ok, found = CHECKS["date"](machine)[1:]
+    assert not is_ok
+    assert found == "RAG_EVAL_NOW sets it to 2026-11-15 02:00 UTC, for every night: unset RAG_EVAL_NOW"
+
+    monkeypatch.setenv("RAG_EVAL_NOW", "tomorrow")
+    assert "[bad_time]" in CHECKS["date"](machine).found

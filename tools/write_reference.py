@@ -21,6 +21,7 @@ from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns, Qu
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.judges.lexical import LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings
+from rag_eval_pipeline.judges.nli import NliSettings
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.reporting.alert_files import AlertSettings
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
@@ -47,6 +48,7 @@ FILES: dict[str, type[pydantic.BaseModel]] = {
     **{f"`settings` of a system, `kind: {name}`": kind.settings for name, kind in KINDS.items()},
     "`evaluation_defaults.config.yaml`": EvaluationSettings,
     "`judge.settings`, `kind: lexical`": LexicalSettings,
+    "`judge.settings`, `kind: nli`": NliSettings,
     "`judge.settings`, `kind: openai`": LlmSettings,
     "`verdicts.config.yaml`": VerdictSettings,
     "`alerts.config.yaml`": AlertSettings,

@@ -27,7 +27,7 @@ from rag_eval_pipeline.cli.output import (
     report_to_dagster,
 )
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.stamp import Recheck
@@ -87,6 +87,9 @@ def init(
 def plan(
     name: BenchmarkName,
     names: Annotated[bool, typer.Option("--names", help="Print one line per document: URL, file name, flags.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the columns of source and tables: type in SQL, a sample value.")
+    ] = False,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -106,6 +109,9 @@ def plan(
     from rag_eval_pipeline.reporting.power import power as detectable
 
     root = find_workspace(workspace)
+    if schema:
+        _print_schemas(root.existing_benchmark(name), as_json)
+        return
     planned = make_plan(root.existing_benchmark(name))
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
@@ -130,6 +136,21 @@ def plan(
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
     print_next(as_json or names, f"rag-eval convert {name}")
+
+
+def _print_schemas(paths: BenchmarkPaths, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rag_eval_pipeline.conversion.schemas import read_schemas
+
+    found = list(read_schemas(paths))
+    lines = []
+    for relation in found:
+        lines += [f"{relation.name}: {relation.rows} row{'' if relation.rows == 1 else 's'}", *relation.notes]
+        width = max((len(column.name) for column in relation.columns), default=0)
+        for column in relation.columns:
+            lines.append(f"  {column.name:{width}}  {column.type}  {column.sample or 'no value'}")
+    emit([asdict(relation) for relation in found], as_json, lines)
 
 
 def convert(

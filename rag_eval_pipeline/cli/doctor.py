@@ -1,6 +1,7 @@
 """`rag-eval doctor`: checks of a machine. The browser is started once, behind the egress proxy, and prints one page."""
 
 import functools
+import os
 import shutil
 import subprocess
 import unicodedata
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import (
     UNAVAILABLE,
     AsJson,
@@ -167,6 +169,19 @@ def registry(machine: Machine) -> Finding:
     return Finding("workspace", True, f"{len(found.benchmarks)} benchmarks, {len(found.systems)} systems")
 
 
+def date(machine: Machine) -> Finding:
+    """The date of evaluations is that of the machine's clock."""
+    given = os.environ.get(clock.NOW_VARIABLE)
+    try:
+        now = clock.now()
+    except InputError as error:
+        return Finding("date", False, str(error))
+    if not given:
+        return Finding("date", True, "that of this machine's clock")
+    name = clock.NOW_VARIABLE
+    return Finding("date", False, f"{name} sets it to {now:%Y-%m-%d %H:%M} UTC, for every night: unset {name}")
+
+
 CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "browser": browser,
     "sandbox": sandbox,
@@ -174,6 +189,7 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "fonts": fonts,
     "glyphs": glyphs,
     "disk": disk,
+    "date": date,
     "workspace": registry,
 }
 
@@ -187,7 +203,7 @@ def doctor(
         typer.Option(
             metavar="CHECK",
             autocompletion=lambda: list(CHECKS),
-            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, workspace.",
+            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, date, workspace.",
         ),
     ] = None,
     workspace: Root = None,

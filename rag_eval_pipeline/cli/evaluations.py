@@ -9,6 +9,7 @@ import typer
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import (
+    NOTHING_PUBLISHED,
     STRICT,
     AsJson,
     BenchmarkName,
@@ -245,6 +246,8 @@ def leaderboard(
     board = read_leaderboard(root)
     board = replace(board, rows=[row for row in board.rows if benchmark in (None, row.benchmark)])
     print_notes(board.notes)
+    if not board.rows:
+        print_notes([NOTHING_PUBLISHED])
     if as_json or as_csv:
         if by is not None:
             board = replace(board, rows=[one.row for one in ranked(board.rows, board.trust, by=by)])
@@ -252,8 +255,9 @@ def leaderboard(
         return
     from rich.console import Console
 
-    Console(file=results()).print(leaderboard_table(board, by=by))
-    print_next(as_json, "rag-eval report --open")
+    if board.rows:
+        Console(file=results()).print(leaderboard_table(board, by=by))
+    print_next(as_json, "rag-eval report --open" if board.rows else "rag-eval status")
 
 
 def report(
@@ -282,7 +286,7 @@ def report(
     emit(paths, as_json, [paths["report"]])
     if show and not open_in_browser(Path(paths["report"])):
         print_notes(["no browser could be opened here; open the file above in one"])
-    print_next(as_json, "rag-eval up" if show else "rag-eval report --open")
+    print_next(as_json, "rag-eval up")
 
 
 def open_in_browser(path: Path) -> bool:

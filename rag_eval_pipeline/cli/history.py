@@ -9,6 +9,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.evaluations import report_evaluated
 from rag_eval_pipeline.cli.output import (
     BAD_INPUT,
+    NOTHING_PUBLISHED,
     AsJson,
     BenchmarkName,
     Root,
@@ -65,6 +66,9 @@ def history(
         return
     rows, damaged = history_rows(root, benchmark, system, verify=verify)
     emit(rows, as_json, (_history_line(row) for row in rows))
+    if not rows:
+        print_notes([NOTHING_PUBLISHED])
+        print_next(as_json, "rag-eval status")
     print_notes(damaged)
     if damaged:
         raise typer.Exit(BAD_INPUT)

@@ -154,6 +154,9 @@ def print_error(error: InputError | ServiceError | OSError) -> int:
     return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
 
 
+NOTHING_PUBLISHED = "no published evaluations found"
+
+
 def print_notes(notes: Iterable[str]) -> None:
     """Print notes on standard error."""
     results().flush()  # where both streams go to one file, they stay in order

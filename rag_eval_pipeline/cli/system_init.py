@@ -24,7 +24,10 @@ def init_system(
     ] = None,
     body: Annotated[
         str | None,
-        typer.Option(help='JSON that is sent, with {question} in a text; by default {"question": "{question}"}.'),
+        typer.Option(
+            help='JSON that is sent, with {question} in a text; by default {"question": "{question}"}. '
+            "python: what is passed instead of the text."
+        ),
     ] = None,
     kind: Annotated[
         str | None, typer.Option(help="http, openai, nvidia or python; by default what the URL looks like.")
@@ -50,6 +53,9 @@ def init_system(
         str | None, typer.Option("--callable", metavar="MODULE:NAME", help="python: what answers a question.")
     ] = None,
     path: Annotated[Path | None, typer.Option(help="python: folder of the module.")] = None,
+    python: Annotated[
+        Path | None, typer.Option(help="python: interpreter of the code's own environment; by default this one.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the file of a system of this name.")] = False,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -73,7 +79,7 @@ def init_system(
     wanted = Wanted(
         name=name, kind=kind, url=url, body=_body(body), method=method, answer=answer, question=question,
         benchmark=benchmark, api_key_env=api_key_env, headers_env=_headers(header_env or []), model=model,
-        ingestor=ingestor, callable=callable_, path=path,
+        ingestor=ingestor, callable=callable_, path=path, python=python,
     )  # fmt: skip
     proposal = propose_system(root, wanted)
     file = write_system(root, name, proposal.text, replace_file=replace)

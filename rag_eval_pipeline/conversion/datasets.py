@@ -27,7 +27,7 @@ from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pa
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.agreement import citation_agreement
 from rag_eval_pipeline.formats.annotation_checks import check_quality, citation_name, offset_base, reanchor
-from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, SourceDocument
+from rag_eval_pipeline.formats.dataset import CONVERTED_METADATA, DatasetMetadata, EvaluationDataset, SourceDocument
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
     CitationAnnotation,
@@ -60,7 +60,6 @@ CITATION_FIELDS = {
     **{"page_start": "page_start", "page_end": "page_end"},
 }
 # Keys of a query's metadata that mean something here; the source's own columns of these names give way to them.
-RESERVED = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
 def _own_members(metadata: str, depth: int) -> str | None:
     """Return the members of metadata as text; None where there are none."""
     values = json.loads(metadata)
-    named = {f"source_{name}" if name in RESERVED else name: value for name, value in values.items()}
+    named = {f"source_{name}" if name in CONVERTED_METADATA else name: value for name, value in values.items()}
     return _indented(named, depth).removeprefix("{").removesuffix("}").strip("\n ") if named else None
 
 

@@ -118,9 +118,12 @@ class DocumentIndex:
                 self._add(Document(file, "file", name=PurePosixPath(file).name, path=path, is_planned=False))
 
     def plan_files(self) -> None:
-        """Plan all files of `files:` tables, although no question names them."""
+        """Plan all files of `files:` tables, although no question names them; each file once."""
+        known = {document.path for document in self.documents.values() if document.is_planned}
         for document in self.documents.values():
-            document.is_planned = document.is_planned or document.body == "file"
+            if document.body == "file" and document.path not in known:
+                document.is_planned = True
+                known.add(document.path)
 
     def resolve(self, context: NamedContext) -> tuple[NamedContext, Document | None]:
         """Return a context with its gold text and its document; a URL without a row is a document to be fetched.

@@ -6,7 +6,7 @@ SQL runs in a child process (`sql_worker`) with limits on memory and time. Rows 
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -18,7 +18,7 @@ from pyarrow import types
 
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
 from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError as DecodeError
@@ -292,7 +292,9 @@ def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], p
 def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place: Place) -> None:
     for column in found:
         if column not in known:
-            expected, hint = "columns that it may return", f"Known: {', '.join(known)}."
+            question = did_you_mean(column, known)
+            hint = f"{question + ' ' if question else ''}Known: {', '.join(known)}."
+            expected = "columns that it may return"
             raise InputError("unknown_column", place(name, None), expected, field=name, found=column, hint=hint)
 
 
@@ -342,6 +344,33 @@ def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
     raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
 
 
+def _known_names(message: str, relations: Mapping[str, Relation]) -> str:
+    """Return a hint with the names that an unknown one of DuckDB's message may have meant, and all that are known."""
+    columns = [column for relation in relations.values() for column in relation.schema.names]
+    fields = list(dict.fromkeys(name for relation in relations.values() for name in _field_names(relation.schema)))
+    listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())
+    kinds = (
+        (r'column "([^"]+)" not found', columns, listed),
+        (r"Table with name (\S+) does not exist", list(relations), listed),
+        (r'find key "([^"]+)" in struct', fields, f"the fields {', '.join(fields)}"),
+        (r"Function with name (\S+) does not exist", list(MACRO_NAMES), f"{', '.join(MACRO_NAMES)}, and DuckDB's own"),
+    )
+    for pattern, names, all_names in kinds:
+        if unknown := re.search(pattern, message):
+            question = did_you_mean(unknown[1], names)
+            return f"{question + ' ' if question else ''}Known: {all_names}."
+    return f"Known: {listed}."
+
+
+def _field_names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """Yield the names of the fields inside columns, at any depth."""
+    for field in fields:
+        inner = inner_fields(field.type)
+        if types.is_struct(field.type):
+            yield from (part.name for part in inner)
+        yield from _field_names(inner)
+
+
 def _sql_error(error: Mapping[str, Any], relations: Mapping[str, Relation], place: Place) -> InputError:
     """Return DuckDB's message with the known names: a misspelled column is the most common mistake."""
     if "Malformed JSON" in error["message"]:  # a column whose values share no type beside a text that is not JSON
@@ -349,12 +378,7 @@ def _sql_error(error: Mapping[str, Any], relations: Mapping[str, Relation], plac
     elif error["query"] == "where":
         known = "Known: the columns that `questions` returns."
     else:
-        listed = "; ".join(f"{name}({', '.join(relation.schema.names)})" for name, relation in relations.items())
-        known = f"Known: {listed}."
-        names = [column for relation in relations.values() for column in relation.schema.names]
-        quoted = re.search(r'column "([^"]+)" not found', error["message"])
-        if quoted and (question := did_you_mean(quoted[1], names)):
-            known = f"{question} {known}"
+        known = _known_names(error["message"], relations)
     expected = "SQL that DuckDB runs" if error["code"] == "bad_sql" else error["message"]
     found = error["message"] if error["code"] == "bad_sql" else None
     where = place(error["query"], error["line"])

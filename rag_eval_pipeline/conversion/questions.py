@@ -36,6 +36,7 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0
 NO_ANSWERS = frozenset(
     {"unanswerable", "not answerable", "cannot be answered", "can't be answered", "no answer", "no answer found"}
     | {"no answer present", "no answer available", "i don't know", "i do not know"}
+    | {"invalid question", "insufficient information", "not enough information"}
 )
 ESCAPED_AMPERSAND = "&amp;"
 _METADATA = "a struct, a map or a JSON object"

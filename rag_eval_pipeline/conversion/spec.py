@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
@@ -184,6 +184,24 @@ def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
         place, expected = f"{shown}, line {text.line(('name',))}", f"the folder's name {paths.name!r}"
         raise InputError("name_mismatch", place, expected, field="name", found=spec.name)
     return spec
+
+
+class _Sources(BaseModel):
+    """The part of benchmark.yaml that says where rows are; the rest may be missing or wrong."""
+
+    source: Source
+    tables: dict[str, Source] = {}
+
+
+def read_sources(paths: BenchmarkPaths) -> dict[str, SourceSpec]:
+    """Return `source` and the tables of a benchmark.yaml whose mapping need not be right yet."""
+    shown = shown_path(paths, paths.spec.name)
+    text = read_yaml(paths.spec, shown)
+    try:
+        sources = _Sources.model_validate(text.value)
+    except ValidationError as error:
+        raise _input_error(error, text, shown) from None
+    return {SOURCE: sources.source, **sources.tables}
 
 
 def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:

@@ -14,11 +14,12 @@ DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 KEEP = "__keep"  # the column with the value of `where` for a row: true, false or NULL
 TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
+MACRO_NAMES = ("python_list", "python_dict", "url_split", "url_stem", "byte_slice", "char_offset")
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
 _SOURCE = "source"
 _TEXT_PLACES = {  # of macros and aggregates, whose parameters have no types
     "split_part": {0, 1}, "string_agg": {0, 1}, "group_concat": {0, 1}, "listagg": {0, 1},
-    "python_list": {0}, "python_dict": {0}, "url_split": {0}, "url_stem": {0}, "byte_slice": {0}, "char_offset": {0},
+    **{name: {0} for name in MACRO_NAMES},
 }  # fmt: skip
 _LIST_FUNCTIONS = frozenset({"array_to_string", "array_to_string_comma_default"})
 CLOCK_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})

@@ -17,7 +17,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.ipc
-from duckdb.func import SPECIAL
 
 from rag_eval_pipeline.conversion.sql_ast import (
     DOCUMENT_COLUMNS,
@@ -82,6 +81,13 @@ class QueryError(Exception):
         self.query, self.code, self.message, self.line = query, code, message, line
 
 
+def sql_types(schema: pa.Schema) -> list[str]:
+    """Return the type that each column has in SQL."""
+    with duckdb.connect(":memory:") as connection:
+        empty = pa.schema(map(_as_json_type, schema)).empty_table()
+        return [str(kind) for kind in connection.from_arrow(empty).types]
+
+
 def main(folder: Path) -> None:
     """Run the job of a folder and write its result."""
     job = json.loads((folder / "job.json").read_text())
@@ -114,7 +120,7 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         schema = pa.schema(map(_as_json_type, relation.schema))
         connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
     text = duckdb.dtype("VARCHAR")
-    connection.create_function("python_literal", literal_json, [text, text], text, null_handling=SPECIAL)
+    connection.create_function("python_literal", literal_json, [text, text], text, null_handling="special")  # type: ignore[call-overload]
     connection.execute(MACROS)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
@@ -168,7 +174,9 @@ def _run_query(
         with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
             for batch in reader:
                 writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-    except (duckdb.Error, pa.ArrowException) as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk; one without a number is DuckDB's, from the middle of its result
         raise _failed("where" if where is not None else name, error) from None
     return {"hazard": hazard, "condition": condition}
 

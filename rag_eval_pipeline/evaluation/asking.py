@@ -41,9 +41,11 @@ from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
+from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
+PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by kind: not listed as left unread
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
@@ -347,8 +349,8 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
 
     def observe(value: Any) -> Any:
         replies.append(observed(value))
-        if file.kind == "openai":
-            mark_read(replies[-1], CHAT_COMPLETION)
+        if file.kind in PUBLISHED_FIELDS:
+            mark_read(replies[-1], PUBLISHED_FIELDS[file.kind])
         return replies[-1]
 
     file, settings = pair.system_file, pair.system_file.settings

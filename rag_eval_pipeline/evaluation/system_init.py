@@ -20,7 +20,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
-from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, http_lines, indent
+from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, flow, http_lines, indent
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.yaml import parse_yaml, resolve_scalars
@@ -58,6 +58,7 @@ class Wanted:
         api_key_env: Name of the environment variable with the bearer token.
         headers_env: Header to the name of the environment variable with its value.
         path: Folder of the callable's module.
+        python: Interpreter of the callable's own environment.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Wanted:
     ingestor: str | None = None
     callable: str | None = None
     path: Path | None = None
+    python: Path | None = None
 
 
 @dataclass(slots=True)
@@ -234,7 +236,7 @@ async def _ask_http(client: Endpoint, settings: dict[str, Any], values: Mapping[
             is_refusal = error.http_status in (400, 422) and may_guess
             body = body_with(missing_fields(_json_of(error.body))) if is_refusal else None
             if body is None or body in tried or len(tried) == BODIES_TRIED:
-                raise _unusable(error, is_refusal) from error
+                raise _unusable(error, is_refusal, client.settings) from error
             settings["body"] = body
         else:
             return _as_stream(reply)
@@ -266,7 +268,9 @@ def _objects_of(reply: Reply) -> tuple[int, list[Any]]:
         raise _unusable(reply.bad("JSON"), False) from None
 
 
-def _unusable(error: EndpointError, is_refusal: bool) -> ServiceError | InputError:
+def _unusable(
+    error: EndpointError, is_refusal: bool, settings: EndpointSettings | None = None
+) -> ServiceError | InputError:
     if is_refusal:
         give = 'Give the body with {question} in it, such as: --body \'{"question": "{question}"}\''
         return InputError("unknown_body", "--body", "the JSON that the server takes", found=error.message, hint=give)
@@ -275,6 +279,8 @@ def _unusable(error: EndpointError, is_refusal: bool) -> ServiceError | InputErr
         404: "Is the path of --url right?",
         405: "Is the path of --url right? Another method: --method GET",
     }
+    if settings is not None and (secrets := [*filter(None, [settings.api_key_env]), *settings.headers_env.values()]):
+        hints[401] = f"The server refuses what {' and '.join(secrets)} holds. Is it right, and in the right header?"
     hints[403] = hints[401]
     is_down = error.code == "connection_refused"
     hint = "Is the server running, and is the port right?" if is_down else hints.get(error.http_status)
@@ -368,7 +374,7 @@ async def _models(client: Endpoint) -> tuple[list[str], str]:
         data = reply.json()
     except EndpointError as error:
         if error.http_status is None or error.http_status in (401, 403):
-            raise _unusable(error, False) from error
+            raise _unusable(error, False, client.settings) from error
         return [], "The server does not list its models."
     rows = data.get("data", data.get("models")) if isinstance(data, dict) else data
     ids = [row.get("id") or row.get("name") for row in rows or () if isinstance(row, dict)]
@@ -387,7 +393,9 @@ async def _propose_nvidia(wanted: Wanted, place: _Place) -> Proposal:
         servers["ingestor"] = _endpoint(wanted, wanted.ingestor, place.file)
         lines += endpoint_lines("ingestor", servers["ingestor"])
     else:
-        lines += comment_lines("Without the ingestor nothing is uploaded or verified; the collection must exist.")
+        lines += comment_lines(
+            "Without the ingestor nothing is uploaded or verified: name a collection that holds the documents."
+        )
         lines.append('# ingestor: {base_url: "http://127.0.0.1:8082"}')
     found = []
     for name, endpoint in servers.items():
@@ -404,10 +412,17 @@ async def _propose_python(wanted: Wanted, place: _Place) -> Proposal:
     name = _needed(wanted.callable, "--callable", "my_rag.chain:answer")
     settings: dict[str, Any] = {"callable": name}
     lines = [f"callable: {quote_scalar(name)}"]
+    if wanted.python is not None:
+        # The interpreter of a virtual environment is a link, which is not followed.
+        settings["python"] = os.path.relpath(os.path.abspath(wanted.python), place.file.parent.resolve())
+        lines += [f"python: {quote_scalar(settings['python'])}"]
     if wanted.path is not None:
         folder = os.path.relpath(wanted.path.resolve(), place.file.parent.resolve())
         settings["path"] = [folder]
         lines += [f"path: [{quote_scalar(folder)}]"]
+    if wanted.body is not None:
+        settings["input"] = wanted.body
+        lines += [f"input: {flow(wanted.body)}"]
     lines += ["# version_of: [langchain-core]    # another version of these packages is another system"]
     replies: list[Any] = []
 
@@ -415,10 +430,12 @@ async def _propose_python(wanted: Wanted, place: _Place) -> Proposal:
         replies.append(value)
         return value
 
+    values = {"question": place.question, "query_id": QUERY_ID, "benchmark": place.corpus.benchmark}
+    passed = place.question if wanted.body is None else fill_template(wanted.body, values)
     answer, warnings = await _ask(_parsed_settings("python", settings, place.file), place, observe)
     return Proposal(
         text=file_text(wanted.name, wanted.kind, lines),
-        asked=f"{name}({place.question!r})",
+        asked=f"{name}({passed!r})",
         reply=_plain(replies[-1]) if replies else None,
         row=_row(place, answer),
         notes=[*place.notes, *warnings],

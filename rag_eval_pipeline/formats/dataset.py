@@ -86,6 +86,12 @@ class EvaluationQuery(Model):
         return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
+# Keys of a question's metadata that are fields of ours and no facts of the source.
+OWN_METADATA = frozenset({"is_impossible", "answers", "expected_answers", "source_id"})
+# Keys that a conversion writes; a source's columns of these names get `source_` before them.
+CONVERTED_METADATA = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
+
+
 class SourceDocument(Model):
     """A document, inline."""
 

@@ -11,16 +11,19 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.judgement import Judge
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings, open_llm_judge
+from rag_eval_pipeline.judges.nli import NliSettings, open_nli_judge
 from rag_eval_pipeline.web.settings import Budget
 
-JudgeKind = Literal["lexical", "openai", "none"]
+JudgeKind = Literal["lexical", "nli", "openai", "none"]
 
 
 class NoSettings(Model):
     """Settings of no judge."""
 
 
-_SETTINGS: dict[JudgeKind, type[Model]] = {"lexical": LexicalSettings, "openai": LlmSettings, "none": NoSettings}
+_SETTINGS: dict[JudgeKind, type[Model]] = {
+    "lexical": LexicalSettings, "nli": NliSettings, "openai": LlmSettings, "none": NoSettings
+}  # fmt: skip
 
 
 class JudgeSettings(Model):
@@ -43,12 +46,14 @@ class JudgeSettings(Model):
     @property
     def title(self) -> str:
         """Kind and model."""
-        return f"{self.kind} {self.settings.chat.model}" if isinstance(self.settings, LlmSettings) else self.kind
+        if isinstance(self.settings, LlmSettings):
+            return f"{self.kind} {self.settings.chat.model}"
+        return f"{self.kind} {self.settings.name}" if isinstance(self.settings, NliSettings) else self.kind
 
     @property
     def judges_support(self) -> bool:
         """Whether claims are compared with texts; without that, support has no value."""
-        return isinstance(self.settings, LlmSettings)
+        return isinstance(self.settings, (LlmSettings, NliSettings))
 
     @property
     def calls_per_answer(self) -> int:
@@ -65,8 +70,13 @@ class JudgeSettings(Model):
 
 
 def judge_fingerprint(settings: JudgeSettings) -> str | None:
-    """Return what changes whenever the judge may judge the same case differently; None for the kind `none`."""
-    if isinstance(settings.settings, LlmSettings):
+    """Return what changes whenever the judge may judge the same case differently; None for the kind `none`.
+
+    Raises:
+        InputError: `missing_model`, `label_order` of the kind `nli`.
+        ServiceError: `missing_extra` of the same.
+    """
+    if isinstance(settings.settings, (LlmSettings, NliSettings)):
         return settings.settings.fingerprint
     return LexicalJudge(settings.settings).fingerprint if isinstance(settings.settings, LexicalSettings) else None
 
@@ -76,11 +86,14 @@ async def open_judge(settings: JudgeSettings, cache_folder: Path) -> AsyncIterat
     """Open the judge; None for the kind `none`.
 
     Raises:
-        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.
+        InputError: `missing_model`, `label_order`, `bad_model` of the kind `nli`.
+        ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`, `missing_extra`.
     """
     if isinstance(settings.settings, LlmSettings):
         async with open_llm_judge(settings.settings, cache_folder) as judge:
             yield judge
+    elif isinstance(settings.settings, NliSettings):
+        yield open_nli_judge(settings.settings)
     elif isinstance(settings.settings, LexicalSettings):
         yield LexicalJudge(settings.settings)
     else:

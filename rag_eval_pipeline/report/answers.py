@@ -3,6 +3,7 @@
 A question's page loads the one file that has its question. The files are shared by all runs of a benchmark.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,16 @@ def file_of(query_id: str, n_files: int) -> int:
     for byte in query_id.encode("utf-8", "surrogatepass"):
         value = (value * 31 + byte) % 2**32
     return value % n_files
+
+
+def distinct_ids(query_ids: Collection[str]) -> dict[str, str]:
+    """Return the id under which a page finds each question, without control characters.
+
+    Questions whose ids differ only in these are left out: a page must not show the answers to another question.
+    """
+    shown = {query_id: replace_control_chars(query_id) for query_id in query_ids}
+    counts = Counter(shown.values())
+    return {query_id: shown_id for query_id, shown_id in shown.items() if counts[shown_id] == 1}
 
 
 def write_answers(
@@ -62,7 +73,8 @@ def write_answers(
         for system, own in shown.items()
     }
     files: list[dict[str, Any]] = [{} for _ in range(n_files)]
-    for query_id, scores in latest.scores.items():
+    for query_id, shown_id in distinct_ids(latest.scores).items():
+        scores = latest.scores[query_id]
         query = queries.get(query_id)
         is_impossible = query.is_impossible if query else None
         answers = {
@@ -70,7 +82,6 @@ def write_answers(
             for system, own in shown.items()
             if (found := _of_system(query_id, scores.text, own, newest[system], is_impossible))
         }
-        shown_id = replace_control_chars(query_id)
         files[file_of(shown_id, n_files)][shown_id] = {"text": scores.text, "systems": answers}
     for number, questions in enumerate(files):
         name = f"answers-{number:03d}"

@@ -13,12 +13,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rag_eval_pipeline.formats.citations import find_citations, strip_citations
-from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.report.baseline_runs import Earlier
 from rag_eval_pipeline.report.page_images import DocumentSpan, DocumentTexts, PageImage
-from rag_eval_pipeline.report.question_table import RESERVED
 from rag_eval_pipeline.report.runs import QuestionRow, text_checksum
 from rag_eval_pipeline.report.text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
@@ -412,7 +411,7 @@ def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     if query is None:
         return []
     facts: list[tuple[str, object]] = [("Type", query.query_type), ("Difficulty", query.difficulty)]
-    own = (name for name in query.metadata if name not in RESERVED)
+    own = (name for name in query.metadata if name not in OWN_METADATA)
     facts += [(name.replace("_", " ").capitalize(), query.metadata[name]) for name in own]
     known = [(label, value) for label, value in facts if isinstance(value, (str, int, float))]
     return [(shortened(label, 60), shortened(str(value), 200)) for label, value in known[:FACTS_SHOWN]]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.report.baseline_runs import Earlier
 from rag_eval_pipeline.report.metrics import metric_view
 from rag_eval_pipeline.report.runs import GOOD, OUTCOMES, Outcome, QuestionNight, QuestionRow, RunSources, rank_measure
@@ -35,7 +35,6 @@ class Facet(NamedTuple):
 
 FACETS_MAX = 8
 WORDS_MAX = 80  # a facet with more says little
-RESERVED = frozenset({"is_impossible", "answers", "expected_answers", "source_id"})
 
 
 def facets(queries: Sequence[EvaluationQuery | None]) -> list[Facet]:
@@ -46,7 +45,7 @@ def facets(queries: Sequence[EvaluationQuery | None]) -> list[Facet]:
         "answerable": ("Answerable", lambda query: "no" if query.is_impossible else "yes"),
         "document": ("Document", _document),
     }
-    keys = dict.fromkeys(key for query in queries if query for key in query.metadata if key not in RESERVED)
+    keys = dict.fromkeys(key for query in queries if query for key in query.metadata if key not in OWN_METADATA)
     for key in keys:
         readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
     found = []
@@ -69,7 +68,7 @@ def _document(query: EvaluationQuery) -> object:
 def _word(value: object) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return shortened(str(value), 60) if isinstance(value, (str, int, float)) and str(value) else None
+    return str(value) if isinstance(value, (str, int, float)) and str(value) else None
 
 
 def _facet(name: str, label: str, values: Sequence[str | None]) -> Facet | None:
@@ -79,7 +78,11 @@ def _facet(name: str, label: str, values: Sequence[str | None]) -> Facet | None:
         return None
     words = sorted(counts)
     places = {word: place for place, word in enumerate(words)}
-    return Facet(name, label, words, [None if value is None else places[value] for value in values])
+    shown: list[str] = []
+    for word in words:
+        short = shortened(word, 60)
+        shown.append(f"{short} ({shown.count(short) + 1})" if short in shown else short)
+    return Facet(name, label, shown, [None if value is None else places[value] for value in values])
 
 
 class Slice(NamedTuple):
@@ -106,7 +109,9 @@ def slices(
         means = [_mean([row.score(name) for row in own]) for name in measures]
         found.append(Slice(word, len(own), means, sum(changed) / len(changed) if changed else None))
     if len(found) > SLICES_MAX:
-        worst = sorted(found, key=lambda one: (one.change or 0.0, one.means[0] or 0.0))[:SLICES_MAX]
+        worst = sorted(found, key=lambda one: (one.means[0] is None, one.change or 0.0, one.means[0] or 0.0))[
+            :SLICES_MAX
+        ]
         found = [one for one in found if one in worst]
     return found
 

@@ -122,6 +122,5 @@ def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return a CSV file with a byte order mark, by which Excel recognises UTF-8."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+    writer.writerows([safe_cell(cell) for cell in row] for row in (header, *rows))
     return b"\xef\xbb\xbf" + text.getvalue().encode()

@@ -3,7 +3,8 @@
 Questions and answers come from elsewhere: each form escapes them, so that none notifies a channel or draws a link.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
@@ -14,6 +15,9 @@ from rag_eval_pipeline.reporting.alert_files import Alert, AlertSettings
 TEXT_LIMIT = 200  # characters of a question or an answer in a message
 SECTION_LIMIT = 2900  # Slack refuses sections of more than 3,000 characters
 HEADER_LIMIT = 150  # and headers of more than these
+BLOCKS_LIMIT = 50  # and messages of more blocks
+CARD_LIMIT = 27_000  # bytes; Teams refuses messages of more than about 28 KB
+FACT_LIMIT = 500  # characters of a fact in a message that is still too long without questions
 
 
 class Message(NamedTuple):
@@ -138,31 +142,81 @@ def mail_of(message: Message, alert: Alert, settings: AlertSettings, *, is_resol
 
 def slack_message(message: Message) -> dict[str, Any]:
     """Return the JSON of Slack's incoming webhooks: `text` for notifications, `blocks` for the message."""
-    facts = "\n".join(f"*{_escaped(label)}*: {_escaped(value)}" for label, value in message.facts)
+    found = next(blocks for one in _shorter(message) if len(blocks := _blocks(one)) <= BLOCKS_LIMIT)
+    return {"text": _escaped(message.title), "blocks": found}
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": message.title[:HEADER_LIMIT]}},
-        *_sections(facts),
+        *_sections(f"*{_escaped(label)}*: {_escaped(value)}" for label, value in message.facts),
     ]
     if message.questions:
-        blocks += _sections("*Worst questions*")
+        blocks += _sections(["*Worst questions*"])
     for question, answers in message.questions:
-        lines = [f"*{_escaped(question)}*", *(f"{label}: {_escaped(text)}" for label, text in answers)]
-        blocks += _sections("\n".join(lines))
+        blocks += _sections([f"*{_escaped(question)}*", *(f"{label}: {_escaped(text)}" for label, text in answers)])
     if message.course:
-        blocks += _sections("\n".join(("*Course*", *map(_escaped, message.course))))
+        blocks += _sections(("*Course*", *map(_escaped, message.course)))
     if message.next_step:
-        blocks += _sections(f"*Next*: {_escaped(message.next_step)}")
+        blocks += _sections([f"*Next*: {_escaped(message.next_step)}"])
     if message.is_link:
         button = {"type": "button", "text": {"type": "plain_text", "text": "Open the report"}, "url": message.link}
         blocks.append({"type": "actions", "elements": [button]})
     else:
-        blocks += _sections(f"*Report*: {_escaped(message.link)}")
-    return {"text": _escaped(message.title), "blocks": blocks}
+        blocks += _sections([f"*Report*: {_escaped(message.link)}"])
+    return blocks
 
 
-def _sections(text: str) -> list[dict[str, Any]]:
-    parts = [text[start : start + SECTION_LIMIT] for start in range(0, len(text), SECTION_LIMIT)]
-    return [{"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in parts]
+def _sections(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return lines in as few sections as hold them; a section ends with a line or before an escaped character."""
+    parts = [""]
+    for line in lines:
+        for piece in _pieces(line):
+            joined = f"{parts[-1]}\n{piece}" if parts[-1] else piece
+            if len(joined) <= SECTION_LIMIT:
+                parts[-1] = joined
+            else:
+                parts.append(piece)
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in parts if part]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    while len(line) > SECTION_LIMIT:
+        entity = line.rfind("&", SECTION_LIMIT - 4, SECTION_LIMIT)  # the longest is &amp;
+        end = entity if entity >= 0 and ";" not in line[entity:SECTION_LIMIT] else SECTION_LIMIT
+        yield line[:end]
+        line = line[end:]
+    yield line
+
+
+def _shorter(message: Message) -> Iterator[Message]:
+    """Yield a message, then ever shorter ones: with fewer questions, then fewer nights, then fewer facts."""
+    shorter = message
+    for shown in _fewer(len(message.questions)):
+        left = len(message.questions) - shown
+        rest = ((f"and {left} more", ()),) if left else ()
+        shorter = message._replace(questions=(*message.questions[:shown], *rest))
+        yield shorter
+    message = shorter
+    for shown in _fewer(len(message.course)):
+        left = len(message.course) - shown
+        earlier = (f"{left} earlier",) if left else ()
+        shorter = message._replace(course=(*earlier, *message.course[left:]))
+        yield shorter
+    message = shorter
+    facts = tuple((label, value[:FACT_LIMIT]) for label, value in message.facts)
+    for shown in _fewer(len(facts)):
+        left = len(facts) - shown
+        more = (("More", f"{left} lines are in the report"),) if left else ()
+        yield message._replace(facts=(*facts[:shown], *more))
+
+
+def _fewer(number: int) -> Iterator[int]:
+    """Yield a number and ever smaller ones down to 0, each at most a tenth smaller than the one before."""
+    while number:
+        yield number
+        number -= max(1, number // 10)
+    yield 0
 
 
 def teams_message(message: Message) -> dict[str, Any]:
@@ -170,6 +224,10 @@ def teams_message(message: Message) -> dict[str, Any]:
 
     Only rich text, in which Markdown and mentions mean nothing, holds what comes from elsewhere.
     """
+    return next(card for one in _shorter(message) if len(json.dumps(card := _card(one)).encode()) <= CARD_LIMIT)
+
+
+def _card(message: Message) -> dict[str, Any]:
     body = [_rich_text((message.title, True), size="Large")]
     body += [_rich_text((f"{label}: ", True), (value, False)) for label, value in message.facts]
     if message.questions:

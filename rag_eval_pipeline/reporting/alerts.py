@@ -102,7 +102,9 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
     settings = read_alert_settings(workspace)
     folder = alerts_folder(workspace)
     found, newer = [], []
+    known = read_alerts(workspace)
     for pair in nights:
+        newer += [_of_earlier_baseline(alert, pair, now) for alert in known if _is_open_under_another(alert, pair)]
         for course in courses(pair.nights):
             path = folder / f"{course.opened.evaluation_id}{SUFFIX}"
             if path.exists():
@@ -250,6 +252,19 @@ def _updated(pair: Nights, course: Course, alert: Alert, now: datetime) -> Alert
             "resolved_at": (alert.resolved_at or now) if is_over else None,
         }
     )
+
+
+def _is_open_under_another(alert: Alert, pair: Nights) -> bool:
+    """Whether an alert of a pair is open though its nights are not compared with that baseline any more."""
+    is_of_pair = (alert.benchmark, alert.system) == (pair.benchmark, pair.system)
+    return is_of_pair and bool(alert.baseline) and alert.baseline != pair.baseline and not alert.closed
+
+
+def _of_earlier_baseline(alert: Alert, pair: Nights, now: datetime) -> Alert:
+    """Return an alert as it is closed by the pinning of a new baseline."""
+    step = CourseStep(night=now, evaluation_id=pair.baseline[-1], text="a new baseline is pinned")
+    resolved = now if alert.kind == "regressed" else None
+    return alert.model_copy(update={"course": (*alert.course, step), "closed": True, "resolved_at": resolved})
 
 
 def _verdicts(night: Night) -> dict[str, Verdict]:

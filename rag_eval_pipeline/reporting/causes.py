@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
 from rag_eval_pipeline.reporting.comparison import COMPARED, ScoredRun, run_of_evaluation
@@ -27,7 +27,14 @@ WORSE_BY = 0.25  # of a score's range; a question that fluctuates once in five p
 MOVED_P = 0.05  # without correction: metrics that are named beside those with a verdict
 REFUSED_MORE = 0.05  # share of the answerable questions
 GROUP_P, GROUP_SHARE = 0.01, 0.5  # of what the worse questions have in common: how sure, and how many of them
-NOT_SHARED = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "hops"})
+
+
+def mean_text(mean: float | None) -> str:
+    """Format a share in hundredths, with a decimal where it would seem to be none or all."""
+    if mean is None:
+        return "–"
+    rounded = f"{100 * mean:.0f}"
+    return f"{100 * mean:.1f}" if rounded in ("0", "100") and mean not in (0, 1) else rounded
 
 
 class MetricMove(NamedTuple):
@@ -42,7 +49,7 @@ class MetricMove(NamedTuple):
     def text(self) -> str:
         """`Hit@1 92 → 80`."""
         unsure = "" if self.is_sure else " (not sure)"
-        return f"{metric_label(self.metric)} {100 * self.before:.0f} → {100 * self.after:.0f}{unsure}"
+        return f"{metric_label(self.metric)} {mean_text(self.before)} → {mean_text(self.after)}{unsure}"
 
 
 class QuestionGroup(NamedTuple):
@@ -251,14 +258,21 @@ def _scores(metric: str, run: ScoredRun) -> Sequence[float | None]:
     return run.columns[metric].scores if metric in run.columns else (None,) * len(run.query_ids)
 
 
+def _counted(metric: str, run: ScoredRun) -> Sequence[float | None]:
+    """Return the scores of a metric with 0 for questions that failed; None where it does not apply."""
+    scores = _scores(metric, run)
+    asked = run.columns[metric].asked if metric in run.columns else map(bool, run.columns[FAILURE_RATE].scores)
+    return [0.0 if score is None and is_asked else score for score, is_asked in zip(scores, asked, strict=True)]
+
+
 def _worse_questions(metric: str, runs: Sequence[ScoredRun]) -> set[int]:
     """Return the places of the questions whose score is well below the mean of the pinned runs, or that failed."""
-    now, *before = (_scores(metric, run) for run in runs)
+    now, before = _counted(metric, runs[0]), [_scores(metric, run) for run in runs[1:]]
     sign = -1 if metric == FAILURE_RATE else 1
     found = set()
     for place, score in enumerate(now):
         known = [one for scores in before if (one := scores[place]) is not None]
-        if known and sign * ((score or 0.0) - sum(known) / len(known)) < -WORSE_BY:
+        if score is not None and known and sign * (score - sum(known) / len(known)) < -WORSE_BY:
             found.add(place)
     return found
 
@@ -292,7 +306,7 @@ def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:
     yield from (("document", name) for name in question.relevant_documents)
     fields = {"type": question.query_type, "difficulty": question.difficulty, **question.metadata}
     for field, value in fields.items():
-        if field not in NOT_SHARED and isinstance(value, str) and value:
+        if field not in OWN_METADATA and isinstance(value, str) and value:
             yield field, value
 
 
@@ -307,7 +321,11 @@ def _worst_questions(
     now, then = answers
     for measure in ("exact_match", "f1"):  # long answers may never match exactly, and still get worse
         current, pinned = (_scores(measure, run) for run in (runs[0], runs[-1]))
-        falls = {place: (pinned[place] or 0.0) - (current[place] or 0.0) for place in range(len(questions))}
+        counted = zip(_counted(measure, runs[-1]), _counted(measure, runs[0]), strict=True)
+        falls = {
+            place: 0.0 if before is None or after is None else before - after
+            for place, (before, after) in enumerate(counted)
+        }
         if any(fall > 0 for fall in falls.values()):
             break
 

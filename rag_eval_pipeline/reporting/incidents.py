@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence, Verdict
-from rag_eval_pipeline.reporting.causes import Cause, find_cause
+from rag_eval_pipeline.reporting.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.comparison_files import VerdictRecord
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE
@@ -187,14 +187,6 @@ def means_text(name: str, found: Verdict) -> str:
     """Return such as `Exact match 69 → 28`, in hundredths."""
     before, after = (mean_text(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
     return f"{metric_label(name)} {before} → {after}"
-
-
-def mean_text(mean: float | None) -> str:
-    """Format a share in hundredths, with a decimal where it would seem to be none or all."""
-    if mean is None:
-        return "–"
-    rounded = f"{100 * mean:.0f}"
-    return f"{100 * mean:.1f}" if rounded in ("0", "100") and mean not in (0, 1) else rounded
 
 
 def points_text(evidence: Evidence) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.reporting.comparison_files import comparison_of, read_comparison_rows
@@ -317,7 +317,9 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
         counts = _shared_counts([one.row for one in same], shown)
         for one in same:
             main, *others = (_value(one, name, board.trust) for name in shown)
-            change = _change(board.changes.get(one.row.evaluation_id, {}).get(metric))
+            changes = board.changes.get(one.row.evaluation_id, {})
+            # Of retrieval by page, only the metrics by page have verdicts.
+            change = _change(changes.get(metric) or changes.get(PAGE_PREFIX + metric))
             table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
             if counts is None:
                 _add_counts(table, [_scored({one.row.metric(name).n_scored}, asked) for name in shown])

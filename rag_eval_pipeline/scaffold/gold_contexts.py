@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
-from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, SAMPLE_ROWS, DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.relations import MAPS
 from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 from rag_eval_pipeline.scaffold.selection import splits_in_order
@@ -108,11 +108,15 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
         guesses.append(Guess("questions", text))
     derived = [replace(columns[tool.question], name="question", path=columns[tool.question].sql)]
     derived += [replace(columns[tool.answer], name="answer", path=columns[tool.answer].sql)]
+    if gold is not None and "string_split(" in gold.sql:
+        guesses.append(Guess("questions", f"contexts: the passages in cells of {gold.name!r} are split at each '|'."))
     gold_file = _gold_file(file, tool.gold_file) if tool.gold_file is not None else None
     if tool.name.startswith("Giskard"):
-        flags, more = _giskard(file)
-        derived += flags
+        flag, more = _giskard(file)
         guesses += more
+        if flag is not None:
+            derived.append(flag)
+            gold = _only_answerable(gold, flag)
     rest = [column for column in file.columns if column.name not in taken]
     nested = [column for column in file.nested if column.name.partition(".")[0] not in taken]
     return Derived(
@@ -154,7 +158,7 @@ def _gold_file(file: DataFile, name: str) -> Column | None:
     """Return the names of files without their folders, which were those of the machine that made the test set."""
     if name not in file.table.column_names:
         return None
-    values = file.table.column(name).slice(0, SAMPLE_ROWS).to_pylist()
+    values = file.table.column(name).slice(0, file.sampled).to_pylist()
     if not any(isinstance(value, str) and value for value in values):
         return None
     sql = identifier(f"{name}_" if name in HIDDEN_COLUMNS else name)
@@ -162,23 +166,32 @@ def _gold_file(file: DataFile, name: str) -> Column | None:
     return text_column(name, found, f"regexp_replace({sql}, {literal(FOLDERS)}, '')")
 
 
-def _giskard(file: DataFile) -> tuple[list[Column], list[Guess]]:
+def _only_answerable(gold: Column | None, flag: Column) -> Column | None:
+    """Return gold texts without those of unanswerable questions, which are the passages that they were made beside."""
+    if gold is None:
+        return None
+    values = tuple(
+        [] if is_impossible else value for value, is_impossible in zip(gold.values, flag.values, strict=True)
+    )
+    return replace(gold, values=values, path=f"CASE WHEN {flag.sql} THEN [] ELSE {gold.sql} END")
+
+
+def _giskard(file: DataFile) -> tuple[Column | None, list[Guess]]:
     """Return what marks questions outside of the documents, and what to know of questions with a history."""
     guesses: list[Guess] = []
-    columns: list[Column] = []
+    flag: Column | None = None
     kind = next((c for c in file.nested if c.name == "metadata.question_type" and c.kind == "text"), None)
     if kind is not None and OUT_OF_SCOPE in kind.values:
         flags = tuple(value == OUT_OF_SCOPE for value in kind.values)
-        columns.append(
-            Column("is_impossible", "boolean", flags, path=f"coalesce({kind.sql} = '{OUT_OF_SCOPE}', false)")
-        )
+        sql = f"coalesce({kind.sql} = '{OUT_OF_SCOPE}', false)"
+        flag = Column("is_impossible", "boolean", flags, path=sql)
         guesses.append(Guess("questions", f"is_impossible: the {sum(flags)} questions of type {OUT_OF_SCOPE!r}."))
     history = file.column("conversation_history")
     asked = sum(_has_history(value) for value in history.values) if history is not None else 0
     if asked:
         text = f"question: {asked} questions follow on a conversation, which is not asked: see 'conversation_history'."
         guesses.append(Guess("questions", text))
-    return columns, guesses
+    return flag, guesses
 
 
 def _has_history(value: Any) -> bool:

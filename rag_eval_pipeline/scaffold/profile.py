@@ -24,6 +24,8 @@ from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows
+SAMPLE_BYTES = 100_000_000  # of the rows whose values are read, if rows are large, such as pages of HTML
+MIN_SAMPLE_ROWS = 100
 SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
@@ -75,6 +77,11 @@ class DataFile:
     def rows(self) -> int:
         """The number of rows."""
         return int(self.table.num_rows)
+
+    @property
+    def sampled(self) -> int:
+        """The number of rows, from the first, whose values were read."""
+        return len(self.columns[0].values) if self.columns else 0
 
     def column(self, name: str) -> Column | None:
         """Return the column of exactly that name."""
@@ -176,8 +183,9 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     table = _read(paths, name, stated)
     if not stated and (names := _columns_without_header(table)):
         origin, table = origin._replace(columns=names), _read(paths, name, {"columns": names})
+    sampled = _sampled_rows(table)
     columns = [
-        _column(table, place, name)
+        _column(table, place, name, sampled)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
@@ -214,10 +222,15 @@ def _unquoted(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _column(table: pa.Table, place: int, name: str) -> Column:
+def _sampled_rows(table: pa.Table) -> int:
+    bytes_a_row = max(1, int(table.nbytes) // max(1, table.num_rows))
+    return max(MIN_SAMPLE_ROWS, min(SAMPLE_ROWS, int(SAMPLE_BYTES // bytes_a_row)))
+
+
+def _column(table: pa.Table, place: int, name: str, sampled: int) -> Column:
     values = table.column(place)
     shape = field_of(name, values.type)
-    sample = tuple(values.slice(0, SAMPLE_ROWS).to_pylist())
+    sample = tuple(values.slice(0, sampled).to_pylist())
     # Counting the distinct values of a whole column is slow; for most columns the sample already rules uniqueness out.
     is_unique = shape.kind in {"text", "integer"} and bool(sample) and len(set(sample)) == len(sample)
     if is_unique:

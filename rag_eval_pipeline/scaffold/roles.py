@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
 from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
@@ -45,11 +45,6 @@ NOT_GOLD = frozenset(
     "negatives neg plausible predicted prediction results retrieved search wrong".split()
 )
 
-# What data sets write in place of an answer where there is none.
-NO_ANSWERS = frozenset(
-    ("invalid question", "no answer present", "no answer", "unanswerable", "not answerable", "insufficient information",
-     "i don't know", "not enough information", "no relevant information", "the question is unanswerable")
-)  # fmt: skip
 ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
 # Words for what a system wrote; in a file with one of the words below they are no truth.
 OUTPUTS = frozenset("response output completion answer_text label".split())
@@ -315,7 +310,7 @@ def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | 
     """Return the answers that only say that there is none, if they are some of all answers."""
     cells = [value if isinstance(value, list) else [value] for value in answer.present]
     first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
-    said = sorted({text for text in first if text.rstrip(".") in NO_ANSWERS})
+    said = sorted(set(filter(says_no_answer, first)))
     count = sum(text in said for text in first)
     if not said or count == len(first):
         return None

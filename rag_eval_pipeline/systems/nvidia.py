@@ -116,6 +116,14 @@ class GenerateSettings(Model):
         None, description="Stream the answer of the agentic mode; false: it comes whole."
     )
 
+    @pydantic.field_validator("filter_expr", mode="before")
+    @classmethod
+    def _is_filter(cls, value: Any) -> Any:
+        is_list = isinstance(value, list | tuple) and all(isinstance(clause, dict) for clause in value)
+        if value is not None and not isinstance(value, str) and not is_list:
+            raise ValueError("an expression, or a list of clauses")
+        return value
+
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.reranker_top_k is not None and self.vdb_top_k is not None and self.reranker_top_k > self.vdb_top_k:
@@ -240,8 +248,8 @@ class NvidiaSystem:
         found = self._reader.warnings()
         if self._with_distances and self._is_reranked:
             found.append(
-                f"The scores of {self._with_distances} answers are left out: they rise with the rank, as distances do, "
-                "although the server states that it reranks."
+                f"Scores of passages are left out, in {self._with_distances} of the answers: they rise with the rank, "
+                "as distances do, although the server states that it reranks."
             )
         return found
 
@@ -303,7 +311,7 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
     """Open the system once its servers are ready and its collection holds the corpus.
 
     Raises:
-        ServiceError: `server_unready`, `missing_secret`, and those of `ensure_collection`.
+        ServiceError: `server_unready`, `missing_secret`, and those of `ensure_collection` and `find_page_base`.
     """
     names = StoredNames(corpus.files)
     async with contextlib.AsyncExitStack() as stack:

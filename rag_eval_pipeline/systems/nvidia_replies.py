@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.parsing import AnswerReader
@@ -29,6 +30,25 @@ ERROR_TEXTS = re.compile(
 )
 _ESCAPED = re.compile("&(lt|gt|amp);")
 _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&"}
+
+
+# The published fields of an event of `/v1/generate`; None: everything below.
+GENERATE_EVENT: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "object", "created", "model", "usage", "metrics", "event_type", "stage")),
+    "choices": dict.fromkeys(("index", "finish_reason", "message", "delta")),
+    "citations": {
+        "total_results": None,
+        "results": {
+            **dict.fromkeys(("document_id", "document_name", "document_type", "content", "score", "stage")),
+            "metadata": dict.fromkeys(
+                (
+                    *("description", "page_number", "language", "date_created", "last_modified"),
+                    *("height", "width", "location", "location_max_dimensions", "content_metadata"),
+                )
+            ),
+        },
+    },
+}
 
 
 # --- Streams
@@ -187,6 +207,7 @@ def chunk_text(result: Mapping[str, Any]) -> str:
 # --- Page numbers
 
 Base = Literal[0, 1]
+NO_COLLECTION = frozenset({400, 404})
 PROBED_DOCUMENTS = 3
 PROBE_WORDS = 40  # of a page, from its middle
 PROBE_RESULTS = 4
@@ -203,6 +224,9 @@ async def find_page_base(
 
     Returns:
         None if its numbers fit neither base, or nothing was found: pages are then not reported.
+
+    Raises:
+        ServiceError: `corpus_not_ingested`, if the server states that it has no such collection.
     """
     by_document = {document: list(group) for document, group in groupby(pages, lambda page: page.document)}
     sightings: list[tuple[int, int]] = []
@@ -214,6 +238,13 @@ async def find_page_base(
             if not isinstance(results, list):
                 raise reply.bad("a list under 'results'")
         except EndpointError as error:
+            if error.http_status in NO_COLLECTION and f"Collection {collection} does not exist" in error.message:
+                raise ServiceError(
+                    "corpus_not_ingested",
+                    f"The RAG server at {endpoint.settings.base_url} has no collection {collection!r}",
+                    hint="Name one that holds the documents in `collection`; with an `ingestor`, `rag-eval evaluate` "
+                    "makes one and uploads the corpus.",
+                ) from error
             logger.warning("page_base_search_failed error=%s", error)
             return None
         sightings += find_sightings(results, by_document, names)

@@ -26,6 +26,7 @@ from rag_eval_pipeline.systems import citations, frameworks, messages, parsing, 
 from rag_eval_pipeline.systems.user_code import CodeError, CodeFacts, CodeSettings, Outcome, Question
 from rag_eval_pipeline.systems.worker_main import OLDEST
 
+READERS = (citations, frameworks, messages, parsing, passages, values)  # the modules that read what was returned
 SCRIPT = Path(__file__).with_name("worker_main.py")
 HELLO_SECONDS = 60.0  # from the start of the interpreter to its first line
 OPENING_SECONDS = 1800.0  # for importing the code and making its objects, which may load models
@@ -56,7 +57,11 @@ class StandIn:
         raise AttributeError(name)
 
     def __str__(self) -> str:
-        return object.__repr__(self) if self._text is None else self._text
+        return repr(self) if self._text is None else self._text
+
+    def __repr__(self) -> str:
+        parts = (f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def decode(value: Any) -> Any:

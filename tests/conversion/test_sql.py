@@ -56,6 +56,30 @@ def test_column_that_the_source_lacks_is_named_with_those_it_has(relations):
     assert caught.value.code == "unknown_column"
 
 
+MEANT = {
+    # SQL, what its message ends with
+    "a column": ("SELECT sourcerow AS question FROM source", "Did you mean source_row? Known: source(q, a, Odd"),
+    "a table": ("SELECT q AS question FROM sources", "Did you mean source? Known: source("),
+    "a field of a struct": ("SELECT s.titel AS question FROM docs", "Did you mean title? Known: the fields title, n."),
+    "a function": (
+        "SELECT python_lists(q) AS question FROM source",
+        "Did you mean python_list or python_dict? Known: python_list, ",
+    ),
+    "a column of ours": ("SELECT q AS questions FROM source", "Did you mean question? Known: question, "),
+}
+
+
+@pytest.mark.parametrize(("sql", "hint"), MEANT.values(), ids=MEANT)
+def test_name_that_sql_does_not_know_is_answered_with_the_one_meant(relations, benchmark, sql, hint):
+    paths = benchmark(HEAD, {"d.jsonl": '{"s": {"title": "x", "n": 1}}\n'})
+    docs = read_relation(paths, SourceSpec(path=("d.jsonl",)))
+
+    with pytest.raises(InputError) as caught:
+        run({**relations, "docs": docs}, sql)
+
+    assert hint in caught.value.hint
+
+
 def test_returned_rows_and_items_are_the_order(relations):
     sql = """SELECT q || i AS question, a AS answer, source_file, source_row, i AS source_item
              FROM (SELECT *, unnest([2, 1]) AS i FROM source) JOIN docs ON true"""
@@ -99,6 +123,11 @@ REFUSED = {
     "a Python variable": ("SELECT * FROM job", None, "bad_sql"),
     "a misspelt column": ("SELECT questoin FROM source", None, "bad_sql"),
     "a cell that is no number": ("SELECT CAST(q AS INTEGER) AS question, a AS answer FROM source", None, "bad_sql"),
+    "a text that is no JSON, after the first rows": (
+        "SELECT CASE WHEN q = 'three' THEN ['1'::JSON] ELSE [q] END AS question FROM source",
+        None,
+        "bad_sql",
+    ),
     "a where that breaks out": (PLAIN, "true) FROM result --", "bad_sql"),
     "a where of two expressions": (PLAIN, "true, false", "bad_sql"),
     "a where on a column that is not returned": (PLAIN, "source_row > 1", "bad_sql"),

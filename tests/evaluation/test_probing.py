@@ -118,6 +118,19 @@ def test_probe_of_a_chat_server_does_not_list_what_the_protocol_has(rag_eval):
     assert json.loads(out)["questions"][0]["keys_left_unread"] == ["choices[].message.context"]
 
 
+def test_probe_of_an_nvidia_server_lists_only_what_its_interface_does_not_have(rag_eval):
+    passage = {"document_name": "line-opening.pdf", "document_id": "", "metadata": {"height": 0}, "confidence": 0.5}
+    message = {"role": "assistant", "content": "In 1888.", "reasoning_content": None}
+    choice = {"index": 0, "message": message, "delta": message, "finish_reason": "stop"}
+    event = {"id": "1", "choices": [choice], "citations": {"total_results": 1, "results": [passage]}, "usage": {}}
+    with json_server(lambda path, body: event if path == "/v1/generate" else {}) as server:
+        settings = {"rag": {"base_url": server.url}, "page_base": 1}
+        code, out, _ = rag_eval({"kind": "nvidia", "settings": settings}, "system", "probe", "mine", "--json")
+
+    [first, *_] = json.loads(out)["questions"]
+    assert (code, first["status"], first["keys_left_unread"]) == (0, "ok", ["citations.results[].confidence"])
+
+
 def test_probe_exits_4_when_nothing_was_answered(rag_eval):
     with json_server(lambda *_: {"text": ""}) as server:
         code, out, _ = rag_eval(http(server.url), "system", "probe", "mine", "--questions", "1")

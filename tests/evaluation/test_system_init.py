@@ -1,6 +1,9 @@
 """`rag-eval system init` asks one question and guesses how the reply is read; each shape is a real server's."""
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import jmespath
 import pytest
@@ -340,6 +343,19 @@ def test_system_is_refused(reply, wanted, code, workspace):
     assert "abc" not in str(refused.value)
 
 
+def test_refused_key_is_not_taken_for_a_missing_one(workspace, monkeypatch):
+    monkeypatch.setenv("THEIR_KEY", "abc")
+    hints = []
+    for wanted in ({}, {"api_key_env": "THEIR_KEY"}):
+        with json_server(lambda *_: (401, {"detail": "token"})) as server, pytest.raises(ServiceError) as refused:
+            propose(workspace, url=server.url, **wanted)
+        hints.append(str(refused.value))
+
+    assert "Name the environment variable with its key" in hints[0]
+    assert "The server refuses what THEIR_KEY holds." in hints[1]
+    assert "Name the environment" not in hints[1]
+
+
 def test_answer_that_is_named_is_not_guessed(workspace, tmp_path):
     with json_server(lambda *_: {"answer": "wrong", "inner": {"x": ANSWER}}) as server:
         proposal = propose(workspace, server.url, answer="inner.x")
@@ -406,6 +422,21 @@ def test_python_callable_is_asked(workspace, tmp_path):
     settings = yaml.safe_load(proposal.text)["settings"]
     assert (workspace.config / "systems" / settings["path"][0]).resolve() == tmp_path
     assert (proposal.row["answer"], proposal.row["passages"][0]["document"]) == (ANSWER, "line-opening.pdf")
+
+
+def test_python_callable_is_asked_in_its_own_environment_for_what_it_takes(workspace, tmp_path):
+    (tmp_path / "my_rag.py").write_text(f"def answer(state):\n    return {{**state, 'answer': {ANSWER!r}}}\n")
+    python = Path(sys._base_executable)
+
+    proposal = propose(
+        workspace, None, kind="python", callable="my_rag:answer", path=tmp_path, python=python, body={"q": "{question}"}
+    )
+
+    settings = yaml.safe_load(proposal.text)["settings"]
+    assert os.path.abspath(workspace.config / "systems" / settings["python"]) == str(python)
+    assert settings["input"] == {"q": "{question}"}
+    assert proposal.reply["q"] in proposal.asked
+    assert proposal.row["answer"] == ANSWER
 
 
 def test_file_of_a_system_is_not_replaced_unasked(tmp_path):

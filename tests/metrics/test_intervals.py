@@ -176,7 +176,9 @@ def test_quantile_interval_is_two_of_the_values_and_needs_enough():
 def test_bootstrap_interval_is_scipys(n):
     values = np.random.default_rng(n).gamma(0.5, 1.0, n)
     # scipy draws the same indices from the same seed.
-    peer = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", rng=7, batch=2000)
+    peer = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=10_000, method="percentile", random_state=np.random.default_rng(7), batch=2000
+    )
 
     assert bootstrap_interval(values, seed=7) == pytest.approx(tuple(peer.confidence_interval), rel=1e-9)
     assert bootstrap_interval(values, seed=8) != bootstrap_interval(values, seed=7)

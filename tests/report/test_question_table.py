@@ -1,7 +1,7 @@
 """What questions can be filtered by, and the means of their parts."""
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.report.question_table import facets, slices
+from rag_eval_pipeline.report.question_table import Facet, facets, slices
 from rag_eval_pipeline.report.runs import QuestionRow
 
 QUERIES = [
@@ -28,6 +28,30 @@ def test_facets_are_what_divides_the_questions():
         "meta.section": (["staff", "tariffs"], [1, 1, 0, 0, 0, 0]),
     }
     assert facets([None, None]) == []
+
+
+def test_facet_has_a_word_for_each_value_also_where_they_begin_alike():
+    long = [f"{'x' * 70}{end}" for end in "abab"]
+    queries = [
+        EvaluationQuery(query_id=str(n), query_text="?", relevant_documents=(), metadata={"topic": value})
+        for n, value in enumerate(long)
+    ]
+
+    [topic] = [facet for facet in facets(queries) if facet.name == "meta.topic"]
+
+    assert topic.values == [0, 1, 0, 1]
+    assert topic.words[1] == f"{topic.words[0]} (2)"
+
+
+def test_slices_shown_of_many_are_not_those_without_scores():
+    facet = Facet("meta.topic", "Topic", [f"t{n:02}" for n in range(14)], [n for n in range(14)])
+    scores = [None if n < 7 else 0.5 for n in range(14)]
+    rows = [QuestionRow(str(n), "?", "ok", "", False, {"f1": score}) for n, score in enumerate(scores)]
+
+    found = slices(facet, rows, {}, ["f1"])
+
+    assert sum(one.means[0] is not None for one in found) == 7
+    assert len(found) == 12
 
 
 def test_slices_are_means_of_the_scored_questions_of_each_part():

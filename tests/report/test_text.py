@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.report import text as numbers
+from rag_eval_pipeline.report.answers import distinct_ids
 from rag_eval_pipeline.report.text import (
     replace_control_chars,
     safe_cell,
@@ -100,11 +101,15 @@ def test_safe_cell_keeps_other_text_and_numbers(cell):
     assert safe_cell(cell) == cell
 
 
-def test_spreadsheet_is_utf_8_with_its_mark_and_reads_back():
-    data = spreadsheet(["a", "b"], [["=1", 2.5], ['x"y', None]])
+def test_questions_whose_ids_look_alike_have_no_answers_on_a_page():
+    assert distinct_ids(["a", "b\x01", "b␁", "c\x01"]) == {"a": "a", "c\x01": "c␁"}
 
-    assert data.startswith(b"\xef\xbb\xbfa,b\r\n")
-    assert list(csv.reader(io.StringIO(data.decode("utf-8-sig")))) == [["a", "b"], ["'=1", "2.5"], ['x"y', ""]]
+
+def test_spreadsheet_is_utf_8_with_its_mark_and_reads_back():
+    data = spreadsheet(["a", "=b"], [["=1", 2.5], ['x"y', None]])
+
+    assert data.startswith(b"\xef\xbb\xbfa,'=b\r\n")
+    assert list(csv.reader(io.StringIO(data.decode("utf-8-sig")))) == [["a", "'=b"], ["'=1", "2.5"], ['x"y', ""]]
 
 
 @given(st.text(min_size=1))

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.reporting.alert_files import Alert, AlertedMetric, AlertedQuestion, AlertSettings, CourseStep
+from rag_eval_pipeline.reporting.alert_files import (
+    Alert,
+    AlertedMetric,
+    AlertedQuestion,
+    AlertSettings,
+    CourseStep,
+    LatePair,
+)
 from rag_eval_pipeline.reporting.alert_messages import (
     SECTION_LIMIT,
     mail_of,
@@ -124,6 +131,44 @@ def test_teams_message_has_foreign_text_in_rich_text_only(hostile):
     assert "entities" not in content["msteams"]  # without which no mention notifies
     assert "actions" not in content  # a path is no link
     assert len(json.dumps(content)) < 28_000  # Teams refuses larger ones
+
+
+def longest(questions=0, nights=0, late=0):
+    """The longest message that the settings allow."""
+    text = "<&>" * 400
+    worst = [
+        AlertedQuestion(name=str(n), query_id=str(n), text=text, expected=text, before=text, now=text)
+        for n in range(questions)
+    ]
+    course = [
+        CourseStep(night=OPENED, evaluation_id="e", text=f"regressed: {'Exact match 72 → 58, ' * 5}")
+        for _ in range(nights)
+    ]
+    pairs = [LatePair(benchmark=f"benchmark-{n}", system="my-rag", since=OPENED) for n in range(late)]
+    update = {"worst": tuple(worst), "course": tuple(course), "late": tuple(pairs)}
+    return message_of(EXAMPLE.model_copy(update=update), AlertSettings(questions_shown=50), Path("data/reports"))
+
+
+LONGEST = {
+    #                 message               left out of Slack's        and of Teams'
+    "questions":      ({"questions": 50},   "and 28 more",             "and 34 more"),
+    "nights":         ({"nights": 1_200},   r"[2-9]\d\d earlier",      r"11\d\d earlier"),
+    "overdue pairs":  ({"late": 2_000},     r"\d+ lines are in the report", r"19\d\d lines are in the report"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "slack", "teams"), LONGEST.values(), ids=LONGEST)
+def test_long_messages_are_shortened_to_what_receivers_accept(made, slack, teams):
+    message = longest(**made)
+    blocks, card = slack_message(message)["blocks"], json.dumps(teams_message(message))
+    text = "\n".join(block["text"]["text"] for block in blocks if "text" in block)
+
+    assert len(blocks) <= 50
+    assert max(len(block["text"]["text"]) for block in blocks if "text" in block) <= SECTION_LIMIT
+    assert len(card.encode()) <= 28_000
+    assert re.search(slack, text)
+    assert re.search(teams, card)
+    assert not re.search(r"&\w*$|^\w{1,3};", text, re.MULTILINE)  # no escaped character is cut in two
 
 
 def test_text_of_an_alert_has_one_line_for_each_fact(hostile):

@@ -222,6 +222,18 @@ def test_alert_is_one_for_each_incident_with_its_course(nights, alerts, course, 
     assert (alerts_folder(workspace) / "n0.resolved.eml").exists() == is_over
 
 
+def test_open_alert_is_closed_by_a_new_baseline(webhook, workspace):
+    send_change_alerts(workspace, nights_of("-."), now=NOW)
+    pinned = [Nights(benchmark="b", system="s", baseline=("n0",)), Nights(benchmark="b", system="t", baseline=("x",))]
+    for days in (1, 2):
+        send_change_alerts(workspace, pinned, now=NOW + timedelta(days=days))
+
+    [alert] = read_alerts(workspace)
+    assert (alert.closed, alert.resolved_at) == (True, NOW + timedelta(days=1))
+    assert [step.text for step in alert.course[1:]] == ["a new baseline is pinned"]
+    assert [message["text"] for _, message in webhook.received] == [SUBJECT, "Resolved: s on b"]
+
+
 def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
     def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
         at = NOW + timedelta(days=day)

@@ -6,9 +6,11 @@ import pytest
 
 from rag_eval_pipeline.evaluation.storage import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.reporting.causes import shared_group, worse_questions
+from rag_eval_pipeline.reporting.causes import MetricMove, _worse_questions, shared_group, worse_questions
+from rag_eval_pipeline.reporting.comparison import Column
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
+from tests.reporting.made_runs import made_run
 
 PLACES = 60  # question n is about document n // 5, and about the section of its 20
 SECTIONS = ("pilotage", "berths", "cargo")
@@ -40,6 +42,21 @@ def test_shared_group_of_worse_questions(worse, group, text):
 
     assert found == group
     assert (found and found.text) == text
+
+
+def test_question_that_a_metric_does_not_apply_to_is_not_worse():
+    right, n = (1.0,) * 4, 4
+    asked = (True, True, False, True)
+    base = made_run("base", n=n)
+    now = made_run("now", n=n, failed=(3,))
+    now.columns["exact_match"] = Column((1.0, 0.0, None, None), asked)
+
+    assert base.columns["exact_match"].scores == right
+    assert _worse_questions("exact_match", [now, base]) == {1, 3}  # wrong now, and failed now
+
+
+def test_move_of_a_fraction_of_a_point_is_not_rounded_to_none():
+    assert MetricMove("failure_rate", 0.0, 0.004, True).text.endswith(" 0 → 0.4")
 
 
 def test_worse_questions_are_found_by_f1_where_no_answer_ever_matches_exactly(tmp_path):

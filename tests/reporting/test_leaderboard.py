@@ -36,6 +36,15 @@ def test_leaderboard_table_has_the_questions_of_each_value(rows, lines):
     assert [" ".join(line.split()) for line in console.export_text().splitlines()[3:]] == lines
 
 
+def test_leaderboard_table_has_the_change_of_a_metric_by_page():
+    one = row("x", 0.5, name="hit@1")
+    verdict = SimpleNamespace(kind="regressed", evidence=SimpleNamespace(estimate=-0.25, value_range=1.0))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
+
+    assert "-25.0" in console.export_text()
+
+
 def test_ranked_has_doubted_values_after_the_others():
     rows = [row("sure", 0.5, name="judged_correct"), row("doubted", 0.9, name="judged_correct", judge="new")]
 

@@ -169,7 +169,7 @@ FILES = {
     "ragas 0.1, results":  ({"results.jsonl": jsonl(RAGAS_01_RESULTS)}, [("28 days",)],     [[]],                                        0),
     "DeepEval, JSON":      ({"goldens.json": json.dumps(GOLDENS)}, [("28 days",)],          [[("leave.md", LEAVE), ("leave.md", "Unused days expire.")]], 2),
     "DeepEval, CSV, files": ({"goldens.csv": GOLDENS_CSV, **DOCUMENTS}, [("28 days",)],     [[("docs/leave.md", LEAVE), ("docs/leave.md", "Unused days expire.")]], 2),
-    "Giskard":             ({"raget.jsonl": jsonl(*RAGET)}, [("28 days",), ()],             [[(MADE, LEAVE), (MADE, "Unused days expire.")], [(MADE, TRAVEL)]], 3),
+    "Giskard":             ({"raget.jsonl": jsonl(*RAGET)}, [("28 days",), ()],             [[(MADE, LEAVE), (MADE, "Unused days expire.")], []], 2),
     "LlamaIndex":          ({"rag_dataset.json": json.dumps(LABELLED)}, [("28 days",)],     [[(MADE, LEAVE)]],                           1),
     "promptfoo, CSV":      ({"tests.csv": PROMPTFOO_CSV}, PROMPTFOO_ANSWERS,                [[]] * 6,                                    0),
     "LangSmith, JSONL":    ({"examples.jsonl": jsonl(EXAMPLE), **DOCUMENTS}, [("28 days",)], [IN_LEAVE],                                 2),

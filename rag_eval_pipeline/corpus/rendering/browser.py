@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 import psutil
-from playwright._impl import _driver, transport
+from playwright._impl import _driver
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, ViewportSize, async_playwright
 
 from rag_eval_pipeline.corpus.rendering.text_pages import TextPage, open_text_page
@@ -29,6 +29,11 @@ from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.tls import authorities
+
+try:
+    from playwright._impl import transport
+except ImportError:  # before Playwright 1.65
+    from playwright._impl import _transport as transport  # type: ignore[attr-defined,no-redef]
 
 EXECUTABLE_VARIABLE = "RAG_EVAL_CHROMIUM"
 NOBODY = 65534

@@ -4,14 +4,17 @@
 """
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from examples.mock_rag_server import GenerateRequest, SearchRequest
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from tests.examples import plain_http
 from tests.examples.papers import BELL, LIGHT
 from tests.json_server import json_server
@@ -73,6 +76,17 @@ async def test_distances_of_the_real_server_are_no_scores(replayed, corpus):
     assert {passage.score for passage in answer.contexts} == {None}
 
 
+@pytest.mark.parametrize("changes", [{}, {"enable_streaming": False}], ids=["in stages", "whole"])
+async def test_agentic_answer_of_the_real_server_is_its_last_draft(replayed, corpus, changes):
+    generate = GENERATE | {"agentic": True} | changes
+    async with open_nvidia(settings(replayed, page_base=1, generate=generate), corpus) as system:
+        answer = await system.answer(Query("1", "When was the Marsh Point light first lit?"))
+
+    assert re.fullmatch("Answer [0-9a-f]{12} naïve & short.", answer.answer)
+    assert [passage.document for passage in answer.contexts] == ["light.pdf", "light.pdf"]
+    assert answer.usage.total_tokens == 0  # the server counts none in this mode; 0 is published as unknown
+
+
 async def test_error_of_the_real_server_is_in_its_words(replayed, corpus):
     async with open_nvidia(settings(replayed, page_base=1, collection="missing"), corpus) as system:
         answer = await system.answer(Query("1", "Why?"))
@@ -103,6 +117,26 @@ def bounds(properties):
         for bound in ("minimum", "maximum")
         if bound in option
     }
+
+
+def test_known_fields_of_an_event_are_the_published_ones():
+    def published(name):
+        return set(SCHEMAS[name]["properties"])
+
+    choices, citations = GENERATE_EVENT["choices"], GENERATE_EVENT["citations"]
+    results = citations["results"]
+    known = [GENERATE_EVENT, choices, citations, results, results["metadata"]]
+    schemas = ["ChainResponse", "ChainResponseChoices", "Citations", "SourceResult", "SourceMetadata"]
+    assert list(map(set, known)) == list(map(published, schemas))
+
+
+async def test_missing_collection_of_the_real_server_stops_before_a_question(replayed, corpus):
+    missing = settings(replayed, collection="missing")
+    with pytest.raises(ServiceError, match="has no collection 'missing'") as raised:
+        async with open_nvidia(missing, corpus):
+            pass
+
+    assert (raised.value.code, [body["query"][:3] for body in replayed.bodies]) == ("corpus_not_ingested", ["of "])
 
 
 MOCKED = {"Prompt": GenerateRequest, "DocumentSearch": SearchRequest}

@@ -94,8 +94,8 @@ async def test_distances_of_a_server_that_states_to_rerank_are_left_out_and_said
 
     assert [passage.score for passage in answer.contexts] == [None, None]
     assert system.warnings() == [
-        "The scores of 1 answers are left out: they rise with the rank, as distances do, although the server states that "
-        "it reranks."
+        "Scores of passages are left out, in 1 of the answers: they rise with the rank, as distances do, although the "
+        "server states that it reranks."
     ]
 
 
@@ -235,6 +235,8 @@ def test_settings_send_zero_and_false_and_switch_the_upload():
     assert NvidiaSettings.model_validate(RAG | {"upload": False}).upload.enabled is False
     with pytest.raises(pydantic.ValidationError):
         GenerateSettings.model_validate({"reranker_top_k": 26})
+    with pytest.raises(pydantic.ValidationError, match="an expression, or a list of clauses"):
+        GenerateSettings.model_validate({"filter_expr": {"term": {}}})
 
 
 NAMES = {
