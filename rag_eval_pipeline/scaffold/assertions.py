@@ -18,7 +18,7 @@ from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_colu
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.selection import splits_in_order
-from rag_eval_pipeline.scaffold.writer import Draft, Guess
+from rag_eval_pipeline.scaffold.writer import SOURCE, Draft, Guess
 
 REFERENCES = (
     "equals similar similar:cosine similar:dot similar:euclidean factuality model-graded-factuality "
@@ -138,6 +138,7 @@ def _draft(
         where.append(("promptIdx = 0", column, tuple(value == 0 for value in column.values)))
         text = "where: each test has a result for every prompt and provider, and is one question."
         guesses.append(Guess("where", text))
+    relation = relation if answers.present or any(refusals) else SOURCE
     names = (("answers", ""), ("is_impossible", ""))
     derived = Derived(shape, tuple(columns), tuple(guesses), where=tuple(where), names=names, relation=relation)
     return draft_derived(profile, file, derived)

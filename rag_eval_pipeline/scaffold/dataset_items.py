@@ -99,8 +99,8 @@ def _traces(profile: FolderProfile, file: DataFile) -> Draft:
 
 def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, Column]) -> Derived:
     word = free_word("message", file.columns)
-    asked, others = _part(file, given, ROLES["question"], USER, word)
-    answer, more = _part(file, expected, (*ROLES["answer"], *ROLES["answers"]), ASSISTANT, word)
+    asked, others = _part(file, given, (*ROLES["question"], "content"), USER, word)
+    answer, more = _part(file, expected, (*ROLES["answer"], *ROLES["answers"], "content"), ASSISTANT, word)
     columns, origins, guesses = [], [], []
     if (
         answer is not None

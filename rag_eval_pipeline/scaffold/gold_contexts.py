@@ -54,13 +54,16 @@ TOOLS = (
 
 
 def gold_contexts(profile: FolderProfile) -> Draft | None:
-    """Draft the test set of a tool that states gold passages."""
+    """Draft the test set of a tool that states gold passages; a file without a system's answers comes first."""
+    found = []
     for file in splits_in_order(profile.data):
-        for tool in TOOLS:
-            names = {normalised(column.name) for column in file.columns}
-            if {tool.question, tool.answer, *tool.signs} <= names:
-                return draft_derived(profile, file, _derived(file, tool))
-    return None
+        names = {normalised(column.name) for column in file.columns}
+        fitting = (tool for tool in TOOLS if {tool.question, tool.answer, *tool.signs} <= names)
+        found += [(len(names.intersection(tool.outputs)), file, tool) for tool in [*fitting][:1]]
+    if not found:
+        return None
+    _, file, tool = min(found, key=lambda item: item[0])
+    return draft_derived(profile, file, _derived(file, tool))
 
 
 def keyed_by_ids(profile: FolderProfile) -> Draft | None:

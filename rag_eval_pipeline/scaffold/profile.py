@@ -74,6 +74,7 @@ class DataFile:
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
     nested: tuple[Column, ...] = ()  # columns inside columns
+    notes: tuple[str, ...] = ()  # what the reader decided, such as which sheet of a workbook it took
 
     @property
     def rows(self) -> int:
@@ -123,6 +124,7 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
             if len(files) == 1:
                 raise
             notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
+    notes += [note for file in data for note in file.notes]
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
 
 
@@ -184,25 +186,27 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     stated: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     origin = Origin(url=url) if url else Origin(path=name)
     origin = origin._replace(**stated)
-    table = _read(paths, name, stated)
+    table, notes = _read(paths, name, stated)
     if not stated and (names := _columns_without_header(table)):
-        origin, table = origin._replace(columns=names), _read(paths, name, {"columns": names})
+        origin = origin._replace(columns=names)
+        table, notes = _read(paths, name, {"columns": names})
     sampled = _sampled_rows(table)
     columns = [
         _column(table, place, name, sampled)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
-    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows))
+    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), notes)
 
 
-def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> pa.Table:
+def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> tuple[pa.Table, tuple[str, ...]]:
     # A name with glob characters that exists is read as that file, as the conversion does.
-    table = read_relation(paths, SourceSpec.model_validate({"path": name, **stated})).table
+    relation = read_relation(paths, SourceSpec.model_validate({"path": name, **stated}))
+    table = relation.table
     for place, column in enumerate(table.schema):
         if is_json(column):
             table = table.set_column(place, column.name, _unquoted(table.column(place)))
-    return table
+    return table, tuple(f"{note}." for note in relation.notes)
 
 
 def _columns_without_header(table: pa.Table) -> tuple[str, ...] | None:

@@ -420,9 +420,9 @@ async def open_worker(python: Path, settings: CodeSettings) -> AsyncIterator[Wor
         CodeError: `bad_python`, and the errors of `user_code.load_code`.
     """
     if python.is_dir():
-        inner = python / "bin" / "python"
-        hint = f"Did you mean {inner}?" if inner.exists() else "It is a folder."
-        raise _bad_python(str(python), hint)
+        known = (python / folder / "bin" / "python" for folder in ("", ".venv", "venv"))
+        inner = next((path for path in known if path.exists()), None)
+        raise _bad_python(str(python), "It is a folder." if inner is None else f"Did you mean {inner}?")
     code = WorkerCode(str(python), settings)
     try:
         await code.start()

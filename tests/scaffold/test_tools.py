@@ -143,6 +143,12 @@ def test_assertions_whose_values_are_all_lists(planned):
     assert [q.answers for q in planned({"tests.json": json.dumps([test])}).questions] == [("a, b", "c")]
 
 
+def test_test_set_comes_before_its_results(started):
+    files = {**FILES["ragas, results"][0], **FILES["ragas, JSONL"][0]}
+
+    assert "\nsource: testset.jsonl\n" in started(files).text
+
+
 def test_output_that_is_taken_for_the_truth_is_doubted(started):
     [guess] = [g for g in started({"log.csv": "question,response\nA?,a\n"}).guesses if g.startswith("answer")]
 

@@ -110,6 +110,7 @@ async def test_worker_answers_as_this_process_does(opened, tmp_path, monkeypatch
             answers.append([(a.status, a.answer, a.contexts, a.usage, a.error, a.timings.keys()) for a in found])
             published = system.server_configuration(), system.configuration()["callable"]
             answers[-1].append(published)
+            assert all(one.timings.get("first_token", 0) <= one.latency_ms for one in found)
         assert (tmp_path / "log").read_text() == "closed"
         (tmp_path / "log").unlink()
 
