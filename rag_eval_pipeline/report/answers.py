@@ -27,6 +27,16 @@ def file_of(query_id: str, n_files: int) -> int:
     return value % n_files
 
 
+def distinct_ids(query_ids: Collection[str]) -> dict[str, str]:
+    """Return the id under which a page finds each question, without control characters.
+
+    Questions whose ids differ only in these are left out: a page must not show the answers to another question.
+    """
+    shown = {query_id: replace_control_chars(query_id) for query_id in query_ids}
+    counts = Counter(shown.values())
+    return {query_id: shown_id for query_id, shown_id in shown.items() if counts[shown_id] == 1}
+
+
 def write_answers(
     site: SiteFolder,
     report: ReportData,
@@ -63,10 +73,8 @@ def write_answers(
         for system, own in shown.items()
     }
     files: list[dict[str, Any]] = [{} for _ in range(n_files)]
-    shown_ids = Counter(map(replace_control_chars, latest.scores))
-    for query_id, scores in latest.scores.items():
-        if shown_ids[replace_control_chars(query_id)] > 1:
-            continue  # a page must not show the answers to another question
+    for query_id, shown_id in distinct_ids(latest.scores).items():
+        scores = latest.scores[query_id]
         query = queries.get(query_id)
         is_impossible = query.is_impossible if query else None
         answers = {
@@ -74,7 +82,6 @@ def write_answers(
             for system, own in shown.items()
             if (found := _of_system(query_id, scores.text, own, newest[system], is_impossible))
         }
-        shown_id = replace_control_chars(query_id)
         files[file_of(shown_id, n_files)][shown_id] = {"text": scores.text, "systems": answers}
     for number, questions in enumerate(files):
         name = f"answers-{number:03d}"

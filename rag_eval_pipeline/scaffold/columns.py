@@ -39,7 +39,11 @@ class Column:
     @property
     def present(self) -> list[Any]:
         """The sample values without NULL, empty lists and blank texts."""
-        return [value for value in self.values if value is not None and value != [] and str(value).strip()]
+        return [
+            value
+            for value in self.values
+            if value is not None and value != [] and not (isinstance(value, str) and (not value or value.isspace()))
+        ]
 
     @property
     def is_full(self) -> bool:

@@ -7,6 +7,7 @@ a system answered: it is never taken for the truth.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,9 +67,8 @@ def _first(names: dict[str, Column], words: Iterable[str]) -> Column | None:
 def _is_traces(file: DataFile) -> bool:
     """Return whether a file's output is what a system answered, and nothing beside it is an expected one."""
     names = _named(file)
-    expected = _first(names, EXPECTED)
-    is_output = expected is None or normalised(expected.name) == "outputs"
-    return len(TRACE & names.keys()) >= 2 and is_output and not OUTPUTS.isdisjoint(names)
+    references = {*ROLES["answer"], *ROLES["answers"], *EXPECTED} - OUTPUTS
+    return len(TRACE & names.keys()) >= 2 and not OUTPUTS.isdisjoint(names) and references.isdisjoint(names)
 
 
 def _tool(names: Iterable[str]) -> str | None:
@@ -99,9 +99,18 @@ def _traces(profile: FolderProfile, file: DataFile) -> Draft:
 
 def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, Column]) -> Derived:
     word = free_word("message", file.columns)
-    asked, others = _part(file, given, ROLES["question"], USER, word)
-    answer, more = _part(file, expected, (*ROLES["answer"], *ROLES["answers"]), ASSISTANT, word)
+    asked, others = _part(file, given, (*ROLES["question"], "content"), USER, word)
+    answer, more = _part(file, expected, (*ROLES["answer"], *ROLES["answers"], "content"), ASSISTANT, word)
     columns, origins, guesses = [], [], []
+    if (
+        answer is not None
+        and (choices := names.get("choices")) is not None
+        and choices.kind == "texts"
+        and choices.present
+    ):
+        answer = _chosen(answer, choices)
+        text = f"answer: letters in {expected.name!r} stand for one of 'choices'; the choices are not asked."
+        guesses.append(Guess("questions", text))
     for role, found in (("question", asked), ("answer", answer)):
         if found is not None:
             role = "answers" if role == "answer" and found.kind == "texts" else role
@@ -128,10 +137,12 @@ def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, C
         guesses.append(Guess("questions", text))
     where = []
     status, epoch = names.get("status"), names.get("epoch")
+    status = _unquoted(status) if status is not None else None
     if status is not None and "ARCHIVED" in status.values:
         where.append(("status <> 'ARCHIVED'", status, tuple(value != "ARCHIVED" for value in status.values)))
         guesses.append(Guess("where", f"where: {status.values.count('ARCHIVED')} archived items are left out."))
-    if epoch is not None and epoch.kind == "integer" and len(set(epoch.values)) > 1:
+    # A log has the samples of one epoch after those of another, so the sampled rows may be of the first one only.
+    if epoch is not None and epoch.kind == "integer" and len(file.table.column(epoch.name).unique()) > 1:
         where.append(("epoch = 1", epoch, tuple(value == 1 for value in epoch.values)))
         guesses.append(Guess("where", "where: each sample was run in several epochs, and is one question."))
     if file.origin.member is not None:
@@ -145,6 +156,26 @@ def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, C
         names=tuple(origins),
         unused=tuple(noted),
     )
+
+
+def _chosen(answer: Column, choices: Column) -> Column:
+    """Return the text of the choice where an answer is its letter."""
+
+    def text(value: Any, listed: Sequence[str] | None) -> Any:
+        place = ord(value) - ord("A") if isinstance(value, str) and re.fullmatch("[A-Z]", value) else -1
+        return listed[place] if listed and 0 <= place < len(listed) else value
+
+    pairs = zip(answer.values, choices.values, strict=True)
+    if answer.kind == "texts":
+        values = tuple(None if v is None else [text(one, listed) for one in v] for v, listed in pairs)
+        sql = f"list_transform({answer.sql}, lambda letter: {_choice_sql('letter', choices)})"
+        return Column(answer.name, "texts", values, path=sql)
+    return text_column(answer.name, [text(v, listed) for v, listed in pairs], _choice_sql(answer.sql, choices))
+
+
+def _choice_sql(letter: str, choices: Column) -> str:
+    chosen = f"{choices.sql}[ascii({letter}) - 64]"
+    return f"CASE WHEN regexp_full_match({letter}, '[A-Z]') THEN coalesce({chosen}, {letter}) ELSE {letter} END"
 
 
 def _part(
@@ -203,11 +234,12 @@ def _decoded(column: Column, words: Sequence[str], speakers: Sequence[str], word
         return Column(column.name, "texts", texts, path=sql)
     cases = []
     if lists:
-        if not all(isinstance(item, dict) and "content" in item for cell in lists for item in cell):
-            return None
+        messages = [item for cell in lists for item in cell]
+        if not all(isinstance(item, dict) and isinstance(item.get("content"), str) for item in messages):
+            return None  # such as messages with images
         field = "role" if any("role" in item for cell in lists for item in cell) else "type"
-        messages = f"""from_json({source}, '[{{"{field}":"VARCHAR","content":"VARCHAR"}}]')"""
-        cases.append(f"WHEN {source} LIKE '[%' THEN {_last_sql(messages, field, speakers, word)}")
+        sql = f"""from_json({source}, '[{{"{field}":"VARCHAR","content":"VARCHAR"}}]')"""
+        cases.append(f"WHEN {source} LIKE '[%' THEN {_last_sql(sql, field, speakers, word)}")
         inner = [_last(cell, field, speakers) if isinstance(cell, list) else cell for cell in inner]
     if any(isinstance(cell, str) for cell in cells):
         cases.append(f"""WHEN {text} LIKE '"%"' AND json_valid({text}) THEN json_extract_string({text}, '$')""")

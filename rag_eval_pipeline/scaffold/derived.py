@@ -11,6 +11,7 @@ from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.embedded import with_corpus
 from rag_eval_pipeline.scaffold.links import Corpus, Link, files_corpus, find_target, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.roles import ROLE_SUFFIXES, ROLES, normalised
 from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, draft_linked, draft_rows, fill_in
 from rag_eval_pipeline.scaffold.writer import SOURCE, ColumnExpr, Draft, Guess, context, struct
 
@@ -40,7 +41,7 @@ def text_column(name: str, values: Sequence[Any], sql: str) -> Column:
 
 def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> Draft:
     """Return the draft of derived columns; rows without an answer are left out by `where`."""
-    columns = {column.name: column for column in derived.columns}
+    columns = _without_rivals(derived)
     kept = [True] * len(next(iter(columns.values())).values)
     conditions, extra, guesses = [], {}, list(derived.guesses)
     for condition, column, fulfilled in derived.where:
@@ -55,7 +56,7 @@ def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> D
         kept = [one and other for one, other in zip(kept, answered, strict=True)]
         text = f"where: {without} of {len(kept)} rows state no answer and are left out. An empty answer is not an "
         guesses.append(Guess("where", f"{text}unanswerable question: mark these by `is_impossible`."))
-    rows = replace(file, columns=tuple(_only(column, kept) for column in derived.columns), nested=())
+    rows = replace(file, columns=tuple(_only(column, kept) for column in columns.values()), nested=())
     profile = replace(profile, data=tuple(rows if other is file else other for other in profile.data))
     gold, gold_file = (None if c is None else _only(c, kept) for c in (derived.gold, derived.gold_file))
     if gold is not None and gold.present:
@@ -72,8 +73,22 @@ def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> D
         where=" AND ".join(conditions) or None,
         relation=derived.relation,
         guesses=(*guesses, *(told for guess in draft.guesses if (told := _renamed(guess, derived)))),
-        unused=(*draft.unused, *(column.described for column in derived.unused)),
+        unused=(*draft.unused, *(c.described for c in (*derived.columns, *derived.unused) if c.name not in columns)),
     )
+
+
+def _without_rivals(derived: Derived) -> dict[str, Column]:
+    """Return the columns by name, without others that have the name of a question or answer that the shape states."""
+    own = {column.name for column in derived.columns} & {"question", *ANSWERED}
+    groups = (("question",), tuple(ANSWERED))
+    roles = [role for group in groups if own & set(group) for role in group]
+
+    def is_rival(column: Column) -> bool:
+        name = normalised(column.name)
+        named = any(name in ROLES[role] or name.endswith(ROLE_SUFFIXES.get(role, "\0")) for role in roles)
+        return named and column.name not in own
+
+    return {column.name: column for column in derived.columns if not is_rival(column)}
 
 
 def _answered(columns: dict[str, Column]) -> list[bool]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
-from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, SAMPLE_ROWS, DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.relations import MAPS
 from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 from rag_eval_pipeline.scaffold.selection import splits_in_order
@@ -54,13 +54,16 @@ TOOLS = (
 
 
 def gold_contexts(profile: FolderProfile) -> Draft | None:
-    """Draft the test set of a tool that states gold passages."""
+    """Draft the test set of a tool that states gold passages; a file without a system's answers comes first."""
+    found = []
     for file in splits_in_order(profile.data):
-        for tool in TOOLS:
-            names = {normalised(column.name) for column in file.columns}
-            if {tool.question, tool.answer, *tool.signs} <= names:
-                return draft_derived(profile, file, _derived(file, tool))
-    return None
+        names = {normalised(column.name) for column in file.columns}
+        fitting = (tool for tool in TOOLS if {tool.question, tool.answer, *tool.signs} <= names)
+        found += [(len(names.intersection(tool.outputs)), file, tool) for tool in [*fitting][:1]]
+    if not found:
+        return None
+    _, file, tool = min(found, key=lambda item: item[0])
+    return draft_derived(profile, file, _derived(file, tool))
 
 
 def keyed_by_ids(profile: FolderProfile) -> Draft | None:
@@ -108,6 +111,8 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
         guesses.append(Guess("questions", text))
     derived = [replace(columns[tool.question], name="question", path=columns[tool.question].sql)]
     derived += [replace(columns[tool.answer], name="answer", path=columns[tool.answer].sql)]
+    if gold is not None and "string_split(" in gold.sql:
+        guesses.append(Guess("questions", f"contexts: the passages in cells of {gold.name!r} are split at each '|'."))
     gold_file = _gold_file(file, tool.gold_file) if tool.gold_file is not None else None
     if tool.name.startswith("Giskard"):
         flag, more = _giskard(file)
@@ -156,7 +161,7 @@ def _gold_file(file: DataFile, name: str) -> Column | None:
     """Return the names of files without their folders, which were those of the machine that made the test set."""
     if name not in file.table.column_names:
         return None
-    values = file.table.column(name).slice(0, SAMPLE_ROWS).to_pylist()
+    values = file.table.column(name).slice(0, file.sampled).to_pylist()
     if not any(isinstance(value, str) and value for value in values):
         return None
     sql = identifier(f"{name}_" if name in HIDDEN_COLUMNS else name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.scaffold.profile import SAMPLE_ROWS, profile_folder
+from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
 from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
@@ -96,8 +96,11 @@ def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, ur
     rows = ", ".join(f"{file.origin.shown} ({file.rows} rows)" for file in profile.data)
     documents = f"; {len(profile.documents)} files that can be documents" if profile.documents else ""
     read = [f"Read: {rows}{documents}."]
-    if any(file.rows > SAMPLE_ROWS for file in profile.data):
-        read.append(f"Values were read from the first {SAMPLE_ROWS} rows only.")
+    read += [
+        f"Values of {file.origin.shown} were read from the first {file.sampled} rows only."
+        for file in profile.data
+        if file.rows > file.sampled > 0
+    ]
     guesses = [*(guess.text for guess in draft.guesses), *notes]
     text = write_yaml(name, draft, [*read, *notes])
     return Proposal(text, guesses, [] if url else files, draft.shape, list(draft.missing))

@@ -26,6 +26,7 @@ from rag_eval_pipeline.systems import citations, frameworks, messages, parsing, 
 from rag_eval_pipeline.systems.user_code import CodeError, CodeFacts, CodeSettings, Outcome, Question
 from rag_eval_pipeline.systems.worker_main import OLDEST
 
+READERS = (citations, frameworks, messages, parsing, passages, values)  # the modules that read what was returned
 SCRIPT = Path(__file__).with_name("worker_main.py")
 HELLO_SECONDS = 60.0  # from the start of the interpreter to its first line
 OPENING_SECONDS = 1800.0  # for importing the code and making its objects, which may load models
@@ -419,9 +420,9 @@ async def open_worker(python: Path, settings: CodeSettings) -> AsyncIterator[Wor
         CodeError: `bad_python`, and the errors of `user_code.load_code`.
     """
     if python.is_dir():
-        inner = python / "bin" / "python"
-        hint = f"Did you mean {inner}?" if inner.exists() else "It is a folder."
-        raise _bad_python(str(python), hint)
+        known = (python / folder / "bin" / "python" for folder in ("", ".venv", "venv"))
+        inner = next((path for path in known if path.exists()), None)
+        raise _bad_python(str(python), "It is a folder." if inner is None else f"Did you mean {inner}?")
     code = WorkerCode(str(python), settings)
     try:
         await code.start()

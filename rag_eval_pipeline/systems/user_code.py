@@ -89,12 +89,14 @@ class Outcome(NamedTuple):
 
     Args:
         first_token_ms: When the first text of a stream came.
+        latency_ms: Until the code was done; None if it never was.
     """
 
     value: Any = None
     code: str | None = None
     error: str | None = None
     first_token_ms: float | None = None
+    latency_ms: float | None = None
 
 
 class CodeFacts(NamedTuple):
@@ -158,8 +160,12 @@ class UserCode:
 
     async def ask(self, question: Question) -> Outcome:
         """Answer one question; what the code raises is an outcome."""
-        given_up = threading.Event()
         started = time.perf_counter()
+        outcome = await self._outcome(question, started)
+        return outcome._replace(latency_ms=(time.perf_counter() - started) * 1000)
+
+    async def _outcome(self, question: Question, started: float) -> Outcome:
+        given_up = threading.Event()
         task = asyncio.current_task()
         try:
             return await self._ask(question, started, given_up.is_set)

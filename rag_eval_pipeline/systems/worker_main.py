@@ -17,6 +17,7 @@ if __name__ == "__main__" and sys.path and sys.path[0] == os.path.dirname(os.pat
 
 import asyncio
 import collections.abc
+import functools
 import importlib.util
 import json
 import signal
@@ -41,7 +42,7 @@ class Encoder:
     """
 
     def __init__(self, names: collections.abc.Iterable[str]) -> None:
-        self._names = sorted(names)
+        self._names = frozenset(names)
         self._parts = 0
 
     def encode(self, value: Any, depth: int = 0) -> Any:
@@ -68,7 +69,7 @@ class Encoder:
 
     def _object(self, value: Any, depth: int) -> dict[str, Any]:
         attributes, failing = {}, {}
-        for name in self._names:
+        for name in sorted(self._names_of(value)):
             try:
                 found = getattr(value, name)
             except AttributeError:
@@ -83,6 +84,24 @@ class Encoder:
             "text": _text(value) if depth < 2 else None,
             **_class(value),
         }
+
+    def _names_of(self, value: Any) -> collections.abc.Set[str]:
+        """Return the names that an object can have: asking it for each of the others would take most of the time."""
+        defined, is_dynamic = _names_of_class(type(value), self._names)  # type: ignore[arg-type]  # a class has a hash
+        if is_dynamic:
+            return self._names
+        own = {*getattr(value, "__dict__", ()), *(getattr(value, "__pydantic_extra__", None) or ())}
+        return defined | (self._names & own)
+
+
+@functools.lru_cache(1024)
+def _names_of_class(kind: type, names: frozenset[str]) -> tuple[frozenset[str], bool]:
+    """Return which names a class defines, and whether its objects may have any other one."""
+    defined = {name for base in kind.__mro__ for name in vars(base)}
+    # The models of pydantic look up nothing but further fields.
+    is_dynamic = "__getattr__" in defined and "__pydantic_fields__" not in defined
+    own_lookup = any("__getattribute__" in vars(base) for base in kind.__mro__[:-1])
+    return names & defined, is_dynamic or own_lookup
 
 
 def _class(value: Any) -> dict[str, str]:
@@ -190,7 +209,7 @@ class Server:
             self._replies.send({"answered": number, "outcome": [value, *outcome[1:]]})
         except Exception as error:  # an attribute of any object may raise anything
             text = f"expected an answer, reading what the callable returned raised {self._user_code.one_line(error)}"
-            self._replies.send({"answered": number, "outcome": [None, "bad_response", text, None]})
+            self._replies.send({"answered": number, "outcome": [None, "bad_response", text, None, outcome.latency_ms]})
 
     async def _close(self) -> None:
         if self._code is not None:

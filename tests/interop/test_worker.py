@@ -43,7 +43,7 @@ APPS = {
 }  # fmt: skip
 
 
-IN_A_WORKER = ["LangChain, astream", "LlamaIndex, an engine", "Haystack, a pipeline", "OpenAI, a stream"]
+IN_A_WORKER = ["LangChain, astream", "LlamaIndex, an engine"]  # the others only take longer
 
 
 async def ask(folder, settings, observe=None):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.report import text as numbers
+from rag_eval_pipeline.report.answers import distinct_ids
 from rag_eval_pipeline.report.text import (
     replace_control_chars,
     safe_cell,
@@ -98,6 +99,10 @@ def test_safe_cell_quotes_a_formula(text):
 @pytest.mark.parametrize("cell", [*TEXTS.values(), -1.5, None], ids=str)
 def test_safe_cell_keeps_other_text_and_numbers(cell):
     assert safe_cell(cell) == cell
+
+
+def test_questions_whose_ids_look_alike_have_no_answers_on_a_page():
+    assert distinct_ids(["a", "b\x01", "b␁", "c\x01"]) == {"a": "a", "c\x01": "c␁"}
 
 
 def test_spreadsheet_is_utf_8_with_its_mark_and_reads_back():

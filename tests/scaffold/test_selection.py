@@ -1,5 +1,6 @@
 """Of several files `init` takes the one with the most of a question, and says which it left out and why."""
 
+from rag_eval_pipeline.scaffold import profile
 from tests.scaffold.test_shapes import jsonl
 
 ROW = {"question": "A?", "answer": "a"}
@@ -45,3 +46,17 @@ def test_documents_that_nothing_leads_to_are_named(started):
 
     [left_out] = [text for text in proposal.guesses if "were left out" in text]
     assert left_out.endswith("because nothing leads to them: notes/x.pdf.")
+
+
+def test_what_the_reader_decided_about_a_file_is_said(started):
+    content = "question,answer\nA?,a\n"
+
+    assert "data/test: 1 of its 2 files are read." in started({"data/test-00000-of-00002.csv": content}).guesses
+
+
+def test_of_large_rows_fewer_are_read(started, monkeypatch):
+    monkeypatch.setattr(profile, "SAMPLE_BYTES", 10_000)
+
+    text = started({"q.jsonl": jsonl(*({**ROW, "page": "x" * 1_000} for _ in range(101)))}).text
+
+    assert "Values of q.jsonl were read from the first 100 rows only." in text

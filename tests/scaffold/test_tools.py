@@ -105,10 +105,79 @@ def test_results_of_promptfoo_give_each_test_once_with_what_it_asserts(planned):
     assert [q.answers for q in planned({"results.json": json.dumps(content)}).questions] == [("28 days",)]
 
 
+ASSERTED = {
+    # assertions                                                                       answers
+    "lists alone":         ([{"type": "contains-any", "value": ["a, b", "c"]}],        ("a, b", "c")),
+    "list of references":  ([{"type": "similar", "value": ["a", "b"]}],                ("a", "b")),
+    "text and list":       ([{"type": "equals", "value": "a"}, {"type": "similar", "value": ["b"]}], ("a", "b")),
+    "variable":            ([{"type": "contains", "value": "the {{ truth }}"}],        ("the truth itself",)),
+    "kept in a file":      ([{"type": "equals", "value": "file://a.txt"}, {"type": "icontains", "value": "b"}], ("b",)),
+    "unknown variable":    ([{"type": "equals", "value": "{{other}}"}, {"type": "icontains", "value": "b"}], ("b",)),
+}  # fmt: skip
+
+
+def test_assertions_become_answers(planned):
+    tests = [
+        {"vars": {"question": f"{name}?", "truth": "truth itself"}, "assert": a} for name, (a, _) in ASSERTED.items()
+    ]
+
+    found = planned({"tests.json": json.dumps(tests)})
+
+    assert {q.question: q.answers for q in found.questions} == {
+        f"{name}?": answers for name, (_, answers) in ASSERTED.items()
+    }
+
+
+def test_variable_is_the_answer_where_no_assertion_states_one(planned):
+    test = {
+        "vars": {"question": "A?", "expected_answer": "a"},
+        "assert": [{"type": "llm-rubric", "value": "{{expected_answer}}"}],
+    }
+
+    assert [q.answers for q in planned({"tests.json": json.dumps([test])}).questions] == [("a",)]
+
+
+def test_assertions_whose_values_are_all_lists(planned):
+    test = {"vars": {"question": "A?"}, "assert": ASSERTED["lists alone"][0]}
+
+    assert [q.answers for q in planned({"tests.json": json.dumps([test])}).questions] == [("a, b", "c")]
+
+
+def test_test_set_comes_before_its_results(started):
+    files = {**FILES["ragas, results"][0], **FILES["ragas, JSONL"][0]}
+
+    assert "\nsource: testset.jsonl\n" in started(files).text
+
+
 def test_output_that_is_taken_for_the_truth_is_doubted(started):
     [guess] = [g for g in started({"log.csv": "question,response\nA?,a\n"}).guesses if g.startswith("answer")]
 
     assert "a system's own answers are no truth" in guess
+
+
+def test_traces_with_a_reference_are_questions(planned):
+    rows = csv(("question", "ground_truth", "response", "latency", "total_tokens"), ("A?", "a", "b", "2.1", "512"))
+
+    assert [q.answers for q in planned({"log.csv": rows}).questions] == [("a",)]
+
+
+def test_letters_of_choices_become_their_texts(planned):
+    samples = [
+        {"id": "a", "epoch": 1, "input": "A?", "target": "B", "choices": ["x", "y"]},
+        {"id": "b", "epoch": 1, "input": "B?", "target": ["A"], "choices": ["x", "y"]},
+        {"id": "c", "epoch": 1, "input": "C?", "target": "D", "choices": None},
+    ]
+
+    found = planned({"log.json": json.dumps({"samples": samples})})
+
+    assert [q.answers for q in found.questions] == [("y",), ("x",), ("D",)]
+
+
+def test_epochs_beyond_the_sampled_rows_are_left_out(planned, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.scaffold.profile.SAMPLE_ROWS", 1)
+    log = {"samples": [{"id": "s", "epoch": number, "input": "A?", "target": "a"} for number in (1, 2)]}
+
+    assert len(planned({"log.json": json.dumps(log)}).questions) == 1
 
 
 def test_promptfoo_configuration_without_tests_says_where_to_look(started):

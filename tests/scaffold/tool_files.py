@@ -142,7 +142,12 @@ ITEM = {
 }  # fmt: skip
 ITEMS = [
     ITEM,
-    {**ITEM, "id": "i2", "input": {"question": MANAGER}, "expectedOutput": {"answer": "The line manager"}},
+    {
+        **ITEM,
+        "id": "i2",
+        "input": {"question": MANAGER},
+        "expectedOutput": {"role": "assistant", "content": "The line manager"},
+    },
     {**ITEM, "id": "i3", "status": "ARCHIVED"},
 ]
 ITEMS_CSV = csv(ITEM.keys(), [json.dumps(v) if v is not None else '""' for v in ITEM.values()])

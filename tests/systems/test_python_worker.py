@@ -110,6 +110,7 @@ async def test_worker_answers_as_this_process_does(opened, tmp_path, monkeypatch
             answers.append([(a.status, a.answer, a.contexts, a.usage, a.error, a.timings.keys()) for a in found])
             published = system.server_configuration(), system.configuration()["callable"]
             answers[-1].append(published)
+            assert all(one.timings.get("first_token", 0) <= one.latency_ms for one in found)
         assert (tmp_path / "log").read_text() == "closed"
         (tmp_path / "log").unlink()
 
@@ -307,3 +308,15 @@ def test_modules_of_the_worker_need_only_an_old_standard_library(name):
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {module.partition(".")[0] for module in imported} <= sys.stdlib_module_names
     assert Path(python_worker.SCRIPT).parent == SYSTEMS
+
+
+def test_names_of_every_module_that_reads_what_was_returned_are_sent():
+    readers = {
+        path.stem
+        for path in SYSTEMS.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and "part" in {alias.name for alias in node.names}
+    }
+
+    readers ^= {"values", "replay"}  # which has `part`; which reads JSON
+    assert readers <= {module.__name__.rpartition(".")[2] for module in python_worker.READERS}

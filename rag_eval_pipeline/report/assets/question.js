@@ -233,7 +233,7 @@ class QuestionPage {
         element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}: `, ...keys),
       );
     });
-    return section("On the pages of the documents", element("div", { class: "pair" }, ...sheets));
+    return section("In the documents", element("div", { class: "pair" }, ...sheets));
   }
 
   passages(question) {
