@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.relations import inner_lists, sources
+from rag_eval_pipeline.scaffold.relations import inner_lists, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -30,7 +30,7 @@ SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
-    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .parquet .arrow .feather .eval".split()
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .xlsm .parquet .arrow .feather .eval".split()
 )
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
@@ -50,6 +50,7 @@ class Origin(NamedTuple):
     url: str | None = None
     member: str | None = None
     root: str | None = None
+    sheet: str | None = None
     format: str | None = None
     columns: tuple[str, ...] | None = None  # of a file without a header
 
@@ -61,7 +62,8 @@ class Origin(NamedTuple):
     def shown(self) -> str:
         """The relation's name in a sentence."""
         place = self.path or self.files or self.url or ""
-        return f"{place} ({self.root})" if self.root else place
+        part = self.root or self.sheet
+        return f"{place} ({part})" if part else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class DataFile:
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
     nested: tuple[Column, ...] = ()  # columns inside columns
+    notes: tuple[str, ...] = ()  # what the reader decided, such as which sheet of a workbook it took
 
     @property
     def rows(self) -> int:
@@ -121,6 +124,7 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
             if len(files) == 1:
                 raise
             notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
+    notes += [note for file in data for note in file.notes]
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
 
 
@@ -155,17 +159,19 @@ def _trec_format(path: Path) -> str | None:
 
 
 def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataFile]:
-    """Return the relation of a file, or one for each list of objects in it."""
+    """Return the relation of a file, or one for each sheet or list of objects in it."""
     path = paths.source / name
     if not path.is_file():  # a folder or a glob
         return [_data_file(paths, name, url)]
-    kind = _trec_format(path)
-    try:
-        return [_data_file(paths, name, url, format=kind)]
-    except InputError as error:
-        stated = inner_lists(path, error) if kind is None else []
-        if not stated:
-            raise
+    stated = sheets(path)
+    if not stated:
+        kind = _trec_format(path)
+        try:
+            return [_data_file(paths, name, url, format=kind)]
+        except InputError as error:
+            stated = inner_lists(path, error) if kind is None else []
+            if not stated:
+                raise
     found: list[DataFile] = []
     for keys in stated:
         try:
@@ -180,25 +186,27 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     stated: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     origin = Origin(url=url) if url else Origin(path=name)
     origin = origin._replace(**stated)
-    table = _read(paths, name, stated)
+    table, notes = _read(paths, name, stated)
     if not stated and (names := _columns_without_header(table)):
-        origin, table = origin._replace(columns=names), _read(paths, name, {"columns": names})
+        origin = origin._replace(columns=names)
+        table, notes = _read(paths, name, {"columns": names})
     sampled = _sampled_rows(table)
     columns = [
         _column(table, place, name, sampled)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
-    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows))
+    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), notes)
 
 
-def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> pa.Table:
+def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> tuple[pa.Table, tuple[str, ...]]:
     # A name with glob characters that exists is read as that file, as the conversion does.
-    table = read_relation(paths, SourceSpec.model_validate({"path": name, **stated})).table
+    relation = read_relation(paths, SourceSpec.model_validate({"path": name, **stated}))
+    table = relation.table
     for place, column in enumerate(table.schema):
         if is_json(column):
             table = table.set_column(place, column.name, _unquoted(table.column(place)))
-    return table
+    return table, tuple(f"{note}." for note in relation.notes)
 
 
 def _columns_without_header(table: pa.Table) -> tuple[str, ...] | None:
