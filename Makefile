@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http up test test-interop test-long check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http up test test-interop test-lowest test-long check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -36,8 +36,15 @@ test: $(VENV)/.browser  ## the test suite
 test-interop: .venv-interop/.browser  ## tests/interop: beside LangChain, LlamaIndex, Haystack and others, in a second environment
 	.venv-interop/bin/python -m pytest -q tests/interop
 
-test-long: $(VENV)/.browser  ## the suite with its long tests, and 1,000 examples of each property
+# What reads, converts, scores and writes; neither browsers nor servers of Dagster.
+LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_ast.py conversion/test_json_values.py
+
+test-lowest: .venv-lowest/.browser  ## the core tests with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest -q -n 2 $(addprefix tests/,$(LOWEST)) -m "not long and not browser and not ui"
+
+test-long: $(VENV)/.browser  ## the suite with its long tests, 1,000 examples of each property, and test-lowest
 	$(PYTEST) -m "" --hypothesis-profile release
+	@$(MAKE) test-lowest
 
 check: $(VENV)/.installed  ## lint, import layers, types, definitions
 	$(BIN)/ruff check .
@@ -64,6 +71,8 @@ requirements: $(VENV)/.installed  ## pin the packages of all environments, with 
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop --extra nli -c requirements.txt -o requirements-interop.txt >/dev/null
+	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements.txt | cut -d' ' -f1 | \
+	$(COMPILE) $(UPGRADE) --resolution lowest-direct pyproject.toml - -o requirements-lowest.txt >/dev/null
 	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null
 
 docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample

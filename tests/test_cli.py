@@ -293,13 +293,14 @@ def test_evaluate_names_answers_that_the_judge_could_not_judge_and_strict_counts
     assert (code, err) == (0, f"rag-eval: {out.strip()}: {note}\nNext: rag-eval report --open\n")
 
 
-def test_mean_that_failed_questions_are_missing_from_says_so(rag_eval, workspace, server):
+def test_failed_questions_are_said_with_their_reason_and_beside_the_means_that_lack_them(rag_eval, workspace, server):
     server.refused = {3, 5}
     set_system(workspace, server)
 
     code, out, _ = rag_eval("evaluate", OBSERVATORY, "--system", "paid", "--strict")
 
     assert code == 1
+    assert re.search(r"16 questions, 2 failed \(.*\)\n  Failed: 2 \w+ \(.*400.*\)\.\n", out)
     assert re.search(r" F1 \d\.\d{3} \(14 of 16\)", out)
 
 

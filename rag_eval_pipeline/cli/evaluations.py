@@ -26,6 +26,7 @@ from rag_eval_pipeline.cli.output import (
     metrics_line,
     print_next,
     print_notes,
+    printable,
     progress_bars,
     report_to_dagster,
     results,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.asking import AskingReport
     from rag_eval_pipeline.evaluation.pipeline import Published
 
+CAUSE_CHARS = 160  # of an error
+CAUSES_SHOWN = 3
 _LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "own", "model ratings")
 
 
@@ -109,6 +112,7 @@ def evaluate(
             "evaluation_id": published.evaluation_id,
             "results": str(published.path),
             "counts": answered.counts,
+            "causes": [cause._asdict() for cause in answered.causes],
             "headline": published.headline,
             "warnings": list(published.warnings),
             "partial": published.partial,
@@ -124,6 +128,8 @@ def evaluate(
         text = (
             f"{done['benchmark']} x {system}: {questions:,} questions, {unanswered:,} failed ({done['evaluation_id']})"
         )
+        if done["causes"]:
+            text += f"\n  {_causes_line(done['causes'])}"
         text += f"\n  {metrics_line(numbers, done['partial'])}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
@@ -134,6 +140,17 @@ def evaluate(
     print_next(as_json, "rag-eval report --open")
     if not as_json and not is_nightly:
         print_notes([f"{system} is {not_nightly_hint(system)}"])
+
+
+def _causes_line(causes: list[dict[str, Any]]) -> str:
+    """Return why questions failed: `Failed: 4 python_error (KeyError: 'page'), 1 timeout (no answer within 30 s).`."""
+    texts = []
+    for cause in causes[:CAUSES_SHOWN]:
+        message = printable(" ".join(cause["message"].split()))
+        message = message if len(message) <= CAUSE_CHARS else f"{message[: CAUSE_CHARS - 1]}…"
+        texts.append(f"{cause['questions']:,} {cause['code']} ({message})")
+    others = len(causes) - len(texts)
+    return f"Failed: {', '.join(texts)}{f', and {others} other reasons' if others else ''}."
 
 
 def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:

@@ -50,7 +50,10 @@ class Counts:
 
 def plan_sentences(counts: Counts) -> Iterator[str]:
     """Yield what is known before any document is fetched."""
-    yield from _contexts(counts.contexts, counts.contexts_lost, counts.without_document)
+    found, questions = _contexts(counts.contexts, counts.contexts_lost, counts.without_document)
+    yield found
+    # Documents may still be found for their gold texts.
+    yield questions if not counts.bare_texts else questions.removesuffix(".") + " so far."
     if counts.gold_texts:
         yield f"{counts.gold_texts} gold texts have a document; convert says how many are found in it."
 

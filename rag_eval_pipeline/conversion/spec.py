@@ -103,7 +103,8 @@ class BenchmarkSpec(SpecPart):
     )
     documents: Text | None = Field(
         default=None,
-        description="SQL: url or name, and file, html, markdown or text; without it, pages are fetched from their URL.",
+        description="SQL: url or name or both, and file, html, markdown or text; without it, pages are fetched from "
+        "their URL.",
     )
     where: Text | None = Field(
         default=None, description="SQL condition on the columns of `questions`; other rows are dropped and listed."

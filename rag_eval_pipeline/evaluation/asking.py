@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import psutil
@@ -54,7 +54,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AskingReport:
-    """Counts of questions by what was done for each, whether enough were answered, and the first answers."""
+    """Counts of questions by what was done for each, whether enough were answered, and the first answers.
+
+    Args:
+        causes: Why questions failed, the most frequent error code first.
+    """
 
     evaluation_id: str
     questions: int
@@ -65,6 +69,7 @@ class AskingReport:
     abstained: int
     is_covered: bool
     preview: list[dict[str, Any]]
+    causes: tuple["FailureCause", ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -76,6 +81,14 @@ class AskingReport:
         """The numbers by name."""
         names = ("questions", "asked", "reused", "resumed", "failed", "abstained", "coverage")
         return {name: getattr(self, name) for name in names}
+
+
+class FailureCause(NamedTuple):
+    """Questions that failed with one error code, and their most frequent message."""
+
+    code: str
+    questions: int
+    message: str
 
 
 def ask(
@@ -178,7 +191,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
     """Publish the journal's answers in the dataset's order."""
     index = JournalIndex(evaluation.journal, RagAnswer, lambda answer: answer.query_id)
     counts: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
+    errors: Counter[tuple[str, str]] = Counter()
     preview: list[dict[str, Any]] = []
     texts = {query.query_id: query.query_text for query in pair.queries[:PREVIEW_ROWS]}
 
@@ -187,7 +200,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
             counts["reused"] += answer.reused_from is not None
             counts["abstained"] += answer.abstained
             if answer.status != "ok":
-                errors[answer.error or answer.status] += 1
+                errors[answer.error_code or answer.status, answer.error or answer.status] += 1
             if text := texts.get(answer.query_id):
                 preview.append({"question": text, "answer": answer.answer or answer.error, "status": answer.status})
             yield answer
@@ -198,7 +211,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         # The next attempt asks again: a server that is down once must not count as down for ever.
         evaluation.journal.unlink()
         raise ServiceError(
-            "no_answers", f"{pair.system} answered none of {failed} questions: {errors.most_common(1)[0][0]}"
+            "no_answers", f"{pair.system} answered none of {failed} questions: {errors.most_common(1)[0][0][1]}"
         )
     return AskingReport(
         evaluation_id=evaluation.record.evaluation_id,
@@ -210,7 +223,18 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         abstained=counts["abstained"],
         is_covered=(len(pair.queries) - failed) / len(pair.queries) >= pair.settings.min_coverage,
         preview=preview,
+        causes=_failure_causes(errors),
     )
+
+
+def _failure_causes(errors: Counter[tuple[str, str]]) -> tuple[FailureCause, ...]:
+    """Return the causes by error code; `errors` counts code and message."""
+    questions: Counter[str] = Counter()
+    messages: dict[str, str] = {}
+    for (code, message), count in errors.most_common():
+        questions[code] += count
+        messages.setdefault(code, message)
+    return tuple(FailureCause(code, count, messages[code]) for code, count in questions.most_common())
 
 
 async def _unlimited() -> None:

@@ -30,7 +30,9 @@ from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 NO_CONTEXTS = "no_contexts"
 UNKNOWN_DOCUMENTS = "unknown_documents"
 NO_DOCUMENTS_NAMED = "no_documents_named"
-NOTHING_KNOWN = (NO_CONTEXTS, UNKNOWN_DOCUMENTS, NO_DOCUMENTS_NAMED)  # reasons why retrieval was skipped
+NO_CITATIONS = "no_citations"
+# Reasons why a whole run's retrieval or citations were skipped.
+NOTHING_KNOWN = (NO_CONTEXTS, UNKNOWN_DOCUMENTS, NO_DOCUMENTS_NAMED, NO_CITATIONS)
 
 # What to check when no name is known, by kind of system.
 _HINTS = {

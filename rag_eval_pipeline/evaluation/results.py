@@ -20,7 +20,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents
+from rag_eval_pipeline.evaluation.corpus import NO_CITATIONS, CorpusFiles, retrieved_documents
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.means import (
     SPAN_COUNTS,
@@ -259,8 +259,12 @@ def _span_accuracy(parts: ScoredRun, means: Means, seed: int) -> form.SpanAccura
         precision=means.one("citations", "span_precision"),
         recall=means.one("citations", "span_recall"),
         f1=means.one("citations", "span_f1"),
-        reason=None if spans else "no_gold_spans",
+        reason=None if spans else NO_CITATIONS if _are_uncited(parts.citations) else "no_gold_spans",
     )
+
+
+def _are_uncited(rows: Sequence[QueryScores]) -> bool:
+    return any(row.reason == NO_CITATIONS for row in rows)
 
 
 def _total(rows: Sequence[QueryScores], measure: str) -> int:

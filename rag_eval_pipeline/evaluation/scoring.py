@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus import (
+    NO_CITATIONS,
     CorpusFiles,
     CorpusTexts,
     RetrievedDocuments,
@@ -236,13 +237,20 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 
 def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """Score each answer's citations against the located gold texts."""
+    """Score each answer's citations against the located gold texts.
+
+    An answer without citations scores 0, unless no answer of the run has any: then nothing is known about them.
+    """
+    evaluation.require_answered()
     files = CorpusFiles.read(pair.paths)
+    has_citations = _states_citations(evaluation)
     tolerance = evaluation.record.settings.tolerance_chars
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
         if not query.citations:
             return "impossible" if query.is_impossible else "no_gold_spans"
+        if answer.status == "ok" and not has_citations:
+            return NO_CITATIONS
         return _without_text(answer)
 
     def cited(query: EvaluationQuery, answer: RagAnswer) -> tuple[list[Citation], list[Citation]]:
@@ -255,18 +263,24 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     return score_rows(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
 
 
+def _states_citations(evaluation: Evaluation) -> bool:
+    return any(answer.citations for answer in iter_responses(evaluation.responses))
+
+
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
     language = pair.dataset.metadata.language
     texts = CorpusTexts(files.pages())
+    evaluation.require_answered()
+    has_citations = _states_citations(evaluation)
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, files.aliases)
         scores = answer_scores(text, query.accepted_answers, language=language)
-        scores |= joint_scores(
-            text, query.accepted_answers, places(answer.citations, files), places(query.citations, files)
-        )
+        if has_citations:
+            cited, gold = places(answer.citations, files), places(query.citations, files)
+            scores |= joint_scores(text, query.accepted_answers, cited, gold)
         scores["abstained"] = float(answer.abstained)
         case = make_case(query, answer, files, texts)
         share = None if case is None else verbatim_share(case)

@@ -6,7 +6,7 @@ written, and symbolic links are not followed.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
+from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.relations import inner_lists, sources
+from rag_eval_pipeline.scaffold.relations import inner_lists, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
-from rag_eval_pipeline.sources.relations import Relation, read_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows
@@ -30,7 +29,7 @@ SNIFFED_BYTES = 16_384
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
-    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .parquet .arrow .feather .eval".split()
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .xlsm .parquet .arrow .feather .eval".split()
 )
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
@@ -38,7 +37,6 @@ NOT_CONTENT = frozenset("authors changelog citation contributing copying licence
 HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
 _QRELS_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\S+[ \t]+-?\d+[ \t]*")
-_FOREIGN = re.compile("[^\x00-\x7f]{3}|[ÂÃâ][^a-zA-ZÀ-ÿ]")  # as cp1252: text of another script, or UTF-8
 _INTEGER = re.compile(r"-?\d+")
 _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
 
@@ -51,6 +49,7 @@ class Origin(NamedTuple):
     url: str | None = None
     member: str | None = None
     root: str | None = None
+    sheet: str | None = None
     format: str | None = None
     encoding: str | None = None  # of text that is not UTF-8
     columns: tuple[str, ...] | None = None  # of a file without a header
@@ -63,7 +62,8 @@ class Origin(NamedTuple):
     def shown(self) -> str:
         """The relation's name in a sentence."""
         place = self.path or self.files or self.url or ""
-        return f"{place} ({self.root})" if self.root else place
+        part = self.root or self.sheet
+        return f"{place} ({part})" if part else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class DataFile:
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
     nested: tuple[Column, ...] = ()  # columns inside columns
-    not_utf8: int = 0  # rows that are not in the file's encoding
+    notes: tuple[str, ...] = ()  # what the reader decided, such as which sheet of a workbook it took
 
     @property
     def rows(self) -> int:
@@ -124,7 +124,7 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
             if len(files) == 1:
                 raise
             notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
-    notes += [_encoding_note(file) for file in data if file.origin.encoding or file.not_utf8]
+    notes += [note for file in data for note in file.notes]
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
 
 
@@ -159,17 +159,19 @@ def _trec_format(path: Path) -> str | None:
 
 
 def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataFile]:
-    """Return the relation of a file, or one for each list of objects in it."""
+    """Return the relation of a file, or one for each sheet or list of objects in it."""
     path = paths.source / name
     if not path.is_file():  # a folder or a glob
         return [_data_file(paths, name, url)]
-    kind = _trec_format(path)
-    try:
-        return [_data_file(paths, name, url, format=kind)]
-    except InputError as error:
-        stated = inner_lists(path, error) if kind is None else []
-        if not stated:
-            raise
+    stated = sheets(path)
+    if not stated:
+        kind = _trec_format(path)
+        try:
+            return [_data_file(paths, name, url, format=kind)]
+        except InputError as error:
+            stated = inner_lists(path, error) if kind is None else []
+            if not stated:
+                raise
     found: list[DataFile] = []
     for keys in stated:
         try:
@@ -183,78 +185,22 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
 def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str | None) -> DataFile:
     stated: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     origin = Origin(url=url) if url else Origin(path=name)
-    relation, stated = _read_text(paths, name, stated)
+    relation, stated, notes = read_text(paths, name, stated)
     origin = origin._replace(**stated)
-    table = _unquoted_table(relation)
-    not_utf8 = _badly_encoded(relation)
-    if not stated and (names := _columns_without_header(table)):
-        origin, table = origin._replace(columns=names), _unquoted_table(_read(paths, name, {"columns": names}))
+    if not stated and (names := _columns_without_header(relation.table)):
+        origin = origin._replace(columns=names)
+        relation, _, notes = read_text(paths, name, {"columns": names})
+    table, notes = _unquoted_table(relation.table), (*notes, *(f"{note}." for note in relation.notes))
     sampled = _sampled_rows(table)
     columns = [
         _column(table, place, name, sampled)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
-    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), not_utf8)
+    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), notes)
 
 
-def _read(paths: BenchmarkPaths, name: str, stated: Mapping[str, Any]) -> Relation:
-    # A name with glob characters that exists is read as that file, as the conversion does.
-    return read_relation(paths, SourceSpec.model_validate({"path": name, **stated}))
-
-
-def _read_text(paths: BenchmarkPaths, name: str, stated: dict[str, Any]) -> tuple[Relation, dict[str, Any]]:
-    """Read a relation, with `encoding: cp1252` if it is not UTF-8 and looks like Windows' text of western Europe."""
-    relation, fault = None, None
-    try:
-        relation = _read(paths, name, stated)
-    except InputError as error:
-        fault = error
-        if error.code != "bad_encoding":
-            raise
-    if relation is not None and not _badly_encoded(relation):
-        return relation, stated
-    windows = {**stated, "encoding": "cp1252"}
-    try:
-        other = _read(paths, name, windows)
-    except InputError:
-        other = None
-    if other is not None and not _badly_encoded(other) and _is_western(other.table):
-        return other, windows
-    if relation is None:
-        assert fault is not None
-        raise fault
-    return relation, stated
-
-
-def _badly_encoded(relation: Relation) -> int:
-    return sum(row.code == "bad_encoding" for row in relation.rejected)
-
-
-def _is_western(table: pa.Table) -> bool:
-    """Return whether letters beyond ASCII mostly stand alone, as they do not in text of other scripts and of UTF-8."""
-    words = _words_beyond_ascii(table)
-    return sum(bool(_FOREIGN.search(word)) for word in words) * 10 <= len(words)
-
-
-def _words_beyond_ascii(table: pa.Table) -> list[str]:
-    texts = [name for name in table.column_names if not name.isascii()]
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            texts += [value for value in column.to_pylist() if value and not value.isascii()]
-    return [word for text in texts for word in text.split() if not word.isascii()]
-
-
-def _encoding_note(file: DataFile) -> str:
-    if file.not_utf8:
-        text = f"encoding: rows of {file.origin.shown} that are not UTF-8 and were not read: {file.not_utf8}."
-        return f"{text} Save the file as UTF-8, or state `encoding` in `source`."
-    words = ", ".join(map(repr, dict.fromkeys(_words_beyond_ascii(file.table)[:3])))
-    return f"encoding: {file.origin.shown} is not UTF-8 and was read as cp1252 (Windows), which gives {words}."
-
-
-def _unquoted_table(relation: Relation) -> pa.Table:
-    table = relation.table
+def _unquoted_table(table: pa.Table) -> pa.Table:
     for place, column in enumerate(table.schema):
         if is_json(column):
             table = table.set_column(place, column.name, _unquoted(table.column(place)))

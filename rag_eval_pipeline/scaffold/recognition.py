@@ -9,6 +9,7 @@ from dataclasses import replace
 from rag_eval_pipeline.scaffold.assertions import promptfoo
 from rag_eval_pipeline.scaffold.dataset_items import dataset_items
 from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts, keyed_by_ids
+from rag_eval_pipeline.scaffold.inner_questions import inner_questions
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
@@ -29,6 +30,7 @@ SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     translated,
     byte_offsets,
     rows,
+    inner_questions,
 )
 
 

@@ -9,10 +9,13 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.yaml import DATA, YAML, parse_yaml
 from rag_eval_pipeline.sources.files import shard_glob
+from rag_eval_pipeline.sources.xlsx import sheet_names
 
 MAX_PARSED_BYTES = 200_000_000  # of a JSON file that is parsed to find the lists in it
 SAVED_DATASET = "state.json"  # beside the .arrow files of `Dataset.save_to_disk`
 SAVED_SPLITS = "dataset_dict.json"  # beside the folders of `DatasetDict.save_to_disk`
+WORKBOOKS = frozenset({".xlsx", ".xlsm"})
+MAX_SHEETS = 20  # the first ones of a workbook are read
 MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
 INSPECT_LOG = ".eval"
 INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one line each; summaries.json cuts texts
@@ -31,6 +34,12 @@ def sources(files: Sequence[str]) -> list[str]:
             shards = shard_glob(path.name)
             globs.setdefault(str(path.parent / shards) if shards else name, []).append(name)
     return [pattern if len(names) > 1 else names[0] for pattern, names in globs.items()]
+
+
+def sheets(path: Path) -> list[dict[str, str]]:
+    """Return what to state of a workbook to read each of its sheets; nothing of one sheet and of other files."""
+    names = sheet_names(path) if path.suffix.lower() in WORKBOOKS else []
+    return [{"sheet": name} for name in names[:MAX_SHEETS]] if len(names) > 1 else []
 
 
 def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:

@@ -23,7 +23,7 @@ ROLES = {
     role: tuple(words.split())
     for role, words in {
         "question": "question query user_input query_text question_text input_question user_query user_question prompt "
-        "input question_stem problem utterance",
+        "input question_stem problem utterance q",
         "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
         "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
         "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "

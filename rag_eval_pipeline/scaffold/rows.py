@@ -3,7 +3,7 @@
 from rag_eval_pipeline.scaffold.embedded import cited_link, listed_link, pages_link, row_page, with_corpus
 from rag_eval_pipeline.scaffold.links import Link, files_corpus, find_link, no_documents, text_link
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import find_roles
+from rag_eval_pipeline.scaffold.roles import find_roles, normalised
 from rag_eval_pipeline.scaffold.selection import best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
@@ -48,7 +48,8 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     missing = (no_documents(link.unfound),) if link.unfound is not None else ()
     is_retrieval_only = False
     if "question" in questions and not {"answer", "answers"} & set(questions):
-        is_retrieval_only = bool(link.exprs)
+        unread = {"answer", "answers"} & {normalised(column.name) for column in file.columns}
+        is_retrieval_only = bool(link.exprs) and not unread  # answers in a form that is not understood are answers
         if is_retrieval_only:
             text = (
                 "retrieval_only: no column of answers was recognised, so only retrieval can be scored. If there is "

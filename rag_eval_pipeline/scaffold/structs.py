@@ -149,15 +149,19 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
     word = free_word("part", file.columns)
     used, guesses = frozenset({found.column.name}), []
     named = _named_documents(profile, file, found, word)
+    is_made = False
     if named is not None and named[1].documents is not None:
         place, corpus = named
     elif scalar is not None and scalar.scalar is not None:
         place, corpus, used, guesses = scalar.scalar, scalar.corpus, used | scalar.used, list(scalar.guesses)
     else:
-        place, corpus = _own_documents(found, word) or named or ({}, Corpus())
+        own = _own_documents(found, word)
+        is_made = own is not None
+        place, corpus = own or named or ({}, Corpus())
     # Offsets are kept only if the document is in the folder: those in a page to be fetched could not be checked.
-    kept = ["text", "page"]
-    if corpus.documents and "url" not in place and {"start", "end"} <= set(found.fields):
+    # Pages and offsets are those of the real document, which one that is made from quotations does not have.
+    kept = ["text"] if is_made else ["text", "page"]
+    if corpus.documents and not is_made and "url" not in place and {"start", "end"} <= set(found.fields):
         kept += ["start", "end"]
     fields = {**place, **{ours: found.of(word, found.fields[ours]) for ours in kept if ours in found.fields}}
     base = ""
@@ -246,10 +250,12 @@ SELECT source_row, pair.title AS title, pair.paragraph AS paragraph
         body="html" if found.html else "text",
     )
     what = "HTML" if found.html else "texts"
+    is_quoted = found.gold is None and found.html is None and is_gold(found.column)
     text = (
         f"documents: made from the {what} in {found.column.name!r} ({body!r}), which come with the questions, grouped "
         f"by {found.fields[ours]!r}. If the documents are elsewhere, add them as `tables`, and change this query."
     )
+    text += " They hold only what is quoted, which makes retrieval easy." if is_quoted else ""
     return Corpus(documents=documents, guesses=(Guess("documents", text),))
 
 

@@ -6,6 +6,7 @@ program has computed, is null; how many there are is a note.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -19,6 +20,19 @@ from rag_eval_pipeline.storage.files import ScratchFolder
 
 _XLSX = Decoder("rag_eval_pipeline.sources.xlsx_worker", "an Excel workbook", "bad_xlsx")
 ROW_NUMBER = "row"  # the worker's first column: the row's number in the sheet
+
+
+def sheet_names(path: Path) -> list[str]:
+    """Return the names of a workbook's sheets, without hidden ones, in their order.
+
+    Raises:
+        InputError: `bad_xlsx`, `archive_bomb`.
+    """
+    folder = ScratchFolder("xlsx")
+    with path.open("rb") as handle:
+        result = run_decoder(_XLSX, handle, folder.path, path.name, {"names_only": True})
+    names: list[str] = result["names"]
+    return names
 
 
 def read_xlsx(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:

@@ -50,10 +50,12 @@ class Sheet(NamedTuple):
 
 
 def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Decode the stated sheet, or the first that has cells."""
+    """Decode the stated sheet, or the first that has cells; or return the names of the sheets that can be read."""
     with open(STANDARD_INPUT, "rb") as file:
         _refuse_bomb(file)
         workbook = load_workbook(file, read_only=True, data_only=True)
+        if job.get("names_only"):
+            return {"names": [sheet.title for sheet in _candidates(workbook, None)]}
         sheets = (_read_sheet(file, sheet) for sheet in _candidates(workbook, job["sheet"]))
         found = next((sheet for sheet in sheets if sheet.rows), None)
         others = [sheet.title for sheet in workbook.worksheets if found is None or sheet.title != found.title]

@@ -5,6 +5,7 @@ LlamaIndex's `start_char_idx`, Haystack's `split_idx_start`) count in what their
 place is left out, counted, and reported.
 """
 
+import dataclasses
 import functools
 import re
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.corpus.text.alignment import Hint, Located, TextIndex, fold
+from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
 from rag_eval_pipeline.systems.passages import TEXT, ParsedPassage, parse_passages, split_page
@@ -256,10 +258,10 @@ class CitationReader:
 
     def _quoted_in(self, passage: RetrievedPassage, quote: str) -> list[Citation]:
         """Return the citation of a quote at its place in the passage, since a document may repeat it."""
-        if (index := self._index(passage.document)) is not None:
-            for start, end, page in self._spans_of(passage):
-                for one in TextIndex([index.text[start:end]]).locate(quote):
-                    return [Citation(passage.document, start + one.start, start + one.end, page)]
+        whole = PAGE_BREAK.join(page.text for page in self._texts.get(passage.document, []))
+        for start, end, page in self._spans_of(passage) if whole else ():
+            for one in TextIndex([whole[start:end]]).locate(quote):
+                return [Citation(passage.document, start + one.start, start + one.end, page)]
         return self._quoted(passage.document, passage.page, quote)
 
     def _quoted(self, document: str, page: int | None, quote: str) -> list[Citation]:
@@ -279,9 +281,24 @@ class CitationReader:
         for one in self._locate(passage.document, text, passage.page):
             yield one.start, one.end, one.page
 
-    def _locate(self, document: str, text: str, page: int | None) -> tuple[Located, ...]:
-        index = self._index(document)
-        return () if index is None else index.locate(text, Hint(page))
+    def _locate(self, document: str, text: str, page: int | None) -> list[Located]:
+        """Search the stated page and its neighbours, which is fast, and then the whole document."""
+        for nearby in (page, None) if page is not None else (None,):
+            index, start, pages = self._nearby(document, nearby)
+            if index is not None and (found := index.locate(text, Hint(None if page is None else page - pages))):
+                return [
+                    dataclasses.replace(one, start=one.start + start, end=one.end + start, page=one.page + pages)
+                    for one in found
+                ]
+        return []
+
+    def _nearby(self, document: str, page: int | None) -> tuple[TextIndex | None, int, int]:
+        """Return the index of a page with its neighbours, and the characters and pages before it."""
+        pages = self._texts.get(document, [])
+        if page is None or not 1 <= page <= len(pages):
+            return self._index(document), 0, 0
+        first = max(0, page - 2)
+        return TextIndex([one.text for one in pages[first : page + 1]]), pages[first].start, first
 
     def _make_index(self, document: str) -> TextIndex | None:
         pages = self._texts.get(document)

@@ -197,6 +197,8 @@ class HttpSystem:
             found = values[-1] if values else None
             raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
         self._unfound.search(values)
+        if settings.contexts is None:
+            self._reader.notice_unset("contexts", values, query.text)
         answer = "".join(pieces)
         contexts = self._reader.passages_at(*self._items(values, "contexts"))
         _, cited = self._items(values, "citations")

@@ -153,6 +153,8 @@ class OpenAiSystem:
         try:
             objects = [reader.observe(value) for value in reply.objects]
             self._unfound.search(objects)
+            if passages is None and settings.contexts_path is None:
+                reader.notice_unset("contexts_path", objects, query.text)
             if passages is None:
                 contexts = reader.passages_at(*_last_items(objects, settings.contexts_path))
                 _, cited = _last_items(objects, settings.citations_path)

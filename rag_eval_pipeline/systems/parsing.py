@@ -4,6 +4,7 @@ The conventions of a system (`page_base`, `offset_base`) are undone here, once. 
 offsets are code points of the document's text.
 """
 
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -27,6 +28,7 @@ from rag_eval_pipeline.systems.base import (
     failed_answer,
 )
 from rag_eval_pipeline.systems.citations import CitationReader
+from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
 from rag_eval_pipeline.systems.values import WrongShape, whole_number
 from rag_eval_pipeline.text.normalise import plain
@@ -37,10 +39,8 @@ from rag_eval_pipeline.web.settings import Prices
 ABSTENTION = "The documents do not answer this question."
 ERROR_LENGTH = 500  # characters
 UNREAD_SHOWN = 3  # keys, in warnings
+GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
-
-
-_NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -134,6 +134,7 @@ class AnswerReader:
             self._abstention = [re.compile(pattern, re.IGNORECASE) for pattern in settings.abstention]
         self._on_page_zero = 0
         self._unread: Counter[str] = Counter()
+        self._guessed: list[str | None] = []
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
         self._citations = CitationReader(
             self._known,
@@ -232,6 +233,19 @@ class AnswerReader:
         """Count an answer without passages that has documents under other keys."""
         self._unread.update(keys)
 
+    def notice_unset(self, setting: str, replies: Sequence[Any], question: str) -> None:
+        """Look in the first replies for a list of passages, though the setting of their path is not made."""
+        if len(self._guessed) >= GUESSED_MAX:
+            return
+        values = json.loads(json.dumps(replies[:GUESSED_MAX]))  # a copy, because to guess is not to read
+        found = guess_paths(values, question, lambda name: self.document(name) in self._known).path("contexts")
+        value = f"{{path: {found}}}" if setting == "contexts" else found
+        self._guessed.append(
+            None if found is None else
+            f"{setting} is not set, and replies have a list that looks like passages. If it is one, set "
+            f"{setting}: {value}."
+        )  # fmt: skip
+
     def warnings(self) -> list[str]:
         """Return what was noticed in the answers so far."""
         found = [
@@ -239,6 +253,7 @@ class AnswerReader:
             f"{key!r}. Return it as contexts."
             for key, count in self._unread.most_common(UNREAD_SHOWN)
         ]
+        found += dict.fromkeys(filter(None, self._guessed))
         found += self._citations.warnings()
         if self._on_page_zero:
             found.append(

@@ -102,6 +102,14 @@ def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_
     assert all(" --hash=sha256:" in line for line in interop.values())
 
 
+def test_lowest_environment_has_each_dependency_at_its_lower_bound():
+    dependencies = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+    lowest = {name: line.partition("==")[2].split()[0] for name, line in pinned("requirements-lowest.txt").items()}
+    bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+).*", line).groups() for line in dependencies)
+
+    assert {name: bound for name, bound in bounds.items() if not lowest[name].startswith(bound)} == {}
+
+
 def test_image_has_the_browser_and_fonts_of_the_set_up():
     script = (REPOSITORY / "tools" / "install_browser.sh").read_text()
     wanted = set(re.search(r'^PACKAGES="(.*)"', script, re.MULTILINE)[1].split())

@@ -181,6 +181,7 @@ def pair_of(workspace):
 def test_failed_answers_are_terminal_until_they_are_asked_for(scripted):
     fail_on(scripted, "3", "5")
     first = ask(scripted, pair_of(scripted), now=NIGHT)
+    assert [(cause.code, cause.questions) for cause in first.causes] == [("python_error", 2)]
     asked(scripted)
 
     again = ask(scripted, pair_of(scripted), now=NIGHT)

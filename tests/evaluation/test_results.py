@@ -124,6 +124,22 @@ def test_span_mean_without_a_scored_span_has_a_reason(pair, results_of):
     assert (spans.mean_exact_jaccard, spans.true_spans, spans.reason) == (None, 0, "no_gold_spans")
 
 
+def test_what_no_answer_of_a_run_states_is_null_and_never_0(pair, results_of):
+    answers = [RagAnswer(query.query_id, "ok", "In 1888 [1].", False, (), (), 1.0) for query in pair.queries]
+
+    results = results_of(answers)
+
+    citations = results.citation_metrics
+    spans = citations.span_accuracy
+    means = [*results.retrieval_metrics.values(), spans.precision, spans.recall, spans.f1]
+    assert {(mean.value, mean.confidence_interval, mean.n_scored) for mean in means} == {(None, None, 0)}
+    assert {mean.reason for mean in results.retrieval_metrics.values()} == {"no_contexts"}
+    assert (spans.mean_tolerance_jaccard, spans.reason, spans.f1.reason) == (None, "no_citations", "no_citations")
+    assert citations.overall_citation_accuracy.value is None
+    # Only of the answers' texts, which are stated.
+    assert {name for name, mean in results.further_metrics.items() if mean.value == 0} <= {"hotpot_em"}
+
+
 SPANS = QueryScores("0", "scored", None, {"tolerance_jaccard": 0.5})
 NO_SPANS = QueryScores("0", "skipped", "no_gold_spans")
 JUDGED = QueryScores("0", "scored", None, {"citation_correctness": 1.0})

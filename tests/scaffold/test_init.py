@@ -7,6 +7,7 @@ import resource
 import tempfile
 from pathlib import Path
 
+import openpyxl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -179,3 +180,20 @@ def test_number_in_columns_of_texts_does_not_change_the_proposal(empty, tmp_path
         (f"a{n}", f"https://x.org/{n}") for n in range(5)
     ]
     assert [(record.code, record.row) for record in found.quarantine] == [("bad_url", 6)]
+
+
+def test_init_takes_the_sheet_with_the_questions_and_names_the_others(started, empty):
+    workbook = openpyxl.Workbook()
+    workbook.active.title = "Notes"
+    workbook.active.append(["Reviewed by the harbour office"])
+    sheet = workbook.create_sheet("Questions")
+    for row in [["q", "Expected answer"], ["Who lit the lamp?", "Ada Thorne"], ["Who built the quay?", "Per Lund"]]:
+        sheet.append(row)
+    buffer = io.BytesIO()
+    workbook.save(buffer)
+
+    proposal = started({"set.xlsx": buffer.getvalue()})
+
+    assert "source: {path: set.xlsx, sheet: Questions}" in proposal.text
+    assert "Left out: set.xlsx (Notes) (score 0: no question)" in proposal.guesses[0]
+    assert plan(empty.benchmark("scratch")).counts.accepted == 2

@@ -48,6 +48,12 @@ def test_documents_that_nothing_leads_to_are_named(started):
     assert left_out.endswith("because nothing leads to them: notes/x.pdf.")
 
 
+def test_what_the_reader_decided_about_a_file_is_said(started):
+    content = "question,answer\nA?,a\n"
+
+    assert "data/test: 1 of its 2 files are read." in started({"data/test-00000-of-00002.csv": content}).guesses
+
+
 def test_of_large_rows_fewer_are_read(started, monkeypatch):
     monkeypatch.setattr(profile, "SAMPLE_BYTES", 10_000)
 

@@ -239,6 +239,31 @@ def test_text_beside_a_url_is_the_gold_text_of_its_page(planned):
     assert [[(c.document, c.text) for c in q.contexts] for q in found.questions] == [[("a.org/1", "gold")], []]
 
 
+def test_documents_made_of_quotations_have_no_pages_and_the_proposal_says_so(started, empty):
+    evidence = [{"doc_name": "REPORT", "evidence_text": "It is a.", "evidence_page_num": 59}]
+    proposal = started({"q.jsonl": jsonl({"question": "A?", "answer": "a", "evidence": evidence})})
+
+    found = plan(empty.benchmark("scratch"))
+
+    assert [(c.document, c.text, c.page) for c in found.questions[0].contexts] == [("REPORT", "It is a.", None)]
+    [said] = [guess for guess in proposal.guesses if guess.startswith("documents:")]
+    assert "made from the texts in 'evidence'" in said
+    assert "They hold only what is quoted, which makes retrieval easy." in said
+
+
+def test_questions_inside_documents_become_rows(planned):
+    asks = [{"qid": 1, "question": "A?", "answers": ["a"]}, {"qid": 2, "question": "B?", "answers": []}]
+    papers = [{"title": "T", "full_text": [{"section_name": "S", "paragraphs": ["It is a.", "No b."]}], "qas": asks}]
+    found = planned({"papers.json": json.dumps(papers)})
+
+    assert [(q.question, q.answers, q.is_impossible) for q in found.questions] == [
+        ("A?", ("a",), False),
+        ("B?", (), True),
+    ]
+    assert gold(found) == [["T"], ["T"]]
+    assert {document.key: document.content for document in found.documents} == {"T": "It is a.\n\nNo b."}
+
+
 @pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])
 def test_questions_without_answers_measure_retrieval(planned, files):
     assert planned(files).spec.retrieval_only
@@ -255,6 +280,7 @@ MISSING = {
     "questions alone":      ({"q.csv": "question\nA?\n"},                       ["answer"]),
     "TREC, no documents":   (TREC,                                              ["documents"]),
     "names, no documents":  ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "evidence": [{"doc_name": "x", "page": 1}]})}, ["documents"]),
+    "answers not understood": ({"q.jsonl": jsonl({"question": "A?", "url": "https://a.org/1", "answers": [{"spans": [1]}]})}, ["answer"]),
     "a system's answers":   ({"q.csv": "question,response,model\nA?,said,m\n"},  ["answer"]),
     "Evret, no documents":  ({"eval.json": json.dumps({"queries": QUERIES})},   ["documents"]),
 }  # fmt: skip

@@ -156,7 +156,7 @@ async def test_number_in_the_answer_cites_the_passage_and_an_odd_citation_is_lef
 
 LANGCHAIN_HARBOUR = {"page_content": HARBOUR, "metadata": {"source": "/in/tollan.pdf", "page": 1}, "type": "Document"}
 LANGSERVE = {
-    # What LangServe 0.3.3 sends of a chain {context, answer}, recorded; its metadata event has no answer.
+    # The stream is as LangServe 0.3.3 sends it; its `invoke` fails for untyped chains with documents.
     "invoke": (
         reply(200, {"output": {"question": "?", "context": [LANGCHAIN_HARBOUR], "answer": "In 1901."}, "metadata": {"run_id": "1", "feedback_tokens": []}}),
         {"answer": "output.answer", "contexts": {"path": "output.context"}},
@@ -179,6 +179,17 @@ async def test_langserve_is_read_with_its_pages(step, settings, tmp_path):
 
     assert (answer.status, answer.answer) == ("ok", "In 1901.")
     assert [(one.document, one.page, one.text) for one in answer.contexts] == [("tollan.pdf", 2, HARBOUR)]
+
+
+async def test_list_of_passages_without_a_path_is_named_in_a_warning(tmp_path):
+    step = answering(hits=[{"file": "light.pdf", "body": "The light"}])
+    async with opened(tmp_path, step, step) as (system, _):
+        for _ in range(2):
+            await system.answer(ASKED)
+
+    assert system.warnings() == [
+        "contexts is not set, and replies have a list that looks like passages. If it is one, set contexts: {path: data.hits}."
+    ]
 
 
 async def test_path_that_finds_nothing_in_any_reply_is_a_warning_with_the_keys(tmp_path):

@@ -1,0 +1,72 @@
+"""Text files that are not UTF-8: what Windows saved in western Europe is read, rows in other encodings are counted."""
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.relations import Relation, read_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+_FOREIGN = re.compile("[^\x00-\x7f]{3}|[ÂÃâ][^a-zA-ZÀ-ÿ]")  # as cp1252: text of another script, or UTF-8
+
+
+def read_text(
+    paths: BenchmarkPaths, name: str, stated: dict[str, Any]
+) -> tuple[Relation, dict[str, Any], tuple[str, ...]]:
+    """Return a relation, the keys of `source` with which it was read, and notes.
+
+    `encoding: cp1252` is added if the file is not UTF-8 and its letters beyond ASCII mostly stand alone, as they do
+    not in other scripts, nor in UTF-8 that is read as cp1252.
+
+    Raises:
+        InputError: The relation cannot be read; `bad_encoding` if its header is in an unknown encoding.
+    """
+    try:
+        relation = _read(paths, name, stated)
+    except InputError as error:
+        if error.code != "bad_encoding" or (western := _read_western(paths, name, stated)) is None:
+            raise
+        return western
+    unread = _badly_encoded(relation)
+    if not unread:
+        return relation, stated, ()
+    text = (
+        f"encoding: rows of {name} that are not UTF-8 and were not read: {unread}. Save the file as UTF-8, or state "
+        "`encoding` in `source`."
+    )
+    return _read_western(paths, name, stated) or (relation, stated, (text,))
+
+
+def _read(paths: BenchmarkPaths, name: str, stated: dict[str, Any]) -> Relation:
+    # A name with glob characters that exists is read as that file, as the conversion does.
+    return read_relation(paths, SourceSpec.model_validate({"path": name, **stated}))
+
+
+def _read_western(
+    paths: BenchmarkPaths, name: str, stated: dict[str, Any]
+) -> tuple[Relation, dict[str, Any], tuple[str, ...]] | None:
+    stated = {**stated, "encoding": "cp1252"}
+    try:
+        relation = _read(paths, name, stated)
+    except InputError:
+        return None
+    words = _words_beyond_ascii(relation.table)
+    if _badly_encoded(relation) or sum(bool(_FOREIGN.search(word)) for word in words) * 10 > len(words):
+        return None
+    shown = ", ".join(map(repr, dict.fromkeys(words[:3])))
+    return relation, stated, (f"encoding: {name} is not UTF-8 and was read as cp1252 (Windows), which gives {shown}.",)
+
+
+def _badly_encoded(relation: Relation) -> int:
+    return sum(row.code == "bad_encoding" for row in relation.rejected)
+
+
+def _words_beyond_ascii(table: pa.Table) -> list[str]:
+    texts = [name for name in table.column_names if not name.isascii()]
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            texts += [value for value in column.to_pylist() if value and not value.isascii()]
+    return [word for text in texts for word in text.split() if not word.isascii()]
