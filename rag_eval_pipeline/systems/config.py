@@ -57,7 +57,7 @@ KINDS: dict[str, Kind] = {
     "openai": Kind(OpenAiSettings, open_openai, "openai/2", has_own_limits=True),
     "http": Kind(HttpSettings, open_http, "http/2", has_own_limits=True),
     "python": Kind(PythonSettings, open_python, "python/2", in_flight=8),
-    "replay": Kind(ReplaySettings, open_replay, "replay/2", is_free=True, is_deterministic=True),
+    "replay": Kind(ReplaySettings, open_replay, "replay/3", is_free=True, is_deterministic=True),
 }
 
 
