@@ -54,7 +54,7 @@ _OTHER_KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP|II\*\x00|MM\x00\*", re.DOTALL), "an image", _IMAGE),
     (re.compile(rb"\x93NUMPY"), "a numpy array", _EXPORT),
     (re.compile(rb"FEA1"), "a Feather file of version 1", "Save it as parquet."),
-    (re.compile(rb"ORC"), "an ORC file", "Save it as parquet."),
+    (re.compile(rb"ORC(?=.{,64}[\x00-\x08])", re.DOTALL), "an ORC file", "Save it as parquet."),
     (re.compile(rb"Obj\x01"), "an Avro file", "Save it as parquet."),
     (re.compile(rb"\x89HDF"), "an HDF5 file", _EXPORT),
     (re.compile(rb"\{\\rtf"), "an RTF document", "Save its table of questions as CSV or .xlsx."),

@@ -42,9 +42,6 @@ UNREAD_SHOWN = 3  # keys, in warnings
 GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
-
-_NUMBERED = re.compile(r"\[\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]")
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 

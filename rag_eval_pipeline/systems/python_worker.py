@@ -99,12 +99,15 @@ def _named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
 
 @functools.cache
 def names_read() -> list[str]:
-    """Return every name that may be read of an object: the identifiers among the texts of the modules that read."""
-    trees = (
-        ast.parse(inspect.getsource(module)) for module in (citations, frameworks, messages, parsing, passages, values)
-    )
+    """Return every name that may be read of an object: the identifiers among the texts of the modules that read.
+
+    `__dict__` is none: everything in an object would be encoded twice, at each level.
+    """
+    trees = (ast.parse(inspect.getsource(module)) for module in READERS)
     constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return sorted({value for value in constants if isinstance(value, str) and value.isidentifier()})
+    return sorted(
+        {value for value in constants if isinstance(value, str) and value.isidentifier() and value[:2] != "__"}
+    )
 
 
 # --- The process

@@ -25,6 +25,7 @@ FORMATS = {
     ),
     "Python's dictionaries called .jsonl": (b"{'q': 1}\n{'q': 2}\n", "q.jsonl", "jsonl"),
     "an array": (b'[\n {"q": 1}\n]', "q.dat", "json"),
+    "a CSV whose header begins as an ORC file does": (b"ORCID,q\n1,2\n", "q.csv", "csv"),
     "JSON lines whose first line is bad": (b'{"q": \n{"q": 2}\n{"q": 3}', "q.jsonl", "jsonl"),
     "tab-separated called .csv": (b"q\ta, b\n1\t2\n", "q.csv", "tsv"),
     "a CSV whose header begins with a bracket": (b"[q],a\n1,2\n", "q.csv", "csv"),
@@ -65,6 +66,7 @@ OTHERS = {
     "PDF": (b"%PDF-1.7\n", "'a PDF'", 'belongs under `tables`, as `{files: "docs/*.pdf"}`'),
     "an image": (b"\x89PNG\r\n\x1a\n", "'an image'", "Questions have to be a table"),
     "SQLite": (b"SQLite format 3\0", "'an SQLite database'", "Export a table: sqlite3"),
+    "ORC": (b"ORC\n\x06\n\x04\x08\x01", "'an ORC file'", "Save it as parquet."),
     "a pickle": (b"\x80\x04\x95\x10", "'a Python pickle'", "Loading one can run any code."),
 }
 

@@ -77,6 +77,12 @@ ENGINE = """
         async def astream(self, query):
             yield "They"
             yield " do."
+        def linked(self, query):
+            passage = Passage("cats.pdf")
+            for _ in range(18):
+                outer = Passage("cats.pdf")
+                outer.node, passage = passage, outer
+            return {"answer": "a", "context": [passage]}
         def raises(self, query): raise ValueError("no\\n index")
         def ends(self, query): raise SystemExit(3)
         def cancels(self, query): raise asyncio.CancelledError
@@ -91,7 +97,7 @@ ENGINE = """
             return "quiet"
 """
 METHODS = [
-    "text", "later", "passages", "stream", "astream", "raises", "ends", "cancels", "nothing", "surrogate", "input", "prints",
+    "text", "later", "passages", "stream", "astream", "raises", "ends", "cancels", "nothing", "surrogate", "input", "prints", "linked",
 ]  # fmt: skip
 
 
