@@ -14,6 +14,7 @@ from rag_eval_pipeline.systems.values import part, peek, plain_text, scalar_text
 USAGE = ("usage", "usage_metadata", "token_usage")
 ASKING = ("human", "user")
 TOOLS = ("tool", "function")
+SPEAKERS = ("ai", "assistant", "system", "developer", *ASKING, *TOOLS)
 # Lists of passages, by the names that frameworks and their tutorials use; of equally good ones the first is read.
 CONTEXTS = (
     "contexts", "source_documents", "context", "documents", "source_nodes", "retrieved_contexts", "passages",
@@ -140,12 +141,16 @@ def _passages_in(value: Any, depth: int = 0) -> Iterable[Any]:
     return _passages_in(found, depth + 1)
 
 
+def _is_document(item: Any) -> bool:
+    return is_passage(item) and role_of(item) not in SPEAKERS  # a message has a text and metadata, too
+
+
 def unread_documents(value: Any, prefix: str = "", depth: int = 0) -> Iterator[str]:
     """Yield the keys under which a value has a list of documents: `state.hits`."""
     items: Mapping[Any, Any] = value if isinstance(value, Mapping) else getattr(value, "__dict__", None) or {}
     for key, inner in items.items() if depth < _DEPTH else ():
         path = f"{prefix}{key}"
-        if isinstance(inner, list | tuple) and inner and all(is_passage(item) for item in inner):
+        if isinstance(inner, list | tuple) and inner and all(map(_is_document, inner)):
             yield path
         elif inner is not None and not isinstance(inner, str | bytes | int | float | list | tuple | type):
             yield from unread_documents(inner, f"{path}.", depth + 1)

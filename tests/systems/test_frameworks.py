@@ -264,6 +264,15 @@ def test_documents_under_another_key_are_named_in_a_warning(corpus):
     ]
 
 
+def test_replies_of_a_model_are_no_documents_under_another_key(corpus):
+    reader = AnswerReader(corpus, ReadingSettings())
+    reply = SimpleNamespace(role="assistant", text="a", meta={"model": "m"})
+
+    answer = to_rag_answer(QUERY, parse_answer({"llm": {"replies": [reply]}}), reader, latency_ms=1.0)
+
+    assert (answer.answer, answer.contexts, reader.warnings()) == ("a", (), [])
+
+
 CITED = Citation("cats.pdf", 0, 4, 1)
 CHAIN_1 = [Document("Cats sleep.", {"source": "/data/cats.pdf", "page": 0})]
 CITATIONS = {
