@@ -110,7 +110,7 @@ def plan(
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
     rows.spool.close()
-    if rows.bare_texts:
+    if rows.bare_texts and spec.documents is None:  # else `documents` says which files are in the corpus
         index.plan_files()  # any of them may have the texts
     documents, names = index.planned(pinned, strict=spec.naming == "strict")
     unread = [

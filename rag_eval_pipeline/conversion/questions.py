@@ -139,10 +139,11 @@ def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, ski
         raise RowError("empty_question", "question", "a question", question)
     notes: list[str] = []
     is_impossible = _boolean(values.get("is_impossible"))
-    stated = values.get("answer")
-    if values.get("is_impossible") is None and isinstance(stated, str) and says_no_answer(stated):
+    if values.get("is_impossible") is None and (refusal := _stated_refusal(values)) is not None:
         is_impossible = True
-        notes.append(f"answer: {excerpt(stated)} says that there is none, so is_impossible is true unless it is stated")
+        notes.append(
+            f"answer: {excerpt(refusal)} says that there is none, so is_impossible is true unless it is stated"
+        )
     answer, answers = _answers(values, is_impossible, notes, retrieval_only=retrieval_only)
     metadata = metadata_of(values.get("metadata"))
     if "urls" in values:
@@ -185,6 +186,15 @@ def validate_row(values: Mapping[str, Any], *, retrieval_only: bool = False, ski
 def says_no_answer(answer: str) -> bool:
     """Return whether an answer says that the question has none."""
     return answer.strip().rstrip(".").lower() in NO_ANSWERS
+
+
+def _stated_refusal(values: Mapping[str, Any]) -> str | None:
+    """Return the answer if it, or each of several, says that the question has none; else None."""
+    answer = values.get("answer")
+    stated = values.get("answers") if answer is None else answer
+    texts = stated if isinstance(stated, list) else [stated]
+    is_refusal = bool(texts) and all(isinstance(text, str) and says_no_answer(text) for text in texts)
+    return texts[0] if is_refusal else None
 
 
 def unescaped_url(url: str) -> str:

@@ -123,7 +123,7 @@ async def _ask(
             pair.system,
             fingerprint=pair.fingerprints.corpus,
             started=evaluation.record.opened_at,
-            retrieval_only=pair.is_retrieval_only,
+            retrieval_only=pair.dataset.is_retrieval_only,
         )
         async with file.traits.open(file.settings, corpus) as system:
             stated = system.server_configuration()
@@ -362,7 +362,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         pair.system,
         fingerprint=pair.fingerprints.corpus,
         started=clock.now(),
-        retrieval_only=pair.is_retrieval_only,
+        retrieval_only=pair.dataset.is_retrieval_only,
     )
     corpus = replace(corpus, observe=observe)
     files = CorpusFiles.read(pair.paths)

@@ -33,11 +33,6 @@ class Pair:
         """The questions to ask: the first of the dataset where the system's file sets a limit."""
         return self.dataset.queries[: self.system_file.limit]
 
-    @property
-    def is_retrieval_only(self) -> bool:
-        """Whether no question has an answer, so that passages alone can be scored."""
-        return not any(query.accepted_answers or query.is_impossible for query in self.dataset.queries)
-
 
 def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     """Load a pair and check that the benchmark's conversion is current and its files are unchanged.

@@ -166,9 +166,16 @@ def _place(workspace: Workspace, wanted: Wanted) -> _Place:
         hint = f"Convert it first: rag-eval convert {name}"
         raise InputError("not_converted", name, "a converted benchmark", hint=hint)
     stamp = Stamp.read(paths.stamp)
-    queries = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries
-    texts = [query.query_text for query in queries if not query.is_impossible] or [DEFAULT_QUESTION]
-    corpus = system_corpus(workspace, paths, wanted.name, fingerprint=stamp.corpus_fingerprint, started=clock.now())
+    dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
+    texts = [query.query_text for query in dataset.queries if not query.is_impossible] or [DEFAULT_QUESTION]
+    corpus = system_corpus(
+        workspace,
+        paths,
+        wanted.name,
+        fingerprint=stamp.corpus_fingerprint,
+        started=clock.now(),
+        retrieval_only=dataset.is_retrieval_only,
+    )
     return _Place(file, wanted.question or texts[0], corpus, CorpusFiles.read(paths), [])
 
 

@@ -143,6 +143,11 @@ class EvaluationDataset(FileModel):
         _require_unique("document", (document.document_id for document in self.documents or ()))
         return self
 
+    @property
+    def is_retrieval_only(self) -> bool:
+        """Whether no question has an answer, so that passages alone can be scored."""
+        return not any(query.accepted_answers or query.is_impossible for query in self.queries)
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the dataset of a file in any form."""

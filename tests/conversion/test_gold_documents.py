@@ -72,6 +72,21 @@ def test_document_of_another_text_of_the_question_decides_between_two(tmp_path):
     assert read_found(tmp_path / "found.parquet") == {}
 
 
+def test_gold_texts_are_looked_for_only_in_the_files_that_documents_chooses(benchmark):
+    row = {"q": "When was it lit?", "a": "At dusk.", "c": [LAMP]}
+    files = {"q.jsonl": json.dumps(row), "docs/log.txt": LAMP, "docs/README.txt": "How this was made."}
+    spec = (
+        f"{HEAD}source: q.jsonl\ntables: {{docs: {{files: 'docs/*.txt'}}}}\n"
+        "questions: {question: q, answer: a, contexts: c}\n"
+    )
+
+    every = plan(benchmark(spec, files))
+    chosen = plan(benchmark(f"{spec}documents: SELECT file FROM docs WHERE file NOT LIKE '%README%'\n", files))
+
+    assert [document.path.name for document in every.documents] == ["README.txt", "log.txt"]
+    assert [document.path.name for document in chosen.documents] == ["log.txt"]
+
+
 def test_conversion_gives_gold_texts_the_documents_of_a_folder(benchmark, tmp_path):
     rows = [
         {"user_input": "When was it lit?", "reference": "At dusk.", "reference_contexts": [LAMP, BELL]},

@@ -338,6 +338,17 @@ def test_answer_that_says_there_is_none_is_impossible_unless_stated_otherwise(be
     )
 
 
+def test_answers_that_all_say_there_is_none_are_impossible(benchmark):
+    cells = ('["unanswerable", "No answer."]', '["unanswerable", "Paris"]', "[]")
+    rows = "".join(f'{{"q": "?", "a": {cell}}}\n' for cell in cells)
+
+    found = plan(benchmark(f"{HEAD}source: q.jsonl\nquestions: {{question: q, answers: a}}\n", {"q.jsonl": rows}))
+
+    accepted = [(question.is_impossible, question.answers) for question in found.questions]
+    assert accepted == [(True, ()), (False, ("unanswerable", "Paris"))]
+    assert [record.code for record in found.quarantine] == ["empty_answer"]
+
+
 def test_questions_without_a_document_are_counted_with_the_row_of_the_first(benchmark):
     rows = "q,a,u\n1,a,https://x.org/A\n2,a,\n3,a,\n"
 

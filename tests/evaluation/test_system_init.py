@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -422,6 +423,20 @@ def test_python_callable_is_asked(workspace, tmp_path):
     settings = yaml.safe_load(proposal.text)["settings"]
     assert (workspace.config / "systems" / settings["path"][0]).resolve() == tmp_path
     assert (proposal.row["answer"], proposal.row["passages"][0]["document"]) == (ANSWER, "line-opening.pdf")
+
+
+def test_retriever_alone_is_asked_about_a_benchmark_without_answers(workspace, tmp_path):
+    (tmp_path / "my_rag.py").write_text(f"def retrieve(question):\n    return [{SOURCE!r}]\n")
+    workspace = Workspace(shutil.copytree(workspace.root, tmp_path / "own", symlinks=True))
+    for file in workspace.root.rglob("*.eval.json"):
+        dataset = json.loads(file.read_text())
+        for query in dataset["queries"]:
+            query |= {"ground_truth_answer": None, "metadata": {}}
+        file.write_text(json.dumps(dataset))
+
+    proposal = propose(workspace, None, kind="python", callable="my_rag:retrieve", path=tmp_path)
+
+    assert (proposal.row["status"], proposal.row["passages"][0]["document"]) == ("ok", "line-opening.pdf")
 
 
 def test_python_callable_is_asked_in_its_own_environment_for_what_it_takes(workspace, tmp_path):
