@@ -234,8 +234,8 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
     """
     if paths.stamp.exists() and not is_converted(paths, digest):
         raise InputError(
-            "stale_conversion", paths.stamp, f"a conversion of the present {paths.source}",
-            hint=f"Convert it again: rag-eval convert {paths.name}",
+            "stale_conversion", paths.stamp, f"a conversion of the present {paths.source} by this version of the "
+            "pipeline", hint=f"Convert it again: rag-eval convert {paths.name}",
         )  # fmt: skip
     return read_stamp(paths)
 

@@ -7,7 +7,7 @@ written, and symbolic links are not followed.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.relations import inner_lists, sheets, sources
+from rag_eval_pipeline.scaffold.relations import inner_lists, missing_samples, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -175,7 +175,8 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
     found: list[DataFile] = []
     for keys in stated:
         try:
-            found.append(_data_file(paths, name, url, **keys))
+            file = _data_file(paths, name, url, **keys)
+            found.append(replace(file, notes=(*file.notes, *missing_samples(paths, name, keys, file.rows))))
         except InputError:
             if len(stated) == 1:
                 raise

@@ -1,7 +1,7 @@
 """Which relations a folder's files hold: files alone, the shards of a split, saved datasets, and lists inside files."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -9,7 +9,10 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.yaml import DATA, YAML, parse_yaml
 from rag_eval_pipeline.sources.files import shard_glob
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.sources.xlsx import sheet_names
+from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_PARSED_BYTES = 200_000_000  # of a JSON file that is parsed to find the lists in it
 SAVED_DATASET = "state.json"  # beside the .arrow files of `Dataset.save_to_disk`
@@ -63,6 +66,29 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
         f"{key}.{k}" for key, item in nested for k in item if k and "." not in k and _is_objects(item[k])
     ]
     return [{"root": root} for root in roots]
+
+
+def missing_samples(paths: BenchmarkPaths, name: str, keys: Mapping[str, str], rows: int) -> list[str]:
+    """Return a sentence on the samples that an Inspect log does not have, such as those of a run that broke off."""
+    if keys == INSPECT_SAMPLES:
+        header = SourceSpec.model_validate({"path": name, "member": "header.json", "format": "json", "root": "$"})
+        try:
+            [log] = read_relation(paths, header).table.to_pylist()
+        except InputError:
+            return [f"{name} has no header: its run broke off, and samples may be missing."]
+    else:
+        log = _parsed(paths.source / name) if keys == {"root": "samples"} else None
+    status, about = (log.get("status"), log.get("eval")) if isinstance(log, dict) else (None, None)
+    about = json.loads(about) if isinstance(about, str) else about
+    if status is None or not isinstance(about, dict):
+        return []
+    dataset = about.get("dataset")
+    number = dataset.get("samples") if isinstance(dataset, dict) else None
+    is_more = isinstance(number, int) and number > rows
+    if status == "success" and not is_more:
+        return []
+    total = f"{rows} of {number}" if is_more else str(rows)
+    return [f"{name} has {total} samples of its dataset; the status of its run is {status}."]
 
 
 def _parsed(path: Path) -> Any:

@@ -21,7 +21,7 @@ from rag_eval_pipeline.scaffold.links import (
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLES, Roles, find_roles, list_forms, normalised
 from rag_eval_pipeline.scaffold.rows import draft_linked
-from rag_eval_pipeline.scaffold.selection import split_of
+from rag_eval_pipeline.scaffold.selection import split_of, splits_in_order
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context, struct
 
 MAX_QRELS_COLUMNS = 5
@@ -47,7 +47,7 @@ _SQUAD_GUESSES = (
 
 def nested_squad(profile: FolderProfile) -> Draft | None:
     """Draft SQuAD as it is published: articles with `paragraphs`, each with its `context` and `qas`."""
-    for file in profile.data:
+    for file in splits_in_order(profile.data):
         paragraphs = file.column("paragraphs")
         qas = _struct_list(paragraphs.fields, "qas") if paragraphs is not None else None
         if paragraphs is None or qas is None or paragraphs.field_kind("context") != "text":
@@ -95,7 +95,7 @@ FROM source"""
 
 def flat_squad(profile: FolderProfile) -> Draft | None:
     """Draft SQuAD with one question per row: question, context, and `answers` with texts and starts in the context."""
-    for file in profile.data:
+    for file in splits_in_order(profile.data):
         answers = next((c for c in file.columns if c.kind == "struct" and c.field_kind("text") == "texts"), None)
         question, body = _text_column(file, "question"), _text_column(file, "context")
         if answers is not None and question is not None and body is not None and answers.field_kind("answer_start"):
@@ -158,7 +158,7 @@ ORDER BY min(first_row)"""
 
 def hotpot(profile: FolderProfile) -> Draft | None:
     """Draft HotpotQA: ten titled paragraphs in `context`, of which `supporting_facts` names those that matter."""
-    for file in profile.data:
+    for file in splits_in_order(profile.data):
         titled, facts = file.column("context"), file.column("supporting_facts")
         if titled is None or facts is None:
             continue

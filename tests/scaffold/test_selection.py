@@ -34,6 +34,14 @@ def test_split_to_test_with_is_taken(started):
     )
 
 
+def test_split_of_squad_to_test_with_is_taken(started):
+    row = {"question": "A?", "context": "It is a.", "answers": {"text": ["a"], "answer_start": [6]}}
+
+    proposal = started({f"data/{split}.jsonl": jsonl(row) for split in ("train", "validation")})
+
+    assert "source: data/validation.jsonl\n" in proposal.text
+
+
 def test_every_language_of_nested_articles_is_named(started):
     article = {"title": "T", "paragraphs": [{"context": "It is a.", "qas": [{"question": "A?", "answers": []}]}]}
     files = {f"xquad.{language}.json": f'{{"data": {jsonl([article]).strip()}}}' for language in ("de", "en")}

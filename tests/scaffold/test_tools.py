@@ -9,7 +9,20 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.init import start_benchmark
 from tests.conftest import REPOSITORY
 from tests.scaffold.conftest import write
-from tests.scaffold.tool_files import DAYS, EXAMPLE, FILES, ITEM, MADE, MANAGER, RAGET, csv, jsonl
+from tests.scaffold.tool_files import (
+    DAYS,
+    EXAMPLE,
+    FILES,
+    ITEM,
+    LOG,
+    MADE,
+    MANAGER,
+    RAGET,
+    SAMPLE,
+    archive,
+    csv,
+    jsonl,
+)
 
 
 def shown(context, documents):
@@ -60,6 +73,10 @@ SAID = {
     "searched documents": (FILES["ragas, CSV, files"][0],                         "looked for in all documents"),
     "conversations":      ({"raget.jsonl": jsonl({**RAGET[0], "conversation_history": [{"role": "user", "content": "Hi"}]})},
                                                                                   "1 questions follow on a conversation"),
+    "broken run":         ({"staff.json": json.dumps({**LOG, "status": "error", "eval": {"dataset": {"samples": 9}}})},
+                                                                                  "staff.json has 3 of 9 samples of its dataset; the status of its run is error."),
+    "broken run, .eval":  ({"staff.eval": archive({"_journal/start.json": "{}", "samples/s1_epoch_1.json": json.dumps(SAMPLE)})},
+                                                                                  "staff.eval has no header: its run broke off"),
 }  # fmt: skip
 
 
