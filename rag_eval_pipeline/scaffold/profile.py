@@ -26,6 +26,7 @@ SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are dete
 SAMPLE_BYTES = 100_000_000  # of the rows whose values are read, if rows are large, such as pages of HTML
 MIN_SAMPLE_ROWS = 100
 SNIFFED_BYTES = 16_384
+MAX_NAMED = 5  # files in a sentence
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
@@ -33,6 +34,7 @@ DATA_SUFFIXES = frozenset(
 )
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
+OFFICE_SUFFIXES = frozenset(".doc .docx .odt .ppt .pptx .odp .rtf .epub .xls .xlsb .ods .numbers".split())
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
 HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
@@ -125,6 +127,12 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
                 raise
             notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
     notes += [note for file in data for note in file.notes]
+    if office := [name for name in files if PurePosixPath(name).suffix.lower() in OFFICE_SUFFIXES]:
+        more = f" and {len(office) - MAX_NAMED} more" if len(office) > MAX_NAMED else ""
+        notes.append(
+            f"Not read: {', '.join(office[:MAX_NAMED])}{more}. Save documents as PDF, and tables of questions as .xlsx "
+            "or CSV."
+        )
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
 
 

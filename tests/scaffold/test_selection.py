@@ -1,5 +1,8 @@
 """Of several files `init` takes the one with the most of a question, and says which it left out and why."""
 
+import pytest
+
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold import profile
 from tests.scaffold.test_shapes import jsonl
 
@@ -68,3 +71,16 @@ def test_of_large_rows_fewer_are_read(started, monkeypatch):
     text = started({"q.jsonl": jsonl(*({**ROW, "page": "x" * 1_000} for _ in range(101)))}).text
 
     assert "Values of q.jsonl were read from the first 100 rows only." in text
+
+
+@pytest.mark.parametrize("others", [{}, {"q.csv": "question,answer\nA?,a\n"}], ids=["alone", "beside questions"])
+def test_documents_of_office_programs_are_named_with_what_to_do(started, others):
+    files = {"Travel.docx": b"PK\x03\x04", "pay.pdf": b"%PDF-", **others}
+    note = "Not read: Travel.docx. Save documents as PDF, and tables of questions as .xlsx or CSV."
+
+    if others:
+        assert note in started(files).guesses
+    else:
+        with pytest.raises(InputError) as raised:
+            started(files)
+        assert note in str(raised.value)
