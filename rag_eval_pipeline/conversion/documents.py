@@ -4,6 +4,7 @@ A document is known from its row in the `documents` query, from a folder that a 
 alone. Documents that an accepted question uses are planned, and those that have a row with a body.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -24,10 +25,11 @@ from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_na
 from rag_eval_pipeline.corpus.text.alignment import fold
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import is_wanted
-from rag_eval_pipeline.sources.files import GLOB, SourceFiles
+from rag_eval_pipeline.sources.files import SourceFiles
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
 # Files whose text is their body, so that source offsets can be checked against it.
+WILDCARDS = re.compile(r"[*?]")  # of a glob in `contexts.file`; brackets alone are part of a name
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 
@@ -152,7 +154,7 @@ class DocumentIndex:
             RowError: `ambiguous_file`, for a gold text and several files.
         """
         glob = context.file
-        if glob is None or glob in self._files or not GLOB.search(glob):
+        if glob is None or glob in self._files or not WILDCARDS.search(glob):
             return [context]
         if glob not in self._globs:
             paths = sorted({str(d.path) for d in self.documents.values() if d.path is not None})

@@ -24,7 +24,7 @@ NAMES = (
     "../benchmark.yaml",
     "docs/../../scratch/benchmark.yaml",
     "/etc/passwd",
-    "*.txt",
+    "*.pdf",
     "[a].txt",
     "a.txt\n",
     "A.TXT",
