@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http up test test-interop test-lowest test-long check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http up test test-interop test-cluster test-lowest test-long check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -35,6 +35,9 @@ test: $(VENV)/.browser  ## the test suite
 
 test-interop: .venv-interop/.browser  ## tests/interop: beside LangChain, LlamaIndex, Haystack and others, in a second environment
 	.venv-interop/bin/python -m pytest -q tests/interop
+
+test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Postgres, Redis and Celery; an object store; Kubernetes' Job
+	.venv-cluster/bin/python -m pytest -q tests/cluster
 
 # What reads, converts, scores and writes; neither browsers nor servers of Dagster.
 LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_ast.py conversion/test_json_values.py
@@ -71,6 +74,7 @@ requirements: $(VENV)/.installed  ## pin the packages of all environments, with 
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop --extra nli -c requirements.txt -o requirements-interop.txt >/dev/null
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra cluster --extra postgres --extra celery --extra k8s --extra s3 -c requirements.txt -o requirements-cluster.txt >/dev/null
 	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements.txt | cut -d' ' -f1 | \
 	$(COMPILE) $(UPGRADE) --resolution lowest-direct pyproject.toml - -o requirements-lowest.txt >/dev/null
 	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null

@@ -136,6 +136,7 @@ def seen(_converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     try:
         services.start("code")
         services.wait_healthy("code")
+        not_begun = instance.get_run_by_id(waiting).status  # a daemon ends it once `start_timeout_seconds` are over
 
         services.start("daemon")
         services.wait("a first start", lambda: nightly.state and instance.get_dynamic_partitions("systems"))
@@ -181,13 +182,15 @@ def seen(_converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         [convert] = [run for run in services.ask(RUNS)["results"] if run["jobName"] == "convert"]
     finally:
         exit_codes = services.stop_all()
-    runs = {"lost": lost, "waiting": waiting, "convert": convert["runId"]}
+    runs = {"lost": lost, "convert": convert["runId"]}
     seen = Seen(
         unhealthy={name: (check.returncode, check.stderr) for name, check in unhealthy.items()},
         nights=nights, locations=locations, daemons=daemons, live=live.returncode, future=future, listeners=listeners,
         exit_codes=exit_codes, left=services.family(), code_log=services.log("code").read_text(),
         journal=journal.read_text(),
-        statuses={name: instance.get_run_by_id(run_id).status for name, run_id in runs.items()},
+        statuses={
+            "waiting": not_begun, **{name: instance.get_run_by_id(run_id).status for name, run_id in runs.items()}
+        },
         events={name: [entry.message for entry in instance.all_logs(run_id)] for name, run_id in runs.items()},
     )  # fmt: skip
     instance.dispose()
