@@ -277,8 +277,9 @@ def test_instance_queues_and_retries_as_on_one_machine(launched):
     local = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())
     cluster = launched.settings
 
-    assert launched.queue.get_run_queue_config().tag_concurrency_limits == (
-        local["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert (
+        launched.queue.get_run_queue_config().tag_concurrency_limits
+        == (local["concurrency"]["runs"]["tag_concurrency_limits"])
     )
     assert cluster["run_retries"] == local["run_retries"]
     assert local["run_monitoring"].items() <= cluster["run_monitoring"].items()
