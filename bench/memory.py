@@ -2,8 +2,8 @@
 
     python bench/memory.py [--questions 100000 400000] [--keep FOLDER]
 
-A benchmark of short questions, each with a gold text in one of 200 short documents, is converted twice, cold and warm; a
-Python function answers with one passage and one citation; the answers are scored and published, and the report is
+A benchmark of short questions, each with a gold text in one of 200 short documents, is converted twice, cold and warm;
+a Python function answers with one passage and one citation; the answers are scored and published, and the report is
 written. Each part is a process of its own, and the last line does all parts of an evaluation in one, as `rag-eval
 evaluate` does. Memory is the peak resident set of the process in 10^6 bytes, and of its largest child; CPU is user and
 system time of both. Machines differ; what counts is how memory grows with the questions.

@@ -76,10 +76,12 @@ class FolderDigests:
                 is_steady = found == _hashed(os.fstat(file.fileno()), found.sha256)
         except OSError:
             return None
-        if is_steady and self._record is not None:
-            if max(found.mtime_ns, found.ctime_ns) < self._now_ns(self.folder) - TICK_NS:
-                self._current[name] = found
+        if is_steady and self._record is not None and self._is_old(found):
+            self._current[name] = found
         return found.sha256
+
+    def _is_old(self, file: HashedFile) -> bool:
+        return max(file.mtime_ns, file.ctime_ns) < self._now_ns(self.folder) - TICK_NS
 
     def save(self) -> None:
         """Record the digests of the files that were asked for and may be trusted, unless these are known already."""
