@@ -23,20 +23,17 @@ _name = ""
 _recorded_at = 0.0  # monotonic
 
 
-@worker_ready.connect
 def _begin(sender: Any, **_: object) -> None:
     global _name
     _name = sender.hostname
     _record()
 
 
-@heartbeat_sent.connect
 def _refresh(**_: object) -> None:
     if _name and time.monotonic() - _recorded_at >= RECORD_SECONDS:
         _record()
 
 
-@worker_shutdown.connect
 def _end(**_: object) -> None:
     if _name:
         remove_worker(_workspace, _name)
@@ -46,3 +43,8 @@ def _record() -> None:
     global _recorded_at
     _recorded_at = time.monotonic()
     record_worker(_workspace, _name, this_worker(), now=clock.now())
+
+
+worker_ready.connect(_begin)
+heartbeat_sent.connect(_refresh)
+worker_shutdown.connect(_end)
