@@ -30,7 +30,7 @@ def _run(
 
     step = context.asset_key.path[-1]
     steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]
-    with as_dagster_failure():
+    with as_dagster_failure(context, resource):
         report = run_step(
             resource.workspace,
             context.partition_key,

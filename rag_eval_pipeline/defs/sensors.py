@@ -10,6 +10,7 @@ from rag_eval_pipeline.defs import schedules
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.storage.session import results_listed
 
 # A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
 MAX_REQUESTS_PER_TICK = 50
@@ -40,7 +41,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     from rag_eval_pipeline.reporting.status import not_nightly_hint
 
     root = workspace.workspace
-    with as_dagster_failure():
+    with as_dagster_failure(context, workspace):
         registry = read_registry(root)
         invalid = invalid_configs(root, registry)
         wanted = {
@@ -102,7 +103,8 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     from rag_eval_pipeline.reporting.baselines import results_mark
 
     cursor = json.loads(context.cursor) if context.cursor else {"mark": None, "since": None}
-    mark = results_mark(workspace.workspace)
+    with as_dagster_failure(context, workspace):
+        mark = results_listed(results_mark(workspace.workspace))
     if mark is None or mark == cursor["mark"]:
         return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
     now = clock.now()
@@ -130,7 +132,7 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
     from rag_eval_pipeline.reporting.nightly import due_reruns
 
     root = workspace.workspace
-    with as_dagster_failure():
+    with as_dagster_failure(context, workspace):
         due = due_reruns(root, read_registry(root).automatic_pairs(), now=clock.now())
     return [
         dg.RunRequest(
@@ -160,7 +162,7 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
     if run.job_name == schedules.aggregate.name and REGRESSION_CHECK in error:
         return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
     now = clock.now()
-    with as_dagster_failure():
+    with as_dagster_failure(context, workspace, "alert"):
         if not read_alert_settings(workspace.workspace).run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")
         partition = run.tags.get(PARTITION_TAG)

@@ -105,6 +105,7 @@ SCOPES = {
         ),
     ),
     "look": Scope(reads=_PUBLISHED),
+    "read": Scope(shares=("benchmark/{benchmark}",), shared=_DATASETS, reads=_PUBLISHED),
     "tick": Scope(reads=(*_SOURCES, *_CONFIG, *_STAMPS, "data/reports/alerts/*"), runs="newest"),
     "alert": Scope(leases=("reports",), reads=_CONFIG, writes=("data/reports/alerts/*",)),
     "edit": Scope(leases=("sources",), writes=(*_SOURCES, *_CONFIG)),
@@ -112,7 +113,9 @@ SCOPES = {
         leases=("trust_cards",), reads=(*_PUBLISHED, *_DATASETS), writes=("data/evaluation/trust_cards/*",),
         adds=("data/evaluation/spending/*", f"{JUDGE_CACHE}/*"),
     ),
-    "prune": Scope(leases=("reports",), reads=("data/evaluation/*", *_CONFIG, *_SOURCES), removes=("data/evaluation/*",)),
+    "prune": Scope(
+        leases=("reports",), reads=("data/evaluation/*", *_CONFIG, *_SOURCES), removes=("data/evaluation/*",)
+    ),
 }  # fmt: skip
 SCOPES["rescore"] = SCOPES["evaluate"]._replace(reads=(*SCOPES["evaluate"].reads, *_PUBLISHED))
 SCOPES["pin"] = SCOPES["rescore"]._replace(
@@ -366,6 +369,6 @@ def stop_if_lost() -> None:
 
 
 def results_listed(default: str | None) -> str | None:
-    """Return a text that changes with the results files in the store; without a store the default, that of the folder."""
+    """Return a text that changes with the results files in the store; without a store the default, of the folder."""
     session = _current.get()
     return default if session is None else session.results_listed()

@@ -1,8 +1,8 @@
 """A folder that mirrors a part of an object store: fetched before work, put after it; the work is on local files.
 
-`.store/index.sqlite` in the folder has the tag of each object that was fetched or put, with size, time and SHA-256 of its
-file: what has not changed is not sent again. A file gets the time of its object, so that all machines see the same. A
-journal, which only grows, goes up in parts, `<journal>.parts/<offset>`, until it is put whole.
+`.store/index.sqlite` in the folder has the tag of each object that was fetched or put, with size, time and SHA-256 of
+its file: what has not changed is not sent again. A file gets the time of its object, so that all machines see the same.
+A journal, which only grows, goes up in parts, `<journal>.parts/<offset>`, until it is put whole.
 """
 
 import contextlib
@@ -344,7 +344,12 @@ def _rank(path: str) -> int:
 def _is_ours(path: str) -> bool:
     """Whether a file is a part of the workspace: no lock, no temporary file, no link, nothing that is unpacked."""
     name = path.rpartition("/")[2]
-    if name.endswith(".lock") or name == "made.eval.json" or f"/{TEMP_PREFIX}" in path or f"/.{SCRATCH_PREFIX}" in path:
+    if (
+        name.endswith(".lock")
+        or name in ("made.eval.json", "corpus.hashes")
+        or f"/{TEMP_PREFIX}" in path
+        or f"/.{SCRATCH_PREFIX}" in path
+    ):
         return False
     in_cache = "/.cache/" in path and "/.cache/downloads/" not in path
     return not in_cache and not fnmatchcase(path, "data/datasets/*/corpus/*")
