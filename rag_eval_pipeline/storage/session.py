@@ -137,7 +137,7 @@ class Session:
         self._ended = threading.Event()
         self._locks = contextlib.ExitStack()
         self._leases = [
-            Lease(store, name, f"{scope} {' '.join(self._names[0].values())}".strip(), term=lease_term())
+            Lease(store, name, f"{scope} {' '.join(self._names[0].values())}".rstrip(" *"), term=lease_term())
             for name in sorted({name.format(**one) for one in self._names for name in self.scope.leases})
         ]
         self._thread = threading.Thread(target=self._put_always, name="store", daemon=True)
@@ -173,11 +173,10 @@ class Session:
         for lease in self._leases:
             lease.confirm()
 
-    def raise_if_lost(self) -> None:
-        """Raise `lease_lost` if the loss of a lease has been noticed; sends nothing."""
-        for lease in self._leases:
-            if lease.is_lost:
-                lease.confirm()
+    @property
+    def is_lost(self) -> bool:
+        """Whether another machine has been seen to have taken over."""
+        return any(lease.is_lost for lease in self._leases)
 
     def close(self) -> None:
         """Give the leases back."""
@@ -268,13 +267,12 @@ class Session:
         return locked(self.copy.root / lock_here(name), holder=f"process {os.getpid()}", exclusive=True)
 
     def _put_always(self) -> None:
-        while not self._ended.wait(float(os.environ.get(PUT_VARIABLE) or PUT_SECONDS)):
+        while not self.is_lost and not self._ended.wait(float(os.environ.get(PUT_VARIABLE) or PUT_SECONDS)):
             try:
                 self.put(whole=False)
             except (ServiceError, OSError) as error:
-                logger.warning("Not put into the store yet: %s", error)
-            except Exception:
-                logger.exception("Not put into the store yet")
+                if not self.is_lost:  # else the work itself ends with that
+                    logger.warning("Not put into the store yet: %s", error)
 
 
 def _read(file: Path) -> dict[str, object]:
@@ -328,7 +326,8 @@ def working_on(
             yield
         except BaseException:
             try:
-                session.put(whole=False)
+                if not session.is_lost:
+                    session.put(whole=False)
             except (ServiceError, OSError) as error:
                 logger.warning("What was done before this failed is not in the store: %s", error)
             raise
@@ -364,8 +363,8 @@ def fetch_missing(file: Path) -> None:
 def stop_if_lost() -> None:
     """Raise `lease_lost` once another machine has taken over what this process is at: no more is spent."""
     session = _current.get()
-    if session is not None:
-        session.raise_if_lost()
+    if session is not None and session.is_lost:
+        session.confirm()
 
 
 def results_listed(default: str | None) -> str | None:

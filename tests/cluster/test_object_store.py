@@ -3,6 +3,7 @@
 A machine is a process with a folder of its own; the bucket is moto's, behind a gate that can be shut.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -59,7 +60,9 @@ class Gate:
 
     def shut(self) -> None:
         for one in (self._listener, *self._open):
-            one.close() if one is self._listener else one.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # its other end has gone
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
         self._open.clear()
 
     def open(self) -> None:
