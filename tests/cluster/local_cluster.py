@@ -28,6 +28,7 @@ from tests.deployment.services import Services, free_port
 
 CELERY = "deploy/celery"
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / CELERY / "compose.yaml").read_text())
+IN_FLIGHT = 4  # questions of an evaluation
 NOBODY = 65534  # Postgres refuses to run as root
 UNSHARE = ["unshare", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child"]
 LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "rag_eval_pipeline"}
@@ -39,7 +40,7 @@ ADD_KEY = """mutation($s: RepositorySelector!, $set: String!, $key: String!) {
 LAUNCH = """mutation($p: ExecutionParams!) { launchRun(executionParams: $p) { __typename
     ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
 RUNS = """{ runsOrError { ... on Runs { results { runId jobName status startTime endTime tags { key value } } } } }"""
-LOGS = """query($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events { __typename
+EVENTS = """query($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
     ... on LogsCapturedEvent { fileKey } ... on MessageEvent { message timestamp } } } } }"""
 CAPTURED = "query($key: [String!]!) { capturedLogs(logKey: $key) { stdout stderr } }"
 
@@ -173,9 +174,9 @@ class LocalCluster(Services):
         """Return the machine that executes a run."""
         found = self.wait(
             f"the machine of {run}",
-            lambda: [name for name in self.processes if name[0] == "m" and run in self.log(name).read_text()],
+            lambda: [path.stem for path in sorted(self.folder.glob("m*.log")) if run in path.read_text()],
         )
-        return str(found[0])
+        return found[0]
 
     # --- Runs
 
@@ -207,13 +208,22 @@ class LocalCluster(Services):
             run["tags"] = {tag["key"]: tag["value"] for tag in run["tags"]}
         return list(reversed(found))
 
+    def events(self, run: str) -> list[dict[str, Any]]:
+        """Return the events of a run: messages with their times, and keys of captured output."""
+        return list(self.ask(EVENTS, run=run)["events"])
+
+    def captured(self, run: str) -> str:
+        """Return what the run's first step wrote to standard error, as the UI shows it."""
+        key = next(event["fileKey"] for event in self.events(run) if "fileKey" in event)
+        return str(self.ask(CAPTURED, key=[run, "compute_logs", key])["stderr"])
+
     def wait_done(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         """Wait until each run, or a retry of it, has succeeded, and return the runs that did."""
 
         def done() -> list[dict[str, Any]] | None:
             found = [run for run in self.runs() if run["status"] == "SUCCESS"]
             reached = {run["tags"].get("dagster/root_run_id", run["runId"]) for run in found}
-            return [run for run in found if run] if reached >= set(ids) else None
+            return found if reached >= set(ids) else None
 
         return self.wait("runs that succeed", done)
 
@@ -274,7 +284,7 @@ def made_workspace(root: Path, server: RunningServer, *, benchmarks: dict[str, i
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(
             "kind: openai\nsettings:\n  chat: {model: mock}\n  stream: false\n"
-            f"  endpoint: {{base_url: '{server.openai}', in_flight: 4}}\n"
+            f"  endpoint: {{base_url: '{server.openai}', in_flight: {IN_FLIGHT}}}\n"
         )
     (root / "corpus").mkdir()
 
