@@ -107,4 +107,4 @@ def test_products_are_those_of_one_machine(seen: Seen):
 
 def test_output_of_steps_is_shown_wherever_they_ran(seen: Seen):
     assert seen.printed.keys() == {"m1", "m2"}
-    assert all("STEP_START" in text for text in seen.printed.values())
+    assert all(" - INFO - convert - " in text for text in seen.printed.values())
