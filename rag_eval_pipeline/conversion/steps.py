@@ -154,6 +154,8 @@ def corpus(conversion: Conversion) -> StepReport:
             recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
             error_pages=conversion.spec.error_pages == "keep",
             min_page_words=conversion.spec.min_page_words,
+            hashes=paths.corpus_hashes,
+            verify=conversion.verify,
         )
     paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
     manifest.write_manifest(paths.documents, built)
@@ -376,13 +378,14 @@ def run_step(
     progress: Progress | None = None,
     log: LogLine | None = None,
     recheck: Recheck = "no",
+    verify: bool = False,
 ) -> StepReport:
     """Run one step of a benchmark's conversion.
 
     Args:
         part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
             A run whose steps are done by several processes releases it after each.
-        progress, log, recheck: As in `Conversion`.
+        progress, log, recheck, verify: As in `Conversion`.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
@@ -390,7 +393,7 @@ def run_step(
     """
     if part is None:
         with _locked(workspace, benchmark, step) as paths:
-            return _run(workspace, paths, step, progress, log, recheck=recheck)
+            return _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
     paths = workspace.benchmark(benchmark)
     held = _held.pop(paths.lock, None)
     if held is None or held.run_id != part.run_id:
@@ -400,7 +403,7 @@ def run_step(
             stack.enter_context(_locked(workspace, benchmark, f"run {part.run_id[:8]}"))
             held = _Held(part.run_id, set(part.steps), stack.pop_all())
     with held.lock as lock:
-        report = _run(workspace, paths, step, progress, log, recheck=recheck)
+        report = _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
         held.to_do.discard(step)
         if held.to_do and not report.record.failed:
             held.lock = lock.pop_all()
@@ -416,13 +419,14 @@ def convert(
     done: Callable[[StepReport], None] = lambda report: None,
     replace: bool = False,
     recheck: Recheck = "no",
+    verify: bool = False,
 ) -> list[StepReport]:
     """Run all steps of a conversion; stop after a step whose blocking check failed.
 
     Args:
         progress: Returns, for the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
-        replace, recheck: As in `Conversion`.
+        replace, recheck, verify: As in `Conversion`.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -430,7 +434,7 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck)
+            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck, verify=verify)
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -457,9 +461,11 @@ def _run(
     *,
     replace: bool = False,
     recheck: Recheck = "no",
+    verify: bool = False,
 ) -> StepReport:
     limit_allocators()
-    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, log, replace, recheck)
+    options = (progress, log, replace, recheck, verify)
+    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
     report = STEPS[step](conversion)
     report.record.write(paths.steps / f"{step}.json")
     return report

@@ -18,10 +18,13 @@ class CorpusConfig(dg.Config):
 
     recheck: bool = pydantic.Field(False, description="Fetch the documents' pages again and report what has changed.")
     accept: bool = pydantic.Field(False, description="The same, and replace the documents whose pages have changed.")
+    verify: bool = pydantic.Field(
+        False, description="Hash every corpus file again, also those whose size and times are unchanged."
+    )
 
 
 def _run(
-    context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no"
+    context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no", *, verify: bool = False
 ) -> dg.MaterializeResult:
     from rag_eval_pipeline.conversion.steps import STEPS, RunPart, run_step
 
@@ -36,6 +39,7 @@ def _run(
             progress=progress_log(context, f"{step} of {context.partition_key}"),
             log=context.log.info,
             recheck=recheck,
+            verify=verify,
         )
     for note in report.notes:
         context.log.warning(note)
@@ -78,7 +82,8 @@ def corpus(
 
     Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).
     """
-    return _run(context, workspace, "accept" if config.accept else "report" if config.recheck else "no")
+    pages: Recheck = "accept" if config.accept else "report" if config.recheck else "no"
+    return _run(context, workspace, pages, verify=config.verify)
 
 
 @dg.asset(
