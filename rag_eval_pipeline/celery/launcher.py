@@ -54,7 +54,7 @@ class HealthyCeleryRunLauncher(CeleryRunLauncher):  # type: ignore[misc]  # the 
         if task is None:  # the daemon ended between sending the task and recording its id
             return CheckRunHealthResult(WorkerStatus.UNKNOWN, "The run has no Celery task.")
         try:
-            known = super().check_run_worker_health(run)
+            known: CheckRunHealthResult = super().check_run_worker_health(run)
             if known.status in (WorkerStatus.SUCCESS, WorkerStatus.FAILED):
                 del self._misses[task]
                 return known
@@ -73,10 +73,12 @@ class HealthyCeleryRunLauncher(CeleryRunLauncher):  # type: ignore[misc]  # the 
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         del self._misses[task]
         if worker is None:
-            return CheckRunHealthResult(WorkerStatus.FAILED, "No worker has the run, and Celery does not know its task.")
-        if worker in reply.tasks:
-            return CheckRunHealthResult(WorkerStatus.FAILED, f"The worker {worker} no longer has the run.")
-        return CheckRunHealthResult(WorkerStatus.FAILED, f"The worker {worker} did not reply {MISSES} times in a row.")
+            lost = "No worker has the run, and Celery does not know its task."
+        elif worker in reply.tasks:
+            lost = f"The worker {worker} no longer has the run."
+        else:
+            lost = f"The worker {worker} did not reply {MISSES} times in a row."
+        return CheckRunHealthResult(WorkerStatus.FAILED, lost)
 
     def _ask(self, worker: str | None) -> _Reply:
         """Return the tasks of one worker, or of all workers, asked at most once in a round of checks."""
