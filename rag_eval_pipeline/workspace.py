@@ -126,6 +126,11 @@ class BenchmarkPaths:
         return self.steps / "corpus.journal"
 
     @property
+    def shards(self) -> Path:
+        """Parts of a large corpus that is being built; removed when they are merged."""
+        return self.steps / "shards"
+
+    @property
     def cache(self) -> Path:
         """Unpacked archives, one folder per archive, named by its SHA-256."""
         return self.dataset / ".cache"
