@@ -40,7 +40,10 @@ def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency()
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     named, of_extra = (
         {re.split(r"[=<>~\[ ]", line, maxsplit=1)[0].lower() for line in lines}
-        for lines in (project["dependencies"], project["optional-dependencies"]["nli"])
+        for lines in (
+            project["dependencies"],
+            [line for extra in ("nli", "s3") for line in project["optional-dependencies"][extra]],
+        )
     )
     own = {*sys.stdlib_module_names, PACKAGE.name, "pydantic_core"}  # pydantic requires one version of its core
     imported = set().union(*(imported_by(path) for path in MODULES)) - own

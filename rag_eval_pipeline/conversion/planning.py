@@ -33,13 +33,14 @@ from rag_eval_pipeline.conversion.sql_ast import KEEP
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
+MAX_QUESTIONS = 400_000  # of a benchmark: up to here each step of an evaluation needs less than 1 GiB
 MAX_NOTES = 20  # of one kind
 KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in ("contexts", "notes", "bad_urls"))
 
@@ -109,6 +110,13 @@ def plan(
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
+            if rows.accepted > MAX_QUESTIONS:
+                raise InputError(
+                    "too_many_questions", spec_place(paths)("source", None),
+                    f"at most {MAX_QUESTIONS:,} questions in one benchmark", field="source",
+                    hint="Split it by a column into several benchmarks of the same source, each with "
+                    "`questions: SELECT ... FROM source WHERE topic = 'law'` or the like.",
+                )  # fmt: skip
     rows.spool.close()
     if rows.bare_texts and spec.documents is None:  # else `documents` says which files are in the corpus
         index.plan_files()  # any of them may have the texts

@@ -47,6 +47,7 @@ from rag_eval_pipeline.corpus.text.pages import (
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
@@ -213,6 +214,9 @@ def build_documents(
             recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
             error_pages=conversion.spec.error_pages == "keep",
             min_page_words=conversion.spec.min_page_words,
+            # A shard believes no digest: what the merge finds to be another file, it has to find, too.
+            hashes=conversion.paths.corpus_hashes if shard is None else None,
+            verify=conversion.verify,
             shard=shard,
         )
 
@@ -295,7 +299,8 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
     names = manifest.planned_names(paths.planned)
     built: list[CorpusDocument] = []
     missing = []
-    with CorpusFolder(paths.corpus) as folder:
+    digests = FolderDigests(paths.corpus, paths.corpus_hashes, verify=conversion.verify)
+    with CorpusFolder(paths.corpus, digests) as folder:
         for number in range(plan.shards):
             part, rows = _part(paths, plan, number), plan.rows(number)
             documents = _part_documents(part) if part.record.exists() else []
@@ -313,6 +318,7 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
             asked.write(paths.shards / PLAN_FILE)
             raise ShardsMissing(paths, asked, missing)
         folder.remove_all_but(document.file_name for document in present(built))
+        digests.save()
     return built
 
 

@@ -374,13 +374,14 @@ def run_step(
     progress: Progress | None = None,
     log: LogLine | None = None,
     recheck: Recheck = "no",
+    verify: bool = False,
 ) -> StepReport:
     """Run one step of a benchmark's conversion.
 
     Args:
         part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
             A run whose steps are done by several processes releases it after each.
-        progress, log, recheck: As in `Conversion`.
+        progress, log, recheck, verify: As in `Conversion`.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
@@ -388,7 +389,7 @@ def run_step(
     """
     if part is None:
         with _locked(workspace, benchmark, step) as paths:
-            return _run(workspace, paths, step, progress, log, recheck=recheck)
+            return _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
     paths = workspace.benchmark(benchmark)
     held = _held.pop(paths.lock, None)
     if held is None or held.run_id != part.run_id:
@@ -398,7 +399,7 @@ def run_step(
             stack.enter_context(_locked(workspace, benchmark, f"run {part.run_id[:8]}"))
             held = _Held(part.run_id, set(part.steps), stack.pop_all())
     with held.lock as lock:
-        report = _run(workspace, paths, step, progress, log, recheck=recheck)
+        report = _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
         held.to_do.discard(step)
         if held.to_do and not report.record.failed:
             held.lock = lock.pop_all()
@@ -414,13 +415,14 @@ def convert(
     done: Callable[[StepReport], None] = lambda report: None,
     replace: bool = False,
     recheck: Recheck = "no",
+    verify: bool = False,
 ) -> list[StepReport]:
     """Run all steps of a conversion; stop after a step whose blocking check failed.
 
     Args:
         progress: Returns, for the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
-        replace, recheck: As in `Conversion`.
+        replace, recheck, verify: As in `Conversion`.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -428,7 +430,9 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck, all_shards=True)
+            report = _run(
+                workspace, paths, step, progress(step), replace=replace, recheck=recheck, verify=verify, all_shards=True
+            )
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -455,10 +459,12 @@ def _run(
     *,
     replace: bool = False,
     recheck: Recheck = "no",
+    verify: bool = False,
     all_shards: bool = False,
 ) -> StepReport:
     limit_allocators()
-    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), progress, log, replace, recheck)
+    options = (progress, log, replace, recheck, verify)
+    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
     try:
         report = STEPS[step](conversion)
     except shards.ShardsMissing as error:

@@ -5,7 +5,6 @@ reason.
 """
 
 import asyncio
-import contextlib
 import functools
 import hashlib
 import logging
@@ -31,6 +30,7 @@ from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
 from rag_eval_pipeline.corpus.rendering.render import PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
+from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 
@@ -56,6 +56,8 @@ def build_corpus(
     error_pages: bool = False,
     min_page_words: float = WORDS_SHARE_MIN,
     shard: str | None = None,
+    hashes: Path | None = None,
+    verify: bool = False,
 ) -> list[CorpusDocument]:
     """Bring a corpus folder in line with a plan.
 
@@ -69,6 +71,8 @@ def build_corpus(
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of a page's words that its PDF must have.
         shard: Name of a part of a plan that is built while other processes build others.
+        hashes: File that keeps the digests of the corpus, so that unchanged files are not read again.
+        verify: Read and hash them again all the same.
 
     Returns:
         One row per file name, in the order of the plan.
@@ -86,7 +90,7 @@ def build_corpus(
     known = defaultdict(list)
     for row in previous:
         known[row.key].append(row)
-    with CorpusFolder(corpus_dir, shard) as folder:
+    with CorpusFolder(corpus_dir, FolderDigests(corpus_dir, hashes, verify=verify), shard=shard) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
             if kept and PrintedWords(kept[0].words_seen, kept[0].words_printed).is_enough(min_page_words):
@@ -113,6 +117,7 @@ def build_corpus(
                 raise interrupted.args[0] from None
         if shard is None:
             folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
+            folder.digests.save()
     return [row for index in range(len(planned)) for row in rows[index]]
 
 
@@ -122,8 +127,9 @@ class CorpusFolder:
     A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed.
     """
 
-    def __init__(self, path: Path, shard: str | None = None) -> None:
+    def __init__(self, path: Path, digests: FolderDigests | None = None, *, shard: str | None = None) -> None:
         self.path = path
+        self.digests = digests or FolderDigests(path)
         # No benchmark has a ~ in its name.
         self._temp = path.parent / (f".tmp-{path.name}" if shard is None else f".tmp-{path.name}~{shard}")
         self._digests: dict[str, str | None] = {}
@@ -147,11 +153,7 @@ class CorpusFolder:
     def digest(self, name: str) -> str | None:
         """Return the SHA-256 of a document; None when there is no regular file of that name."""
         if name not in self._digests:
-            self._digests[name] = None
-            with contextlib.suppress(OSError):
-                descriptor = os.open(self._file(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                with os.fdopen(descriptor, "rb") as file:
-                    self._digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            self._digests[name] = self.digests.sha256(self._file(name).name)
         return self._digests[name]
 
     def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:

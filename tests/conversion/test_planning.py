@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.naming import NameRequest
+from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD, PLAIN, write_benchmark
 
 URLS = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, urls: u}\n"
@@ -357,3 +358,17 @@ def test_questions_without_a_document_are_counted_with_the_row_of_the_first(benc
 
     assert one.notes == ["1 answerable question names no document: questions.csv, row 2."]
     assert two.notes == ["2 answerable questions name no document; the first is questions.csv, row 2."]
+
+
+def test_more_questions_than_an_evaluation_can_hold_are_refused_with_a_remedy(benchmark, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.conversion.planning.MAX_QUESTIONS", 3)
+    rows = {"questions.csv": "q,a\n" + "".join(f"question {number},{number % 2}\n" for number in range(6))}
+    part = "questions: SELECT q AS question, a AS answer FROM source WHERE a = 1\n"
+
+    assert plan(benchmark(HEAD + "source: questions.csv\n" + part, rows)).counts.accepted == 3
+    with pytest.raises(InputError) as refused:
+        plan(benchmark(PLAIN, rows))
+
+    assert refused.value.code == "too_many_questions"
+    assert "at most 3 questions" in str(refused.value)
+    assert "WHERE topic = 'law'" in str(refused.value)

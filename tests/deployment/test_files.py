@@ -60,7 +60,7 @@ def test_what_the_image_copies_is_there_and_is_not_ignored():
         ".git/config", ".venv/bin/python", ".dagster/history/runs.db", ".env", "secrets.env", "data/evaluation/runs/a",
         "data/datasets/a/train.json", "data/reports/index.html", "corpus/a/b.pdf", "tests/conftest.py",
         "rag_eval_pipeline/__pycache__/a.pyc", "rag_eval_pipeline/defs/__pycache__/b.cpython-311.pyc",
-        "data/config/.secret", "deploy/helm-values.yaml",
+        "data/config/.secret", "deploy/k8s/values.yaml",
     ],
 )  # fmt: skip
 def test_results_history_and_secrets_stay_out_of_the_build(path):
@@ -200,29 +200,16 @@ def test_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name
     blocks = [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)]
     variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
 
-    assert [next(iter(block)) for block in blocks] == ["storage", "run_launcher", "execution", "run_launcher"]
+    assert [next(iter(block)) for block in blocks] == ["storage", "run_launcher", "execution"]
     assert variables == set(re.findall(r"\$\{(RAG_EVAL_[A-Z]+)", (REPOSITORY / "compose.yaml").read_text()))
     assert len(document.splitlines()) <= 120
 
 
-def test_versions_of_launchers_belong_to_the_pinned_dagster():
-    minor, patch = pinned("requirements-run.txt")["dagster"].split()[0].split(".")[1:]
+def test_versions_of_launchers_and_chart_belong_to_the_pinned_dagster():
+    dagster = pinned("requirements-run.txt")["dagster"].split()[0].partition("==")[2]
+    minor, patch = dagster.split(".")[1:]
     library = f"0.{int(minor) + 16}.{patch}"  # Dagster's libraries count 16 ahead of it
-    texts = (REPOSITORY / "docs" / "how-to" / "deploy.md").read_text()
+    texts = "".join((REPOSITORY / "docs" / "how-to" / f"{name}.md").read_text() for name in ("deploy", "kubernetes"))
 
-    assert set(re.findall(r"dagster-(?:k8s|celery|postgres)==([\d.]+)", texts)) == {library}
-
-
-def test_helm_values_confine_the_code_as_compose_does():
-    values = yaml.safe_load((REPOSITORY / "deploy" / "helm-values.yaml").read_text())
-    [deployment] = values["dagster-user-deployments"]["deployments"]
-    launched = values["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
-    settings = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())
-    queue = values["dagsterDaemon"]["runCoordinator"]["config"]["queuedRunCoordinator"]
-
-    for context in (deployment["securityContext"], launched["containerConfig"]["securityContext"]):
-        assert context["capabilities"] == {"drop": ["ALL"]}
-        assert context["seccompProfile"]["type"] == "Localhost"
-        assert context["readOnlyRootFilesystem"] is True
-    assert launched["podSpecConfig"]["securityContext"]["runAsNonRoot"] is True
-    assert queue["tagConcurrencyLimits"] == settings["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert set(re.findall(r"dagster-(?:k8s|celery|postgres)(?:==| )([\d.]+\d)", texts)) == {library}
+    assert re.findall(r"--version ([\d.]+)", texts) == [dagster]
