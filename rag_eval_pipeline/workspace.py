@@ -227,6 +227,11 @@ class Workspace:
         return self.root / "data" / "evaluation" / "judge_cache"
 
     @property
+    def workers(self) -> Path:
+        """One file for each worker that takes runs from a queue: its browser and fonts."""
+        return self.root / "data" / "evaluation" / "workers"
+
+    @property
     def trust_cards(self) -> Path:
         """Agreement of judges with human labels, one card per benchmark, judge and task."""
         return self.root / "data" / "evaluation" / "trust_cards"
