@@ -126,6 +126,11 @@ class BenchmarkPaths:
         return self.steps / "corpus.journal"
 
     @property
+    def shards(self) -> Path:
+        """Parts of a large corpus that is being built; removed when they are merged."""
+        return self.steps / "shards"
+
+    @property
     def corpus_hashes(self) -> Path:
         """Digests of the corpus files, with the sizes and times that they had when they were hashed."""
         return self.steps / "corpus.hashes"
