@@ -18,6 +18,7 @@ from rag_eval_pipeline.workspace import STORE_VARIABLE
 LOG_INTERVAL_S = 5.0
 Progress = Callable[[str, int, int], None]
 _listener: ContextVar[Progress | None] = ContextVar("progress_listener", default=None)
+SCOPE_OF = {"shard": "shard", "system": "evaluate", "benchmark": "convert"}  # by what the partition names
 _steps_begun: dict[str, set[str]] = {}  # by run of this process
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -29,7 +30,9 @@ UNFINISHED = [
 
 
 @contextmanager
-def as_dagster_failure(context: Any, workspace: WorkspaceResource, scope: str | None = None) -> Iterator[None]:
+def as_dagster_failure(
+    context: Any, workspace: WorkspaceResource, scope: str | None = None, *, unless: str | None = None
+) -> Iterator[None]:
     """Convert our errors to a `dg.Failure` of one line; bad input, which would fail again, is not retried.
 
     Where the workspace is in an object store, it is fetched before the block and put after it.
@@ -37,11 +40,14 @@ def as_dagster_failure(context: Any, workspace: WorkspaceResource, scope: str | 
     Args:
         context: Dagster's, of an asset, an op, a check, a sensor or a schedule.
         scope: One of `session.SCOPES`; by default that of the asset's partition, of all results, or of a tick.
+        unless: The code of an InputError that is left as it is.
     """
     try:
         with _fetched(context, workspace.workspace.root, scope):
             yield
     except InputError as error:
+        if error.code == unless:
+            raise
         raise dg.Failure(str(error), allow_retries=False) from None
     except ServiceError as error:
         raise dg.Failure(str(error)) from None
@@ -60,9 +66,12 @@ def _fetched(context: Any, root: Path, scope: str | None) -> AbstractContextMana
     names: dict[str, str] = {}
     if op.has_partition_key:
         key = op.partition_key
-        names = dict(key.keys_by_dimension) if isinstance(key, dg.MultiPartitionKey) else {"benchmark": key}
-    scope = scope or ("evaluate" if "system" in names else "convert" if names else "aggregate")
-    return working_on(root, scope, *([names] if names else []), run=run.run_id, is_last=steps <= begun)
+        benchmark, is_shard, _ = key.partition("~")
+        names = dict(key.keys_by_dimension) if isinstance(key, dg.MultiPartitionKey) else {"benchmark": benchmark}
+        if is_shard:
+            names["shard"] = key
+    kind = next((kind for name, kind in SCOPE_OF.items() if name in names), "aggregate")
+    return working_on(root, scope or kind, *([names] if names else []), run=run.run_id, is_last=steps <= begun)
 
 
 @contextmanager

@@ -82,6 +82,12 @@ SCOPES = {
         writes=_DATASETS,
         is_long=True,
     ),
+    "shard": Scope(
+        leases=("shard/{shard}",),
+        reads=(*_CONFIG, "data/sources/{benchmark}/*", *_DATASETS),
+        adds=("corpus/{benchmark}/*", "data/datasets/{benchmark}/.steps/shards/*"),
+        is_long=True,
+    ),
     "evaluate": Scope(
         leases=("pair/{benchmark}/{system}",),
         shares=("benchmark/{benchmark}",),
