@@ -80,7 +80,9 @@ class Services:
 
     def ask(self, query: str, **variables: object) -> Any:
         """The value of the GraphQL query's only field."""
-        answer = httpx.post(f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=60).json()
+        answer = httpx.post(
+            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+        ).json()
         assert "errors" not in answer, answer["errors"]
         (value,) = answer["data"].values()
         return value
