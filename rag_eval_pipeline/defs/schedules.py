@@ -10,7 +10,16 @@ from rag_eval_pipeline.defs.resources import WorkspaceResource
 NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
-    "convert", selection=dg.AssetSelection.groups("conversion"), description="One benchmark's corpus and datasets."
+    "convert",
+    selection=dg.AssetSelection.groups("conversion") - dg.AssetSelection.assets("corpus_shards"),
+    description="One benchmark's corpus and datasets.",
+)
+convert_shard = dg.define_asset_job(
+    "convert_shard",
+    selection=dg.AssetSelection.assets("corpus_shards"),
+    description="A part of the corpus of a large benchmark.",
+    # The parts of one benchmark do not keep everything else waiting; the death of a machine costs each of them a try.
+    tags={"dagster/priority": "-1", "dagster/max_retries": "3"},
 )
 evaluate = dg.define_asset_job(
     "evaluate", selection=dg.AssetSelection.groups("evaluation"), description="One system on one benchmark."
@@ -60,7 +69,7 @@ def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     root = workspace.workspace
-    with as_dagster_failure():
+    with as_dagster_failure(context, workspace):
         registry = read_registry(root)
         wanted = [name for name in registry.stamps if read_spec(root.benchmark(name)).recheck == "nightly"]
     add_missing_partitions(context.instance, registry.benchmarks, registry.systems)
@@ -85,7 +94,7 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     from rag_eval_pipeline.evaluation.registry import read_registry
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
-    with as_dagster_failure():
+    with as_dagster_failure(context, workspace):
         registry = read_registry(workspace.workspace)
     for fault in registry.faults:
         context.log.warning(fault)

@@ -28,6 +28,15 @@ def module_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
+def end_with_parent(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when the thread that started it ends; Linux only.
+
+    As `preexec_fn` of a child it outlives the exec: a server whose parent was killed does not go on holding its port.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
 class Ended(NamedTuple):
     """How a child ended: its exit code, the last line of its standard error, and whether memory failed."""
 
@@ -73,8 +82,8 @@ def set_limits(*, memory_bytes: int, file_bytes: int) -> None:
         memory_bytes: Address space beyond what is mapped now; not limited without /proc.
         file_bytes: Size of any file that it writes.
     """
+    end_with_parent(signal.SIGKILL)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes, mapped + memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
