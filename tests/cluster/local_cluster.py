@@ -173,7 +173,7 @@ class LocalCluster(Services):
         self.wait(name, lambda: " ready." in self.log(name).read_text().rpartition(started)[2])
 
     def kill_machine(self, name: str) -> None:
-        """SIGKILL everything that runs on a machine."""
+        """SIGKILL a machine, or a service, with everything that it has started."""
         process = self.processes.pop(name)
         below = psutil.Process(process.pid).children(recursive=True)
         process.kill()
@@ -249,9 +249,11 @@ class LocalCluster(Services):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in [name for name in self.processes if name[0] == "m"]:
-            self.kill_machine(name)
-        self.stop_all()
+        for name in reversed(list(self.processes)):  # at once: how services end is tested in tests/deployment
+            if name == "postgres":
+                self.kill_service(name)
+            else:
+                self.kill_machine(name)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
