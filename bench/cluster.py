@@ -173,10 +173,20 @@ def newest(cluster: LocalCluster, before: set[str]) -> list[str]:
 
 def kill_child(cluster: LocalCluster, run: str) -> None:
     below = psutil.Process(cluster.processes[cluster.machine_of(run)].pid).children(recursive=True)
-    workers = [process for process in below if "celery" in " ".join(process.cmdline())]
-    parents = {process.pid for process in workers}
-    children = [process for process in workers if process.ppid() in parents]
-    children[-1].kill()
+    workers = {process.pid: process for process in below if "celery" in process_command(process)}
+    [child, *_] = [process for process in workers.values() if process.ppid() in workers and is_forked(process)]
+    child.kill()
+
+
+def is_forked(process: psutil.Process) -> bool:
+    """Whether a process has its parent's command, as a child of Celery's pool does."""
+    return process_command(process) == process_command(process.parent())
+
+
+def process_command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def kill_machine(cluster: LocalCluster, run: str) -> None:
