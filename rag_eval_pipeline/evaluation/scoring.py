@@ -270,7 +270,7 @@ def _states_citations(evaluation: Evaluation) -> bool:
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
-    language = pair.dataset.metadata.language
+    language = pair.dataset.head.metadata.language
     texts = CorpusTexts(files.pages())
     evaluation.require_answered()
     has_citations = _states_citations(evaluation)

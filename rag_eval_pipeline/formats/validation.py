@@ -30,7 +30,7 @@ from rag_eval_pipeline.formats.evret import is_evret_csv
 from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
-from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults, open_results
 from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
 
@@ -144,10 +144,15 @@ def _ground_truth(path: Path) -> list[Finding]:
 def _results(path: Path) -> list[Finding]:
     """Check a results file; its counts must agree with its rows."""
     try:
-        results = parse_file(EvaluationResults, path)
+        try:
+            results, given = open_results(path)
+            ids = Counter(row.query_id for row in given)
+        except InputError:  # which names the first error only
+            results = parse_file(EvaluationResults, path)
+            ids = Counter(row.query_id for row in results.query_results)
     except pydantic.ValidationError as error:
         return model_findings(path, error)
-    summary, rows = results.summary, len(results.query_results)
+    summary, rows = results.summary, ids.total()
     findings = []
     if summary.total_queries != rows:
         expected = f"the number of query_results, {rows}"
@@ -158,7 +163,7 @@ def _results(path: Path) -> list[Finding]:
         expected = f"with failed_queries, {summary.failed_queries}, the sum total_queries, {summary.total_queries}"
         found = summary.successful_queries
         findings.append(finding("error", "counts", path, expected, field="summary.successful_queries", found=found))
-    repeated = [query for query, count in Counter(row.query_id for row in results.query_results).items() if count > 1]
+    repeated = [query for query, count in ids.items() if count > 1]
     findings += [
         finding("error", "duplicate_id", path, "each query once", field="query_results.query_id", found=query)
         for query in repeated
