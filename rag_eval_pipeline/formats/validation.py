@@ -27,10 +27,11 @@ from rag_eval_pipeline.formats.dataset import (
     parse_evret_dataset,
 )
 from rag_eval_pipeline.formats.evret import is_evret_csv
-from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, GroundTruth, read_annotation_file
-from rag_eval_pipeline.formats.io import JSON, read_json_bytes
+from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
+from rag_eval_pipeline.formats.io import JSON, checked_json, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults, open_results
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
 
@@ -129,9 +130,12 @@ def _dataset(path: Path, corpus: Path | None) -> list[Finding]:
 
 
 def _ground_truth(path: Path) -> list[Finding]:
-    file = read_annotation_file(path)
-    findings = [Finding.from_error(error) for error in file.errors]
-    counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
+    findings: list[Finding] = []
+    counts = _annotation_ids(path)
+    if counts is None:
+        file = read_annotation_file(path)
+        findings = [Finding.from_error(error) for error in file.errors]
+        counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
     for (annotator, annotation), count in counts.items():
         if count > 1:
             expected = f"ids that an annotator uses once, but {annotator!r} has this one {count} times"
@@ -139,6 +143,21 @@ def _ground_truth(path: Path) -> list[Finding]:
                 finding("error", "duplicate_id", path, expected, field="annotations.annotation_id", found=annotation)
             )
     return findings
+
+
+def _annotation_ids(path: Path) -> Counter[tuple[str, str]] | None:
+    """Count the ids of a file that has no fault and the layout that a conversion writes; None for any other file."""
+    if not path.name.endswith(".json"):
+        return None
+    reader: pydantic.TypeAdapter[Annotation] = pydantic.TypeAdapter(Annotation)
+    rows = RowFile.open(path, "annotations", lambda row: reader.validate_json(checked_json(row, path)))
+    try:
+        if rows is None:
+            return None
+        GroundTruth.model_validate_json(checked_json(rows.rest, path))
+        return Counter((one.annotator_id, one.annotation_id) for one in rows)
+    except (pydantic.ValidationError, InputError):
+        return None
 
 
 def _results(path: Path) -> list[Finding]:
