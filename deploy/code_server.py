@@ -11,21 +11,31 @@ Runs that do not end in time are killed here; the engine would kill the server t
 If a run could not record anything (power cut, memory, a run that hung), Dagster would regard it as running until
 `max_runtime_seconds`: for six hours its system would be asked nothing and no report would be made. Such runs are marked
 as failed when the server starts, and are retried in the same way.
+
+gRPC would share a port with a server that is there already, and each would answer half of the calls: a port in use is
+refused. If this script is killed, the kernel sends SIGTERM to its server, so that none is left behind on the port.
+
+Where runs go to Celery's workers, they go to the queue of those with this machine's browser and fonts: the launcher
+reads its name from the container context that Dagster keeps with each run.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import FrameType
 
+import dagster as dg
 import psutil
 
 from rag_eval_pipeline.defs.instance import fail_orphaned_runs
+from rag_eval_pipeline.storage.process import end_with_parent
 
 MODULE = "rag_eval_pipeline.definitions"
 # An interrupt is an exception, raised wherever the run happens to be; in a callback of the browser's driver it is
@@ -40,7 +50,7 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT, and then until the last run has ended.
 
     Returns:
-        The exit code of Dagster's server; 0 after a signal.
+        The exit code of Dagster's server; 0 after a signal, 2 if the port is in use or DAGSTER_HOME is not set.
     """
     arguments = argparse.ArgumentParser(description="The gRPC server of this code location, and its runs.")
     arguments.add_argument(
@@ -51,13 +61,31 @@ def main() -> int:
         "--grace", type=float, default=GRACE_SECONDS, help="Seconds in which runs can end; then they are killed."
     )
     options = arguments.parse_args()
+    if not os.environ.get("DAGSTER_HOME"):
+        print("code_server.py: set DAGSTER_HOME to the folder of this instance's dagster.yaml.", file=sys.stderr)
+        return 2
+    try:
+        reserved = _reserve(options.host, options.port)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (")[0]
+        print(
+            f"code_server.py: cannot listen on {options.host}:{options.port}: {reason}. Another code server may be "
+            "running, or wait for its runs to end: stop it, or choose another --port.",
+            file=sys.stderr,
+        )
+        return 2
     fail_orphaned_runs("The code server that this run was a part of has ended.")
     dagster = Path(sys.executable).with_name("dagster")
     address = ["--host", options.host, "--port", str(options.port)]
     # A session of its own: Ctrl-C in a terminal goes to every process of a group, browsers included.
     command = [dagster, "api", "grpc", "--module-name", MODULE, *address]
     environment = {"DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": str(CALLS_SECONDS), **os.environ}
-    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    server = subprocess.Popen(
+        [*command, *_celery_queue()],
+        env=environment,
+        start_new_session=True,
+        preexec_fn=_prepare_server,
+    )
     requested_at: list[float] = []  # the times of the signals
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -76,8 +104,40 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, stop)
     server.wait()
+    reserved.close()
     signal.setitimer(signal.ITIMER_REAL, 0)  # the handlers are gone when Python exits, and an alarm would kill it
     return 0 if requested_at else server.returncode
+
+
+def _reserve(host: str, port: int) -> socket.socket:
+    """Return a socket that keeps others from this port; Dagster's server, which shares ports, can listen on it.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    socket.create_server((host, port), family=family).close()
+    held = socket.socket(family)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held.bind((host, port))  # it does not listen, so it is sent no connections
+    return held
+
+
+def _prepare_server() -> None:
+    end_with_parent(signal.SIGTERM)
+    # A shell script ignores SIGINT for what it starts with `&`, and Dagster handles SIGTERM as it does SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _celery_queue() -> list[str]:
+    """Return the option that names the queue of this machine's runs; nothing unless Celery launches them."""
+    with dg.DagsterInstance.get() as instance:
+        launcher = type(instance.run_launcher)
+    if "CeleryRunLauncher" not in (base.__name__ for base in launcher.__mro__):
+        return []
+    from rag_eval_pipeline.corpus.workers import this_worker
+
+    return ["--container-context", json.dumps({"celery": {"queue": this_worker().queue}})]
 
 
 def _interrupt_runs(server: int) -> None:

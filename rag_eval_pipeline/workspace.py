@@ -126,6 +126,11 @@ class BenchmarkPaths:
         return self.steps / "corpus.journal"
 
     @property
+    def shards(self) -> Path:
+        """Parts of a large corpus that is being built; removed when they are merged."""
+        return self.steps / "shards"
+
+    @property
     def corpus_hashes(self) -> Path:
         """Digests of the corpus files, with the sizes and times that they had when they were hashed."""
         return self.steps / "corpus.hashes"
@@ -220,6 +225,11 @@ class Workspace:
     def judge_cache(self) -> Path:
         """Replies of model judges, keyed by the content of the request."""
         return self.root / "data" / "evaluation" / "judge_cache"
+
+    @property
+    def workers(self) -> Path:
+        """One file for each worker that takes runs from a queue: its browser and fonts."""
+        return self.root / "data" / "evaluation" / "workers"
 
     @property
     def trust_cards(self) -> Path:

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -12,9 +14,11 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.storage import process
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.workspace import Workspace
+from tests import forked_workers
 from tests.paid_server import PaidServer, paid_server
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -39,6 +43,21 @@ WAITING = ("ui", "deployment", "e2e", "nights", "hostile")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests that wait before the others; else their order stays."""
     items.sort(key=lambda item: not set(WAITING) & set(item.path.relative_to(REPOSITORY).parts))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Forks the children that read untrusted files from a process that has imported what they need."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "linux":
+            patch.setattr(process, "_run", forked_workers.run)
+        yield
+
+
+@pytest.fixture
+def started_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such children are started, as they are outside of the suite: for tests of their limits."""
+    monkeypatch.setattr(process, "_run", subprocess.run)
 
 
 @pytest.fixture(scope="session")

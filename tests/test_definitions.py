@@ -7,6 +7,7 @@ from rag_eval_pipeline.definitions import defs
 GRAPH = """
 conversion:
   corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!, page_words_in_pdf
+  corpus_shards(corpus_shards) <- questions
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, ground_truth_validates!, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
@@ -30,12 +31,14 @@ aggregation:
 AUTOMATION = """
 job aggregate: leaderboard, regressions, report
 job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
+job convert_shard: corpus_shards
 job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, responses, retrieval_scores
 job hourly_checks:
 job pin_baseline:
 job week: benchmark_files, weekly_results
 sensor aggregation_sensor -> aggregate (RUNNING)
 sensor confirmation_sensor -> evaluate (RUNNING)
+sensor corpus_shards_sensor -> convert, convert_shard (RUNNING)
 sensor run_failure_alerts -> any run (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
 schedule check_hourly: 30 * * * * UTC -> hourly_checks (RUNNING)
@@ -83,7 +86,7 @@ def test_every_check_of_a_partitioned_asset_knows_its_partition():
 
 
 def test_jobs_sensors_and_schedules_are_those_that_stand_here():
-    names = ("aggregate", "convert", "evaluate", "hourly_checks", "pin_baseline", "week")
+    names = ("aggregate", "convert", "convert_shard", "evaluate", "hourly_checks", "pin_baseline", "week")
     lines = [""]
     for name in names:
         keys = defs.resolve_job_def(name).asset_layer.selected_asset_keys

@@ -17,6 +17,7 @@ import pydantic
 import typer
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.conversion.shards import ConversionSettings
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
 from rag_eval_pipeline.judges.lexical import LexicalSettings
@@ -46,6 +47,7 @@ FILES: dict[str, type[pydantic.BaseModel]] = {
     "`benchmark.yaml`": BenchmarkSpec,
     "`systems/<name>.config.yaml`": SystemFile,
     **{f"`settings` of a system, `kind: {name}`": kind.settings for name, kind in KINDS.items()},
+    "`conversion.config.yaml`": ConversionSettings,
     "`evaluation_defaults.config.yaml`": EvaluationSettings,
     "`judge.settings`, `kind: lexical`": LexicalSettings,
     "`judge.settings`, `kind: nli`": NliSettings,

@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
 from rag_eval_pipeline.cli.comparisons import compare
-from rag_eval_pipeline.cli.doctor import doctor
+from rag_eval_pipeline.cli.doctor import doctor, worker_queue
 from rag_eval_pipeline.cli.evaluations import calibrate, evaluate, leaderboard, report, rescore
 from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
@@ -41,7 +41,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Score and convert files": {
         "validate": validate, "export": export, "render": render, "score": score, "spans": spans,
     },
-    "Maintain": {"doctor": doctor, "prune": prune},
+    "Maintain": {"doctor": doctor, "worker-queue": worker_queue, "prune": prune},
 }  # fmt: skip
 
 

@@ -4,11 +4,13 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import msgspec
 import typer
 
 from rag_eval_pipeline import clock
@@ -169,6 +171,23 @@ def registry(machine: Machine) -> Finding:
     return Finding("workspace", True, f"{len(found.benchmarks)} benchmarks, {len(found.systems)} systems")
 
 
+def workers(machine: Machine) -> Finding:
+    """All workers that take runs from a queue have the same browser and fonts, and the queue of this machine."""
+    from rag_eval_pipeline.corpus.workers import differences, living_workers, this_worker
+
+    living = living_workers(machine.workspace, now=clock.now())
+    if not living:
+        return Finding("workers", True, "none has reported: runs are processes of the code location's machine")
+    if different := differences(living):
+        return Finding("workers", False, f"{'; '.join(different)}: start all from one image, or they print other pages")
+    (queue,) = {worker.queue for worker in living.values()}
+    mine = this_worker()
+    if mine.queue != queue:
+        found = f"they take runs from {queue}, and a code location on this machine would put its runs into {mine.queue}"
+        return Finding("workers", False, "; ".join([found, *differences({**living, "this machine": mine})]))
+    return Finding("workers", True, f"same browser and fonts as this machine: {', '.join(living)} (queue {queue})")
+
+
 def date(machine: Machine) -> Finding:
     """The date of evaluations is that of the machine's clock."""
     given = os.environ.get(clock.NOW_VARIABLE)
@@ -190,11 +209,12 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "glyphs": glyphs,
     "disk": disk,
     "date": date,
+    "workers": workers,
     "workspace": registry,
 }
 
 
-_NEED_WORKSPACE = {None, "workspace", "disk"}
+_NEED_WORKSPACE = {None, "workspace", "disk", "workers"}
 
 
 def doctor(
@@ -203,7 +223,7 @@ def doctor(
         typer.Option(
             metavar="CHECK",
             autocompletion=lambda: list(CHECKS),
-            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, date, workspace.",
+            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, date, workers, workspace.",
         ),
     ] = None,
     workspace: Root = None,
@@ -228,3 +248,16 @@ def doctor(
     )
     if not all(finding.ok for finding in findings):
         raise typer.Exit(UNAVAILABLE)
+
+
+def worker_queue(as_json: AsJson = False) -> None:
+    """Print the queue that a Celery worker on this machine takes runs from; it carries the renderer's fingerprint.
+
+    Example: dagster-celery worker start -A rag_eval_pipeline.celery.worker -q "$(rag-eval worker-queue)"
+    """
+    from rag_eval_pipeline.corpus.workers import this_worker
+
+    worker = this_worker()
+    if worker.browser.startswith("none"):
+        print(f"rag-eval worker-queue: {worker.browser}", file=sys.stderr)
+    emit(msgspec.structs.asdict(worker), as_json, [worker.queue])

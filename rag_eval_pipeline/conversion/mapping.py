@@ -25,7 +25,7 @@ from rag_eval_pipeline.sources.batches import RowError as DecodeError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.sources.relations import Relation
 from rag_eval_pipeline.storage.files import ScratchFolder
-from rag_eval_pipeline.storage.process import child_environment, module_command
+from rag_eval_pipeline.storage.process import run_module
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")
 _HINTS = {
@@ -320,28 +320,17 @@ def _run_queries(
 
 
 def _run_child(folder: Path, place: Place, limits: Limits) -> Any:
-    command = module_command("rag_eval_pipeline.conversion.sql_worker", str(folder))
     try:
-        child = subprocess.run(
-            command,
-            cwd=folder,
-            env=child_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=limits.seconds,
-            check=False,
-        )
+        child = run_module("rag_eval_pipeline.conversion.sql_worker", folder, deadline_s=limits.seconds)
     except subprocess.TimeoutExpired:
         expected, hint = f"SQL that ends within {limits.seconds:g} s", _HINTS["query_deadline"]
         raise InputError("query_deadline", place("questions", None), expected, field="questions", hint=hint) from None
-    if child.returncode == 0:
+    if child.code == 0:
         return json.loads((folder / "result.json").read_text())
-    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
-    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
-        expected, hint = f"SQL that needs at most {limits.memory_mb} MB", _HINTS["query_memory"]
-        found = words[-1] or f"its end by signal {-child.returncode}"
+    if child.out_of_memory:
+        expected, hint, found = f"SQL that needs at most {limits.memory_mb} MB", _HINTS["query_memory"], child.last_line
         raise InputError("query_memory", place("questions", None), expected, field="questions", found=found, hint=hint)
-    raise RuntimeError(f"the SQL sandbox ended with exit code {child.returncode}: {words[-1]}")
+    raise RuntimeError(f"the SQL sandbox ended with exit code {child.code}: {child.last_line}")
 
 
 def _known_names(message: str, relations: Mapping[str, Relation]) -> str:

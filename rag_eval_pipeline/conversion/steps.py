@@ -16,11 +16,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.conversion import datasets
+from rag_eval_pipeline.conversion import datasets, shards
 from rag_eval_pipeline.conversion.datasets import LISTED
 from rag_eval_pipeline.conversion.gold_documents import (
     Search,
@@ -45,7 +44,6 @@ from rag_eval_pipeline.conversion.report import (
     DRIFTED,
     corpus_counts,
     document_facts,
-    document_line,
     document_notes,
     first_pages,
     lost_counts,
@@ -69,11 +67,16 @@ from rag_eval_pipeline.conversion.stamp import (
     source_digest,
 )
 from rag_eval_pipeline.corpus import manifest
-from rag_eval_pipeline.corpus.builder import build_corpus
-from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.manifest import read_manifest, unless_damaged
 from rag_eval_pipeline.corpus.naming import pins
-from rag_eval_pipeline.corpus.text.pages import corpus_pages, extractor, read_pages, reusable_pages, write_pages
+from rag_eval_pipeline.corpus.text.pages import (
+    Page,
+    corpus_pages,
+    extractor,
+    read_pages,
+    reusable_pages,
+    write_pages,
+)
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import SourceDocument
 from rag_eval_pipeline.formats.ground_truth import Annotation
@@ -84,7 +87,6 @@ from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, sha256_of
-from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
@@ -94,7 +96,6 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 PREVIEW_ROWS = 5
-LOG_EACH_LIMIT = 200  # above this many documents only progress is logged, not each document
 LOCATED_SHARE = 0.97  # of gold texts; below, a check warns
 OF_THIS_CONVERSION = {"new_or_changed", "drifted"}  # the stamp says what the source comes to, whenever it is converted
 EARLIER = ("questions", "corpus", "corpus_text", "train_json", "evaluation_dataset")
@@ -108,7 +109,7 @@ def questions(conversion: Conversion) -> StepReport:
     origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
     for left in _leftovers(paths):
         remove_leftover(left)
-    planned = plan(paths, pins(_unless_damaged(read_manifest, paths.documents)), origins=origins)
+    planned = plan(paths, pins(unless_damaged(read_manifest, paths.documents)), origins=origins)
     planned.publish_questions(paths.questions)
     manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
@@ -131,38 +132,18 @@ def corpus(conversion: Conversion) -> StepReport:
     """Planned documents to PDFs; what is unchanged is neither fetched nor rendered again."""
     paths = conversion.paths
     conversion.require("questions")
-    previous = manifest.with_web_state(_unless_damaged(read_manifest, paths.documents), paths.web)
-    policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
-    planned = manifest.read_planned(paths.planned, base=paths.source)
-    # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
-    kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(paths.corpus_journal)]
-    log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
-    accepts = conversion.recheck == "accept" or conversion.spec.on_drift == "update"
+    previous = manifest.with_web_state(unless_damaged(read_manifest, paths.documents), paths.web)
     known = {(document.file_name, document.pdf_sha256) for document in previous}
-    with JournalWriter(paths.corpus_journal) as journal:
-
-        def keep(rows: Sequence[CorpusDocument]) -> None:
-            journal.extend(rows)
-            if log is not None:
-                log(document_line(rows, known))
-
-        built = build_corpus(
-            planned,
-            paths.corpus,
-            [*reversed(kept), *previous],
-            policy,
-            progress=conversion.progress,
-            keep=keep,
-            recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
-            error_pages=conversion.spec.error_pages == "keep",
-            min_page_words=conversion.spec.min_page_words,
-            hashes=paths.corpus_hashes,
-            verify=conversion.verify,
-        )
+    sharded = shards.plan_shards(conversion)
+    if sharded is not None:
+        built = shards.merge_documents(conversion, sharded)
+    else:
+        planned = manifest.read_planned(paths.planned, base=paths.source)
+        built = shards.build_documents(conversion, planned, previous, paths.corpus_journal)
     paths.documents_json.unlink(missing_ok=True)  # the next step writes that of this corpus
     manifest.write_manifest(paths.documents, built)
     manifest.write_web_state(paths.web, built)
-    paths.corpus_journal.unlink()
+    paths.corpus_journal.unlink(missing_ok=True)
     _link_corpus(paths)
     absent = missing(built)
     drifted = [document for document in present(built) if document.drift in DRIFTED]
@@ -209,19 +190,34 @@ def corpus_text(conversion: Conversion) -> StepReport:
     paths = conversion.paths
     conversion.require("corpus")
     there = present(read_manifest(paths.documents))
-    pages = corpus_pages(there, paths.corpus, _unless_damaged(reusable_pages, paths.pages))
-    write_pages(paths.pages, pages)
+    pages = shards.merged_pages(conversion)
+    if pages is None:
+        pages = corpus_pages(there, paths.corpus, unless_damaged(reusable_pages, paths.pages))
     characters = Counter({document.file_name: 0 for document in there})
-    for page in pages:
-        characters[page.file_name] += len(page.text)
+    with_text: set[str] = set()
+    first: list[Page] = []
+    count = 0
+
+    def counted(pages: Iterator[Page]) -> Iterator[Page]:
+        nonlocal count
+        for page in pages:
+            count += 1
+            characters[page.file_name] += len(page.text)
+            if page.text.strip():
+                with_text.add(page.file_name)
+            if len(first) < PREVIEW_ROWS:
+                first.append(page)
+            yield page
+
+    write_pages(paths.pages, counted(pages))
     manifest.write_manifest_json(
-        paths.documents_json, manifest.read_rows(paths.documents), characters, extractor=extractor()
+        paths.documents_json, manifest.iterate_rows(paths.documents), characters, extractor=extractor()
     )
-    with_text = {page.file_name for page in pages if page.text.strip()}
+    shards.discard_shards(paths)
     silent = sorted(characters.keys() - with_text)
-    counts = {"pages": len(pages), "characters": characters.total(), "without_text": len(silent)}
+    counts = {"pages": count, "characters": characters.total(), "without_text": len(silent)}
     check = make_check("every_pdf_has_text", not silent, {"files": silent[:LISTED]}, blocking=False)
-    preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in pages[:PREVIEW_ROWS]]
+    preview = [{"file": p.file_name, "page": p.page, "text": p.text[:120]} for p in first]
     return conversion.report("corpus_text", counts, (check,), preview)
 
 
@@ -446,7 +442,9 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck, verify=verify)
+            report = _run(
+                workspace, paths, step, progress(step), replace=replace, recheck=recheck, verify=verify, all_shards=True
+            )
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -474,11 +472,18 @@ def _run(
     replace: bool = False,
     recheck: Recheck = "no",
     verify: bool = False,
+    all_shards: bool = False,
 ) -> StepReport:
     limit_allocators()
     options = (progress, log, replace, recheck, verify)
     conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
-    report = STEPS[step](conversion)
+    try:
+        report = STEPS[step](conversion)
+    except shards.ShardsMissing as error:
+        if not all_shards:
+            raise
+        shards.make_shards(conversion, error.plan, error.missing)
+        report = STEPS[step](conversion)
     report.record.write(paths.steps / f"{step}.json")
     return report
 
@@ -489,6 +494,7 @@ def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
     yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
     yield from paths.steps.glob(f"{TEMP_PREFIX}*")
     yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}")
+    yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}~*")  # of its shards
 
 
 def _logged(benchmark: str) -> Callable[[int, int | None], None]:
@@ -503,15 +509,6 @@ def _logged(benchmark: str) -> Callable[[int, int | None], None]:
             logger.info("%s: downloaded %.0f%s MB", benchmark, done / 1e6, of)
 
     return progress
-
-
-def _unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]:
-    """Return what the last conversion wrote; nothing if it is damaged or there was none."""
-    try:
-        return read(path)
-    except InputError as error:
-        logger.warning("A damaged file of the last conversion is made again: %s", error)
-        return []
 
 
 def _link_corpus(paths: BenchmarkPaths) -> None:

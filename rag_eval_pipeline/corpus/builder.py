@@ -55,6 +55,7 @@ def build_corpus(
     recheck: Recheck | None = None,
     error_pages: bool = False,
     min_page_words: float = WORDS_SHARE_MIN,
+    shard: str | None = None,
     hashes: Path | None = None,
     verify: bool = False,
 ) -> list[CorpusDocument]:
@@ -62,13 +63,14 @@ def build_corpus(
 
     Args:
         planned: Documents with distinct file names.
-        corpus_dir: Files in it that no document of the plan owns are removed.
+        corpus_dir: Files in it that no document of the plan owns are removed, unless it is a shard's.
         previous: The manifest of the last build.
         progress: Called with the number of documents that are done, and of all.
         keep: Called with the rows of each published document. After a killed build, add them to `previous`.
         recheck: Fetch known pages again. A changed page replaces its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of a page's words that its PDF must have.
+        shard: Name of a part of a plan that is built while other processes build others.
         hashes: File that keeps the digests of the corpus, so that unchanged files are not read again.
         verify: Read and hash them again all the same.
 
@@ -88,7 +90,7 @@ def build_corpus(
     known = defaultdict(list)
     for row in previous:
         known[row.key].append(row)
-    with CorpusFolder(corpus_dir, FolderDigests(corpus_dir, hashes, verify=verify)) as folder:
+    with CorpusFolder(corpus_dir, FolderDigests(corpus_dir, hashes, verify=verify), shard=shard) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
             if kept and PrintedWords(kept[0].words_seen, kept[0].words_printed).is_enough(min_page_words):
@@ -113,8 +115,9 @@ def build_corpus(
                 asyncio.run(_build(tasks, rows, folder, renderer, progress, keep))
             except _Interrupted as interrupted:
                 raise interrupted.args[0] from None
-        folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
-        folder.digests.save()
+        if shard is None:
+            folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
+            folder.digests.save()
     return [row for index in range(len(planned)) for row in rows[index]]
 
 
@@ -124,10 +127,11 @@ class CorpusFolder:
     A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed.
     """
 
-    def __init__(self, path: Path, digests: FolderDigests | None = None) -> None:
+    def __init__(self, path: Path, digests: FolderDigests | None = None, *, shard: str | None = None) -> None:
         self.path = path
         self.digests = digests or FolderDigests(path)
-        self._temp = path.parent / f".tmp-{path.name}"
+        # No benchmark has a ~ in its name.
+        self._temp = path.parent / (f".tmp-{path.name}" if shard is None else f".tmp-{path.name}~{shard}")
         self._digests: dict[str, str | None] = {}
 
     def __enter__(self) -> "CorpusFolder":

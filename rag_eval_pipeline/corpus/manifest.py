@@ -8,10 +8,10 @@ The first three depend on the inputs only. What is known of pages on the web, su
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,7 @@ from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.files import atomic_write, publishing
 
 logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
 
 _WEB_FIELDS = ("etag", "last_modified", "drift", "drift_sha256", "drift_reason")
 _STORED = [field.name for field in fields(CorpusDocument) if field.name not in {"seconds", *_WEB_FIELDS}]
@@ -39,31 +40,39 @@ _PLANNED_SCHEMA = pa.schema(
 )
 
 
-def write_manifest(path: Path, documents: Sequence[CorpusDocument], metadata: Mapping[str, str] | None = None) -> None:
+def write_manifest(path: Path, documents: Iterable[CorpusDocument], metadata: Mapping[str, str] | None = None) -> None:
     """Publish `documents.parquet`, with key/value pairs such as the source digest in its footer."""
-    write_rows(path, [{name: getattr(row, name) for name in _STORED} for row in documents], _SCHEMA, metadata)
+    write_rows(path, ({name: getattr(row, name) for name in _STORED} for row in documents), _SCHEMA, metadata)
 
 
-def read_manifest(path: Path) -> list[CorpusDocument]:
-    """Return the rows of a manifest, with `seconds` 0.0."""
-    rows = read_rows(path)
+def read_manifest(path: Path, keys: Container[str] | None = None) -> list[CorpusDocument]:
+    """Return the rows of a manifest, or of some documents, with `seconds` 0.0."""
     try:
         return [
-            CorpusDocument(**row | {"flags": tuple(row["flags"]), "resources": tuple(row["resources"])}) for row in rows
+            CorpusDocument(**row | {"flags": tuple(row["flags"]), "resources": tuple(row["resources"])})
+            for row in iterate_rows(path)
+            if keys is None or row["key"] in keys
         ]
     except (TypeError, KeyError) as error:
         raise _bad_manifest(path, error) from error
 
 
 def write_manifest_json(
-    path: Path, rows: Sequence[Mapping[str, Any]], characters: Mapping[str, int], *, extractor: str
+    path: Path, rows: Iterable[Mapping[str, Any]], characters: Mapping[str, int], *, extractor: str
 ) -> None:
     """Publish `documents.json`: the rows of `documents.parquet` and the length of each text in code points."""
-    documents = [dict(row) | {"characters": characters.get(row["file_name"])} for row in rows]
-    value = {"schema_version": SCHEMA_VERSION, "extractor": extractor, "documents": documents}
-    # `json` takes eight times as long when it indents: 11 s for 100,000 documents.
-    data = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2)
-    atomic_write(path, data + b"\n")
+    head = {"extractor": extractor, "schema_version": SCHEMA_VERSION}  # comes after the documents: sorted
+    with publishing(path) as file:
+        file.write(b'{\n  "documents": [')
+        between = b"\n    "
+        for row in rows:
+            document = dict(row) | {"characters": characters.get(row["file_name"])}
+            # `json` takes eight times as long when it indents: 11 s for 100,000 documents.
+            text = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2)
+            file.write(between + text.replace(b"\n", b"\n    "))
+            between = b",\n    "
+        end = b"]" if between[:1] == b"\n" else b"\n  ]"
+        file.write(end + b"," + msgspec.json.format(msgspec.json.encode(head), indent=2)[1:] + b"\n")
 
 
 def write_planned(
@@ -77,9 +86,8 @@ def write_planned(
     write_rows(path, rows, _PLANNED_SCHEMA, metadata)
 
 
-def read_planned(path: Path, *, base: Path) -> list[PlannedDocument]:
-    """Return the plan, with absolute paths."""
-    rows = read_rows(path)
+def read_planned(path: Path, *, base: Path, rows: range | None = None) -> list[PlannedDocument]:
+    """Return the plan, or the documents at consecutive positions of it, with absolute paths."""
     try:
         return [
             PlannedDocument(
@@ -89,10 +97,15 @@ def read_planned(path: Path, *, base: Path) -> list[PlannedDocument]:
                     "path": None if row["path"] is None else Path(os.path.normpath(base / row["path"])),
                 }
             )
-            for row in rows
+            for row in iterate_rows(path, rows)
         ]
     except (TypeError, KeyError) as error:
         raise _bad_manifest(path, error) from error
+
+
+def planned_names(path: Path) -> list[list[str]]:
+    """Return the file names of each document of the plan."""
+    return [[name["name"] for name in row["names"]] for row in iterate_rows(path, columns=["names"])]
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -107,22 +120,46 @@ def read_metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in pairs.items()}
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]], schema: pa.Schema, metadata: Mapping[str, str] | None) -> None:
-    """Publish rows as parquet."""
-    table = pa.Table.from_pylist(rows, schema=schema.with_metadata(dict(metadata or {})))
+def write_rows(
+    path: Path,
+    rows: Iterable[dict[str, Any]],
+    schema: pa.Schema,
+    metadata: Mapping[str, str] | None,
+    *,
+    size: Callable[[dict[str, Any]], int] | None = None,
+    row_group_size: int = 0,
+) -> None:
+    """Publish rows as parquet, as `storage.parquet.write_rows`."""
+    schema = schema.with_metadata(dict(metadata or {}))
     # Handles and not paths: pyarrow takes a path for a URI when it resembles one, and loses what follows a `#`.
     with publishing(path) as file:
-        pq.write_table(table, file, compression="zstd")
+        parquet.write_rows(file, rows, schema, size=size, row_group_size=row_group_size)
+
+
+def iterate_rows(
+    path: Path, rows: range | None = None, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a parquet file, or those at consecutive positions."""
+    try:
+        yield from parquet.iterate_rows(path, rows, columns)
+    except FileNotFoundError:
+        return
+    except pa.ArrowException as error:
+        raise _bad_manifest(path, error) from error
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a parquet file."""
+    return list(iterate_rows(path))
+
+
+def unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]:
+    """Return what the last conversion wrote; nothing if it is damaged or there was none."""
     try:
-        return parquet.read_rows(path)
-    except FileNotFoundError:
+        return read(path)
+    except InputError as error:
+        logger.warning("A damaged file of the last conversion is made again: %s", error)
         return []
-    except pa.ArrowException as error:
-        raise _bad_manifest(path, error) from error
 
 
 def _bad_manifest(path: Path, error: Exception) -> InputError:

@@ -1,5 +1,8 @@
 """Assets of the conversion, one partition per benchmark: from source files to a corpus and its datasets."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import dagster as dg
 import pydantic
 
@@ -7,8 +10,12 @@ from rag_eval_pipeline.conversion.stamp import CHECKS, Recheck
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
 from rag_eval_pipeline.defs.metadata import numbers, png_image, table
-from rag_eval_pipeline.defs.partitions import benchmarks
+from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.conversion.stamp import StepReport
 
 GROUP = "conversion"
 
@@ -30,7 +37,7 @@ def _run(
 
     step = context.asset_key.path[-1]
     steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]
-    with as_dagster_failure():
+    with as_dagster_failure(unless="shards_missing"):
         report = run_step(
             resource.workspace,
             context.partition_key,
@@ -41,6 +48,10 @@ def _run(
             recheck=recheck,
             verify=verify,
         )
+    return _result(context, report)
+
+
+def _result(context: dg.AssetExecutionContext, report: "StepReport") -> dg.MaterializeResult:
     for note in report.notes:
         context.log.warning(note)
     return dg.MaterializeResult(
@@ -70,20 +81,55 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"playwright", "pdf"}, deps=["questions"],
-    check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
+    partitions_def=corpus_shard_keys, group_name=GROUP, kinds={"playwright", "pdf"}, output_required=False,
+    deps=[dg.AssetDep("questions", partition_mapping=dg.AllPartitionMapping())],
+)  # fmt: skip
+def corpus_shards(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[dg.MaterializeResult]:
+    """Parts of the corpus of a benchmark that has more documents than `shard_documents`; none where it has fewer.
+
+    `corpus_shards_sensor` adds the partitions, `<benchmark>~<plan>~<number>`, requests a run for each, then the rest of
+    the conversion, in which `corpus` merges the parts, and removes the partitions.
+    """
+    from rag_eval_pipeline.conversion.shards import run_shard
+
+    try:
+        with as_dagster_failure(unless="no_shard"):
+            report = run_shard(
+                workspace.workspace,
+                context.partition_key,
+                progress=progress_log(context, f"shard {context.partition_key}"),
+                log=context.log.info,
+            )
+    except InputError as error:  # the source has changed since this run was requested, or the parts are merged
+        context.log.warning(str(error))
+    else:
+        yield _result(context, report)
+
+
+# A multi_asset, because only such a one may end without its checks: while shards are made there is no corpus to check.
+@dg.multi_asset(
+    specs=[dg.AssetSpec(
+        "corpus", deps=["questions"], skippable=True, group_name=GROUP, kinds={"playwright", "pdf"},
+        description="""The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest.
+
+Writes `corpus/<benchmark>/*.pdf` and nothing else in that folder: web pages are printed, PDFs kept byte for byte.
+
+Of more documents than `shard_documents` it merges the parts of `corpus_shards`. As long as parts are missing, the run
+ends here, and `corpus_shards_sensor` starts another one when they are made.
+
+Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).""",
+    )],
+    partitions_def=benchmarks, can_subset=True, check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
 )  # fmt: skip
 def corpus(
     context: dg.AssetExecutionContext, config: CorpusConfig, workspace: WorkspaceResource
-) -> dg.MaterializeResult:
-    """The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest.
-
-    Writes `corpus/<benchmark>/*.pdf` and nothing else in that folder: web pages are printed, PDFs kept byte for byte.
-
-    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).
-    """
-    pages: Recheck = "accept" if config.accept else "report" if config.recheck else "no"
-    return _run(context, workspace, pages, verify=config.verify)
+) -> Iterator[dg.MaterializeResult]:
+    """Build the corpus of a small benchmark, or merge the shards of a large one."""
+    recheck: Recheck = "accept" if config.accept else "report" if config.recheck else "no"
+    try:
+        yield _run(context, workspace, recheck, verify=config.verify)
+    except InputError as error:
+        context.log.info(f"This run ends here, because the corpus is made in shards. {error}")
 
 
 @dg.asset(

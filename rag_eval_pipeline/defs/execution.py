@@ -22,11 +22,17 @@ UNFINISHED = [
 
 
 @contextmanager
-def as_dagster_failure() -> Iterator[None]:
-    """Convert our errors to a `dg.Failure` of one line; bad input, which would fail again, is not retried."""
+def as_dagster_failure(*, unless: str | None = None) -> Iterator[None]:
+    """Convert our errors to a `dg.Failure` of one line; bad input, which would fail again, is not retried.
+
+    Args:
+        unless: The code of an InputError that is left as it is.
+    """
     try:
         yield
     except InputError as error:
+        if error.code == unless:
+            raise
         raise dg.Failure(str(error), allow_retries=False) from None
     except ServiceError as error:
         raise dg.Failure(str(error)) from None

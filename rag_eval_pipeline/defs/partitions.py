@@ -6,6 +6,7 @@ import dagster as dg
 
 benchmarks = dg.DynamicPartitionsDefinition(name="benchmarks")
 systems = dg.DynamicPartitionsDefinition(name="systems")
+corpus_shard_keys = dg.DynamicPartitionsDefinition(name="corpus_shards")
 pairs = dg.MultiPartitionsDefinition({"benchmark": benchmarks, "system": systems})
 
 PARTITION_TAG = "dagster/partition"  # Dagster's own, on every run of one partition

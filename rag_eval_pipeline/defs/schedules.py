@@ -10,7 +10,16 @@ from rag_eval_pipeline.defs.resources import WorkspaceResource
 NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
-    "convert", selection=dg.AssetSelection.groups("conversion"), description="One benchmark's corpus and datasets."
+    "convert",
+    selection=dg.AssetSelection.groups("conversion") - dg.AssetSelection.assets("corpus_shards"),
+    description="One benchmark's corpus and datasets.",
+)
+convert_shard = dg.define_asset_job(
+    "convert_shard",
+    selection=dg.AssetSelection.assets("corpus_shards"),
+    description="A part of the corpus of a large benchmark.",
+    # The parts of one benchmark do not keep everything else waiting; the death of a machine costs each of them a try.
+    tags={"dagster/priority": "-1", "dagster/max_retries": "3"},
 )
 evaluate = dg.define_asset_job(
     "evaluate", selection=dg.AssetSelection.groups("evaluation"), description="One system on one benchmark."

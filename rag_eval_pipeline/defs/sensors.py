@@ -2,14 +2,19 @@
 
 import json
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from rag_eval_pipeline import clock
+from rag_eval_pipeline.conversion.stamp import CHECKS
 from rag_eval_pipeline.defs import schedules
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
-from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key, partition_changes
+from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.conversion.shards import ShardPlan
 
 # A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
 MAX_REQUESTS_PER_TICK = 50
@@ -19,6 +24,7 @@ AGGREGATION_MAX_WAIT = timedelta(hours=1)
 WILL_RETRY_TAG = "dagster/will_retry"
 # The job of runs that were started from an asset's page or by a backfill.
 ASSETS_JOB = "__ASSET_JOB"
+MERGE = -1  # the merge of the shards among their numbers
 REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it blocks
 
 
@@ -56,6 +62,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     busy = _busy_partitions(context.instance)
     due = [target for target, digest in wanted.items() if cursor["asked"].get(target) != digest]
     keys = {target: target.partition(":")[2] for target in due}
+    busy |= {key.partition("~")[0] for key in busy}  # its shards are made
     free = [target for target, key in keys.items() if not {key, key.partition("|")[0]} & busy]
     targets = free[:MAX_REQUESTS_PER_TICK]
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
@@ -85,6 +92,75 @@ def _run_request(target: str, run_key: str) -> dg.RunRequest:
     benchmark, _, system = key.partition("|")
     partition = pair_key(benchmark, system) if system else benchmark
     return dg.RunRequest(run_key=run_key, job_name=job, partition_key=partition)
+
+
+@dg.sensor(
+    jobs=[schedules.convert_shard, schedules.convert],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Requests the shards of a corpus with more documents than shard_documents, each once, and the rest of "
+    "the conversion when all are made. A shard that failed is requested again by another conversion, or by hand.",
+)
+def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """Make the partitions equal to the shards of the present plans, and request those that are missing, or the merge.
+
+    The cursor holds what was requested of each plan: numbers of shards, and -1 for the merge.
+    """
+    from rag_eval_pipeline.conversion.shards import is_current, read_shard_plan
+    from rag_eval_pipeline.storage.lock import is_locked
+
+    root = workspace.workspace
+    known = set(context.instance.get_dynamic_partitions(corpus_shard_keys.name or ""))
+    busy = _busy_partitions(context.instance)
+    earlier = json.loads(context.cursor) if context.cursor else {}
+    asked: dict[str, list[int]] = {}
+    keys: set[str] = set()
+    requests: list[dg.RunRequest] = []
+    lines = []
+    for name in root.benchmarks():
+        paths = root.benchmark(name)
+        plan = read_shard_plan(paths)
+        if plan is None or not is_current(paths, plan):
+            continue
+        keys |= {plan.key(number) for number in range(plan.shards)}
+        request = f"{plan.digest}#{plan.requests}"
+        asked[request] = earlier.get(request, [])
+        missing = plan.missing(paths)
+        lines.append(f"{name}: {plan.shards - len(missing)} of {plan.shards} shards are made")
+        if name in busy or is_locked(paths.lock):
+            continue
+        due = [number for number in missing or [MERGE] if number not in asked[request] and plan.key(number) not in busy]
+        due = due[: MAX_REQUESTS_PER_TICK - len(requests)]
+        asked[request] += due
+        requests += [_merge_request(plan, request) if n == MERGE else _shard_request(plan, n) for n in due]
+    changes: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
+    if new := sorted(keys - known):
+        changes.append(corpus_shard_keys.build_add_request(new))
+    if gone := sorted(known - keys - busy):
+        changes.append(corpus_shard_keys.build_delete_request(gone))
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else "; ".join(lines) or "no corpus is made in shards",
+        dynamic_partitions_requests=changes,
+        cursor=json.dumps(asked),
+    )
+
+
+def _shard_request(plan: "ShardPlan", number: int) -> dg.RunRequest:
+    key = plan.key(number)
+    return dg.RunRequest(run_key=f"{key}#{plan.requests}", job_name=schedules.convert_shard.name, partition_key=key)
+
+
+def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:
+    """Return the request for what a conversion does after its documents are made."""
+    config = {"recheck": plan.recheck != "no", "accept": plan.recheck == "accept"}
+    return dg.RunRequest(
+        run_key=f"merge:{request}",
+        job_name=schedules.convert.name,
+        partition_key=plan.benchmark,
+        asset_selection=[dg.AssetKey(step) for step in CHECKS if step != "questions"],
+        run_config={"ops": {"corpus": {"config": config}}},
+    )
 
 
 @dg.sensor(
@@ -164,6 +240,8 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
         if not read_alert_settings(workspace.workspace).run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")
         partition = run.tags.get(PARTITION_TAG)
+        if run.job_name == schedules.convert_shard.name and partition is not None:
+            partition = partition.partition("~")[0]  # one alert for the same error of all its shards
         sent = send_failure_alert(
             workspace.workspace, job=run_name(run), partition=partition, error=error, started=now, now=now
         )

@@ -5,6 +5,7 @@ after a grace period.
 """
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from rag_eval_pipeline.defs.instance import fail_orphaned_runs
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.process import end_with_parent
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
 
 if TYPE_CHECKING:
@@ -124,7 +126,13 @@ def _start_dagster(host: str, port: int, environment: dict[str, str], home: str 
     # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
     # whatever lies beside it under the name of a package.
     return subprocess.Popen(
-        command, env=environment, cwd=home, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        env=environment,
+        cwd=home,
+        start_new_session=True,
+        preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

@@ -1,43 +1,34 @@
-"""Cache of a model judge's replies by their request: one SQLite file that several processes may use at once.
+"""Cache of a model judge's replies by their request: a file for each, which several machines may share.
 
-Only replies that were read as verdicts are kept. A damaged row is a miss; a damaged file is moved aside and replaced.
+Only replies that were read as verdicts are kept. Files are written aside and renamed, so that a reader sees a whole
+reply or none; a damaged one is a miss. A file's modification time is its last use, to within a day.
 """
 
+import contextlib
 import hashlib
 import logging
+import math
 import os
+import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.lock import locked
 
-FILE_NAME = "judgements.sqlite"
-BUSY_SECONDS = 30.0  # other processes write one row at a time
+DATABASE = "judgements.sqlite"  # of an earlier release
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
-UNUSABLE_ROWS = 1_000  # replies that could not be read, kept for people
+UNUSABLE_FILES = 1_000  # replies that could not be read, kept for people
 
 logger = logging.getLogger(__name__)
-Result = TypeVar("Result")
-
-_SCHEMA = """
-PRAGMA auto_vacuum = INCREMENTAL;
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = NORMAL;
-CREATE TABLE IF NOT EXISTS replies (
-    key TEXT PRIMARY KEY, server TEXT NOT NULL, model TEXT, reply TEXT NOT NULL, crc INTEGER NOT NULL,
-    used_at REAL NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS replies_by_use ON replies (used_at);
-CREATE TABLE IF NOT EXISTS unusable (
-    number INTEGER PRIMARY KEY, key TEXT NOT NULL, fault TEXT NOT NULL, reply TEXT NOT NULL, at REAL NOT NULL
-);
-"""
 
 
 class CachedReply(NamedTuple):
@@ -47,127 +38,133 @@ class CachedReply(NamedTuple):
     model: str | None
 
 
-class JudgementCache:
-    """The cache in one folder; opened and used by one thread.
+class _Entry(msgspec.Struct, frozen=True):
+    key: str
+    model: str | None
+    reply: str
+    crc: int
 
+
+class JudgementCache:
+    """The cache in one folder: `replies/<server>/<ab>/<key>.json`, and `unusable/` for people.
+
+    The replies of an earlier release, in SQLite, become files when the cache is opened.
     Every method raises `ServiceError` `cache_unusable` if the disk is full or refuses.
     """
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self.path = folder / FILE_NAME
+        self._folder = folder
         self._clock = clock
-        self._inode = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            self._database = self._open()
-        except sqlite3.OperationalError as error:
-            raise _unusable(self.path, error) from error
-        except sqlite3.DatabaseError as error:
-            self._database = self._start_anew(error)
+        self._of_model: tuple[str, str] | None = None  # a server that has replies of this model only
+        with _as_service_error(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / DATABASE).exists():
+                with locked(folder / ".import.lock", holder="the import of judgements", exclusive=True):
+                    self._import_database(folder / DATABASE)
 
-    def find(self, key: str) -> CachedReply | None:
+    def find(self, key: str, server: str) -> CachedReply | None:
         """Return the reply to a request; None if there is none."""
-        row = self._run(
-            lambda db: db.execute("SELECT reply, model, crc, used_at FROM replies WHERE key = ?", (key,)).fetchone()
-        )
-        if row is None:
-            return None
-        reply, model, crc, used_at = row
-        if crc != _checksum(key, reply, model):
-            return None
-        now = self._clock()
-        if now - used_at > TOUCH_SECONDS:
-            self._write("UPDATE replies SET used_at = ? WHERE key = ?", (now, key))
-        return CachedReply(reply, model)
+        path = self._path(key, server)
+        with _as_service_error(self._folder):
+            try:
+                with path.open("rb") as file:
+                    data, used_at = file.read(), os.fstat(file.fileno()).st_mtime
+            except FileNotFoundError:
+                return None
+            entry = _decode(data)
+            if entry is None or entry.key != key:
+                return None
+            now = self._clock()
+            if now - used_at > TOUCH_SECONDS:
+                with contextlib.suppress(FileNotFoundError):  # pruned meanwhile
+                    os.utime(path, (now, now))
+        return CachedReply(entry.reply, entry.model)
 
     def keep(self, key: str, server: str, reply: CachedReply) -> None:
         """Keep a reply; it replaces an older one of the same key."""
-        crc = _checksum(key, reply.reply, reply.model)
-        self._write(
-            "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)",
-            (key, server, reply.model, reply.reply, crc, self._clock()),
-        )
+        if self._of_model != (server, reply.model):
+            self._of_model = None
+        self._keep(key, server, reply, self._clock())
 
     def forget_others(self, server: str, model: str) -> None:
         """Remove a server's replies by other models than this one."""
-        self._write("DELETE FROM replies WHERE server = ? AND model IS NOT NULL AND model != ?", (server, model))
+        if self._of_model == (server, model):  # it is called for each reply of a new model, and reads all files
+            return
+        with _as_service_error(self._folder):
+            for path, _ in _files(self._folder / "replies" / _server_name(server)):
+                with contextlib.suppress(FileNotFoundError):
+                    entry = _decode(path.read_bytes())
+                    if entry is not None and entry.model not in (None, model):
+                        path.unlink()
+        self._of_model = (server, model)
 
     def keep_unusable(self, key: str, fault: str, reply: str) -> None:
         """Keep a reply that could not be read, for people; `find` never returns it."""
-        values = (key, fault, reply.encode(errors="replace").decode(), self._clock())
-        self._write("INSERT INTO unusable (key, fault, reply, at) VALUES (?, ?, ?, ?)", values)
-        self._write("DELETE FROM unusable WHERE number <= (SELECT max(number) FROM unusable) - ?", (UNUSABLE_ROWS,))
+        folder = self._folder / "unusable"
+        now = self._clock()
+        name = f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(4)}.json"
+        unusable = {"key": key, "fault": fault, "reply": reply.encode(errors="replace").decode()}
+        with _as_service_error(self._folder):
+            _write(folder / name, msgspec.json.encode(unusable), now)
+            for old in sorted(os.listdir(folder))[:-UNUSABLE_FILES]:
+                (folder / old).unlink(missing_ok=True)
 
     def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> int:
         """Remove replies that were not used for long, then the least recently used ones; return how many.
 
         Args:
-            max_bytes: Of the keys and replies kept.
+            max_bytes: Of the files that are kept.
             max_age_days: Since the last use, to within a day.
         """
+        oldest = -math.inf if max_age_days is None else self._clock() - max_age_days * 86_400
+        removed = kept_bytes = 0
+        with _as_service_error(self._folder):
+            replies = [(-status.st_mtime, path, status.st_size) for path, status in _files(self._folder / "replies")]
+            for negative_use, path, size_bytes in sorted(replies):
+                kept_bytes += size_bytes
+                if -negative_use < oldest or (max_bytes is not None and kept_bytes > max_bytes):
+                    path.unlink(missing_ok=True)
+                    removed += 1
+            for path, status in _files(self._folder / "unusable"):
+                if status.st_mtime < oldest:
+                    path.unlink(missing_ok=True)
+        return removed
 
-        def removing(db: sqlite3.Connection) -> int:
-            removed = 0
-            if max_age_days is not None:
-                oldest = self._clock() - max_age_days * 86_400
-                removed += db.execute("DELETE FROM replies WHERE used_at < ?", (oldest,)).rowcount
-                db.execute("DELETE FROM unusable WHERE at < ?", (oldest,))
-            if max_bytes is not None:
-                size = "sum(length(key) + length(CAST(reply AS BLOB))) OVER (ORDER BY used_at DESC, key)"
-                removed += db.execute(
-                    "DELETE FROM replies WHERE key IN "
-                    f"(SELECT key FROM (SELECT key, {size} AS size FROM replies) WHERE size > ?)",
-                    (max_bytes,),
-                ).rowcount
-            db.commit()
-            db.executescript("PRAGMA incremental_vacuum")  # `execute` takes one step of it, which frees one page
-            return removed
+    def _path(self, key: str, server: str) -> Path:
+        return self._folder / "replies" / _server_name(server) / key[:2] / f"{key}.json"
 
-        return self._run(removing)
+    def _keep(self, key: str, server: str, reply: CachedReply, used_at: float) -> None:
+        entry = _Entry(key, reply.model, reply.reply, _checksum(key, reply.reply, reply.model))
+        with _as_service_error(self._folder):
+            _write(self._path(key, server), msgspec.json.encode(entry), used_at)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
-
-    def _write(self, sql: str, values: tuple[object, ...]) -> None:
-        def writing(db: sqlite3.Connection) -> None:
-            with db:
-                db.execute(sql, values)
-
-        self._run(writing)
-
-    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _import_database(self, path: Path) -> None:
+        """Write the replies of an earlier release's database as files, and remove it; another process may have."""
+        if not path.exists():
+            return
+        imported, aside = 0, path.with_name(f"{DATABASE}.damaged-{int(self._clock())}")
         try:
-            return work(self._database)
-        except sqlite3.OperationalError as error:  # a full disk or missing rights, not damage
-            raise _unusable(self.path, error) from error
-        except sqlite3.DatabaseError as error:
-            self._database = self._start_anew(error)
-            return work(self._database)
-
-    def _open(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
-        try:
-            database.executescript(_SCHEMA)
-        except sqlite3.Error:
-            database.close()
-            raise
-        self._inode = os.stat(self.path).st_ino
-        return database
-
-    def _start_anew(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-        """Move the damaged file aside, unless another process has already done so."""
-        if hasattr(self, "_database"):
-            self._database.close()
-        if not self._inode or self.path.exists() and os.stat(self.path).st_ino == self._inode:
-            aside = self.path.with_name(f"{FILE_NAME}.damaged-{int(self._clock())}-{os.getpid()}")
-            os.replace(self.path, aside)
-            for suffix in ("-wal", "-shm"):  # they belong to the damaged file and would be replayed into the new one
-                self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
-            logger.warning("The cache of judgements was damaged (%s): moved to %s, started anew", error, aside.name)
-        return self._open()
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                for key, server, model, reply, crc, used_at in database.execute(
+                    "SELECT key, server, model, reply, crc, used_at FROM replies"
+                ):
+                    if crc == _checksum(key, reply, model):
+                        self._keep(key, server, CachedReply(reply, model), used_at)
+                        imported += 1
+        except sqlite3.Error as error:
+            path.rename(aside)
+            logger.warning(
+                "The cache of judgements in SQLite was damaged (%s): %d replies were kept, and it was moved to %s",
+                error, imported, aside.name,
+            )  # fmt: skip
+        else:
+            os.sync()  # single replies are not, but all of them are worth a wait
+            path.unlink()
+            logger.warning(
+                "The cache of judgements is now a folder of files, no longer SQLite: %d replies were kept", imported
+            )
+        for suffix in ("-wal", "-shm"):
+            path.with_name(DATABASE + suffix).unlink(missing_ok=True)
 
 
 def cache_key(*parts: object) -> str:
@@ -175,8 +172,51 @@ def cache_key(*parts: object) -> str:
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 
-def _unusable(path: Path, error: sqlite3.OperationalError) -> ServiceError:
-    return ServiceError("cache_unusable", f"the cache of judgements {path} cannot be used: {error}")
+@contextlib.contextmanager
+def _as_service_error(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"the cache of judgements {folder} cannot be used: {error.strerror or error}"
+        raise ServiceError("cache_unusable", message) from error
+
+
+def _decode(data: bytes) -> _Entry | None:
+    """Return what a file holds; None if it is damaged."""
+    try:
+        entry = msgspec.json.decode(data, type=_Entry)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return entry if entry.crc == _checksum(entry.key, entry.reply, entry.model) else None
+
+
+def _write(path: Path, data: bytes, used_at: float) -> None:
+    """Publish a file, but do not wait for the disk: a power cut may cost the last replies, and a part is a miss."""
+    temp = temp_path(path.parent)
+    try:
+        try:
+            temp.write_bytes(data)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temp.write_bytes(data)
+        os.utime(temp, (used_at, used_at))
+        os.replace(temp, path)
+    except OSError:
+        temp.unlink(missing_ok=True)
+        raise
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place) / name
+            if not name.startswith(TEMP_PREFIX):
+                with contextlib.suppress(FileNotFoundError):  # another process prunes
+                    yield path, path.stat()
+
+
+def _server_name(server: str) -> str:
+    return hashlib.sha256(server.encode()).hexdigest()[:16]
 
 
 def _checksum(key: str, reply: str, model: str | None) -> int:

@@ -163,7 +163,7 @@ class _CachedChat:
         """
         sampling = self._settings.chat.model_dump(exclude={"prices"})
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
-        found = self._cache.find(key)
+        found = self._cache.find(key, self._server)
         if found is not None and self._is_of_this_model(found.model):
             with contextlib.suppress(replies.Unparsable):  # an older release read it differently
                 verdict = parse(found.reply)
@@ -341,9 +341,9 @@ async def open_llm_judge(settings: LlmSettings, cache_folder: Path) -> AsyncIter
     Raises:
         ServiceError: `missing_secret`, `bad_secret`, `bad_ca_file`, `cache_unusable`.
     """
-    with JudgementCache(cache_folder) as cache:
-        async with Endpoint(settings.endpoint) as endpoint:
-            yield LlmJudge(Chat(endpoint, settings.chat), cache, settings)
+    cache = JudgementCache(cache_folder)
+    async with Endpoint(settings.endpoint) as endpoint:
+        yield LlmJudge(Chat(endpoint, settings.chat), cache, settings)
 
 
 def _unreadable(fault: str, reply: ChatReply) -> JudgeFailedError:

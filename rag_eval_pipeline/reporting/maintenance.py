@@ -34,7 +34,7 @@ from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.judges.cache import FILE_NAME, JudgementCache
+from rag_eval_pipeline.judges.cache import JudgementCache
 from rag_eval_pipeline.reporting.baselines import all_published, published_evaluations
 from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
@@ -274,11 +274,10 @@ def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
 
 
 def _prune_judgements(workspace: Workspace, settings: RetentionSettings) -> int | None:
-    if not (workspace.judge_cache / FILE_NAME).exists():
+    if not workspace.judge_cache.is_dir():
         return None
     max_bytes = None if settings.judgement_mb is None else settings.judgement_mb * MEGABYTE
-    with JudgementCache(workspace.judge_cache) as cache:
-        return cache.prune(max_bytes=max_bytes, max_age_days=settings.judgement_days)
+    return JudgementCache(workspace.judge_cache).prune(max_bytes=max_bytes, max_age_days=settings.judgement_days)
 
 
 def _remove(workspace: Workspace, paths: Iterable[Path]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.process import child_environment, module_command
+from rag_eval_pipeline.storage.process import run_module
 
 MAX_DECODED_BYTES = 8 << 30  # on disk
 MAX_RATIO = 200  # decoded bytes for each byte of the file, as of archives
@@ -46,26 +46,17 @@ def run_decoder(decoder: Decoder, handle: BinaryIO, folder: Path, shown: str, jo
         limits = {"max_bytes": max_bytes, "memory_bytes": MEMORY_BYTES}
         (folder / "job.json").write_text(json.dumps({**job, **limits}))
         try:
-            child = subprocess.run(
-                module_command(decoder.module, str(folder)),
-                cwd=folder,
-                # Arrow's default memory pool reserves address space by the gigabyte.
-                env={**child_environment(), "ARROW_DEFAULT_MEMORY_POOL": "system"},
-                stdin=plain,
-                capture_output=True,
-                timeout=DEADLINE_S,
-                check=False,
-            )
+            # Arrow's default memory pool reserves address space by the gigabyte.
+            pool = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+            child = run_module(decoder.module, folder, deadline_s=DEADLINE_S, stdin=plain, environment=pool)
         except subprocess.TimeoutExpired:
             expected = f"{decoder.what} that is decoded within {DEADLINE_S:g} s"
             raise InputError(decoder.code, shown, expected) from None
-    words = child.stderr.decode(errors="backslashreplace").strip().splitlines() or [""]
-    if child.returncode < 0 or "MemoryError" in words[-1] or "bad_alloc" in words[-1]:
+    if child.out_of_memory:
         expected = f"{decoder.what} that is decoded within {MEMORY_BYTES >> 20:,} MB"
-        found = words[-1] or f"the decoder's end by signal {-child.returncode}"
-        raise InputError(decoder.code, shown, expected, found=found)
-    if child.returncode:
-        raise RuntimeError(f"the decoder of {decoder.what} ended with exit code {child.returncode}: {words[-1]}")
+        raise InputError(decoder.code, shown, expected, found=child.last_line)
+    if child.code:
+        raise RuntimeError(f"the decoder of {decoder.what} ended with exit code {child.code}: {child.last_line}")
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     if "message" in result:
         raise OSError(result["errno"] or 0, result["message"], str(folder))

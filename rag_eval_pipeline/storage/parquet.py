@@ -1,17 +1,19 @@
-"""Read small parquet files as rows, and keep Arrow's memory in bounds."""
+"""Read and write parquet files as rows, at once or as a stream, and keep Arrow's memory in bounds."""
 
 import ctypes
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 _M_ARENA_MAX = -8  # malloc.h
 _ARENAS = 2
+_BATCH_ROWS = 1024
+_ROW_GROUP_ROWS = 1 << 20  # as `pq.write_table`
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -26,6 +28,69 @@ def read_table(path: Path) -> pa.Table:
     # `pq.read_table` would import pyarrow.dataset, which takes 0.27 s.
     with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
         return file.read()
+
+
+def iterate_rows(
+    path: Path, rows: range | None = None, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield rows in order, or those at consecutive positions, a thousand at a time; errors as `read_rows`."""
+    with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
+        wanted = range(file.metadata.num_rows) if rows is None else rows
+        at = 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+            if at >= wanted.stop:
+                return
+            first, last = max(wanted.start - at, 0), min(wanted.stop - at, len(batch))
+            if first < last:
+                yield from batch.slice(first, last - first).to_pylist()
+            at += len(batch)
+
+
+def count_rows(path: Path) -> int:
+    """Return the number of rows of a file."""
+    with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
+        return int(file.metadata.num_rows)
+
+
+def write_rows(
+    file: BinaryIO,
+    rows: Iterable[dict[str, Any]],
+    schema: pa.Schema,
+    *,
+    size: Callable[[dict[str, Any]], int] | None = None,
+    row_group_size: int = 0,
+) -> None:
+    """Write rows as they come; equal rows give equal bytes, and up to one row group those of `pq.write_table`.
+
+    Args:
+        size: Of a row; a row group ends with the row that brings it to `row_group_size`, or after 1,048,576 rows.
+    """
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _row_groups(rows, schema, size, row_group_size):
+            writer.write_table(pa.Table.from_batches(group, schema=schema).combine_chunks(), _ROW_GROUP_ROWS)
+
+
+def _row_groups(
+    rows: Iterable[dict[str, Any]], schema: pa.Schema, size: Callable[[dict[str, Any]], int] | None, limit: int
+) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    waiting: list[dict[str, Any]] = []  # as dicts rows take several times as much memory
+    count = weight = groups = 0
+    for row in rows:
+        waiting.append(row)
+        count += 1
+        weight += 0 if size is None else size(row)
+        is_full = count == _ROW_GROUP_ROWS or (size is not None and weight >= limit)
+        if is_full or len(waiting) == _BATCH_ROWS:
+            group.append(pa.RecordBatch.from_pylist(waiting, schema=schema))
+            waiting = []
+        if is_full:
+            yield group
+            group, count, weight, groups = [], 0, 0, groups + 1
+    if waiting:
+        group.append(pa.RecordBatch.from_pylist(waiting, schema=schema))
+    if group or not groups:
+        yield group
 
 
 @contextmanager

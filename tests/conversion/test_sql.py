@@ -195,12 +195,14 @@ ENDLESS = """SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range
                     '' AS answer"""
 
 
+@pytest.mark.usefixtures("started_workers")
 def test_query_that_does_not_end_is_killed(relations):
     with pytest.raises(InputError) as caught:
         run(relations, ENDLESS, limits=Limits(seconds=1.5))
     assert caught.value.code == "query_deadline"
 
 
+@pytest.mark.usefixtures("started_workers")
 def test_query_that_takes_all_memory_is_refused(relations):
     sql = "SELECT list(range)::VARCHAR AS question, '' AS answer FROM range(1000000000)"
 

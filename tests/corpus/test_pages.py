@@ -40,7 +40,7 @@ def test_pages_have_offsets_in_the_document_and_hashes_on_disk(folder):
     shas = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names]
     path = folder / "pages.parquet"
 
-    pages = corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder)
+    pages = list(corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder))
     write_pages(path, pages, {"source_digest": "d"})
 
     own = pages_by_document(pages)[names[0]]
@@ -67,7 +67,7 @@ def test_pages_of_any_texts_are_read_as_they_were_written(first, second, tmp_pat
         for name, texts in (("1", first), ("2", second))
         for number, text in enumerate(texts, 1)
     ]
-    pages = corpus_pages([row("a.pdf", "1"), row("b.pdf", "2")], tmp_path, known)
+    pages = list(corpus_pages([row("a.pdf", "1"), row("b.pdf", "2")], tmp_path, known))
     write_pages(tmp_path / "pages.parquet", pages)
 
     again = pages_by_document(read_pages(tmp_path / "pages.parquet"))
@@ -80,7 +80,7 @@ def test_pages_of_any_texts_are_read_as_they_were_written(first, second, tmp_pat
 def test_pages_of_known_files_are_reused_and_missing_documents_have_none(tmp_path):
     known = [Page("old name.pdf", 1, 0, "known", "1")]
 
-    assert corpus_pages([row("gone.pdf", "1"), row("a.pdf", None)], tmp_path, known) == [
+    assert list(corpus_pages([row("gone.pdf", "1"), row("a.pdf", None)], tmp_path, known)) == [
         Page("gone.pdf", 1, 0, "known", "1")
     ]
 

@@ -1,9 +1,11 @@
 """What the code server does with signals, seen at a stand-in for Dagster's server whose run is hard of hearing."""
 
+import json
 import os
 import shutil
 import signal
 import site
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rag_eval_pipeline.corpus.workers import this_worker
 from tests.conftest import REPOSITORY
 from tests.deployment.services import PATIENCE_SECONDS
 
@@ -50,6 +53,22 @@ while True:
 BROKEN = """#!/bin/sh
 exit 3
 """
+ORPHAN = f"""#!{sys.executable}
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.write(1, b"server: begun\\n")
+signal.sigwait([signal.SIGTERM])
+os.write(1, b"server: told\\n")
+"""
+ARGUMENTS = """#!/bin/sh
+for argument in "$@"; do echo "$argument"; done
+"""
+LAUNCHER = """
+from dagster._core.launcher import DefaultRunLauncher
+
+class CeleryRunLauncher(DefaultRunLauncher): pass
+class Ours(CeleryRunLauncher): pass
+"""
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -59,7 +78,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the code server with a stand-in for the `dagster` beside its interpreter."""
     started = []
 
-    def begin(dagster: str, *options: str) -> "subprocess.Popen[str]":
+    def begin(dagster: str, *options: str, errors: int | None = None) -> "subprocess.Popen[str]":
         python = tmp_path / "bin" / "python"
         python.parent.mkdir()
         python.symlink_to(sys.executable)
@@ -67,13 +86,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         stand_in.write_text(dagster)
         stand_in.chmod(0o755)
         home = tmp_path / "instance"
-        home.mkdir()
-        shutil.copy(REPOSITORY / "dagster.yaml", home)
+        if not home.exists():
+            home.mkdir()
+            shutil.copy(REPOSITORY / "dagster.yaml", home)
         # A link to the interpreter does not know the environment that it is part of.
-        paths = os.pathsep.join([str(REPOSITORY), *site.getsitepackages()])
+        paths = os.pathsep.join([str(tmp_path), str(REPOSITORY), *site.getsitepackages()])
         process = subprocess.Popen(
-            [python, REPOSITORY / "deploy" / "code_server.py", *options],
-            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, text=True,
+            [python, REPOSITORY / "deploy" / "code_server.py", "--port", "0", *options],
+            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
         started.append(process)
         return process
@@ -151,3 +171,38 @@ def test_server_that_ends_by_itself_ends_the_container_with_its_code(start: Star
     process.communicate()
 
     assert process.returncode == 3
+
+
+def test_server_whose_parent_was_killed_is_told_to_end(start: Start):
+    process = start(ORPHAN)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "server: begun\n"
+
+    process.kill()
+
+    assert process.stdout.read() == "server: told\n"  # the pipe ends with its last writer
+
+
+def test_port_in_use_is_refused_before_the_runs_of_its_server_are_marked_as_failed(start: Start):
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as gRPC does
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        process = start(DEAF_SERVER, "--port", port, errors=subprocess.STDOUT)
+        said = said_by(process)
+
+    assert process.returncode == 2
+    assert len(said) == 1
+    assert said[0].startswith(f"code_server.py: cannot listen on 127.0.0.1:{port}: Address already in use. Another")
+
+
+def test_runs_that_celery_launches_carry_the_queue_of_this_machine(start: Start, tmp_path: Path):
+    (tmp_path / "launchers.py").write_text(LAUNCHER)
+    (tmp_path / "instance").mkdir()
+    (tmp_path / "instance" / "dagster.yaml").write_text("run_launcher: {module: launchers, class: Ours}\n")
+
+    said = said_by(start(ARGUMENTS))
+
+    context = json.loads(said[said.index("--container-context") + 1])
+    assert context == {"celery": {"queue": this_worker().queue}}

@@ -124,7 +124,7 @@ def test_link_in_the_place_of_a_pdf_has_no_text(tmp_path, caplog):
     (tmp_path / "secret.txt").write_bytes(one_page(stream(shown("secret"))))
     (tmp_path / "a.pdf").symlink_to(tmp_path / "secret.txt")
 
-    pages = corpus_pages([CorpusDocument("a", "a.pdf", None, None, (), "kept", "1", "1", None, 1)], tmp_path)
+    pages = list(corpus_pages([CorpusDocument("a", "a.pdf", None, None, (), "kept", "1", "1", None, 1)], tmp_path))
 
     assert pages == []
     assert "a.pdf has no text: a link" in caplog.text

@@ -135,6 +135,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.usefixtures("started_workers")
 @pytest.mark.parametrize(("limit", "value", "size", "message"), LIMITS.values(), ids=LIMITS)
 def test_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
     monkeypatch.setattr(decoder, limit, value)

@@ -177,7 +177,7 @@ def test_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_other
         (tmp_path / name).write_bytes(data)
     rows = [CorpusDocument(n, n, None, None, (), "kept", n, n, None, 1) for n in ("bad.pdf", "good.pdf")]
 
-    pages = corpus_pages(rows, tmp_path)
+    pages = list(corpus_pages(rows, tmp_path))
 
     assert [(page.file_name, page.text) for page in pages] == [("good.pdf", "a good page")]
     assert "bad.pdf has no text" in caplog.text

@@ -1,15 +1,36 @@
-"""The cache keeps verdicts across processes, drops damaged rows, and replaces a damaged file."""
+"""The cache keeps verdicts across processes and machines, drops damaged ones, and takes over an earlier release's."""
 
 import logging
 import sqlite3
+import subprocess
+import sys
+import zlib
 
+import msgspec
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.judges.cache import FILE_NAME, CachedReply, JudgementCache, cache_key
+from rag_eval_pipeline.judges.cache import DATABASE, CachedReply, JudgementCache, cache_key
 
 REPLY = CachedReply('{"verdict": "correct"}', "m-1")
+SERVER = "http://judge m"
 DAY = 86_400.0
+# The schema of the earlier release.
+SCHEMA = """
+CREATE TABLE replies (
+    key TEXT PRIMARY KEY, server TEXT NOT NULL, model TEXT, reply TEXT NOT NULL, crc INTEGER NOT NULL,
+    used_at REAL NOT NULL
+) WITHOUT ROWID
+"""
+WRITER = """
+import sys
+from pathlib import Path
+from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache
+cache = JudgementCache(Path(sys.argv[1]))
+for number in range(300):
+    cache.keep(f"{number:03}", "server", CachedReply(sys.argv[2] * 5_000, None))
+    assert cache.find(f"{number:03}", "server").reply in ("a" * 5_000, "b" * 5_000)
+"""
 
 
 @pytest.fixture
@@ -20,96 +41,125 @@ def now():
 
 @pytest.fixture
 def cache(tmp_path, now):
-    with JudgementCache(tmp_path, clock=lambda: now[0]) as cache:
-        yield cache
+    return JudgementCache(tmp_path, clock=lambda: now[0])
+
+
+def database_of(folder, *replies):
+    with sqlite3.connect(folder / DATABASE) as database:
+        database.execute(SCHEMA)
+        for number, (key, reply) in enumerate(replies):
+            crc = zlib.crc32(f"{key}\nm-1\n{reply}".encode())
+            database.execute("INSERT INTO replies VALUES (?, ?, 'm-1', ?, ?, ?)", (key, SERVER, reply, crc, number))
+    database.close()
 
 
 def test_cache_finds_what_was_kept_also_when_opened_again(cache, tmp_path):
-    cache.keep("k", "server", REPLY)
+    cache.keep("k", SERVER, REPLY)
 
-    assert (cache.find("k"), cache.find("other")) == (REPLY, None)
-    with JudgementCache(tmp_path) as other:
-        assert other.find("k") == REPLY
+    assert (cache.find("k", SERVER), cache.find("other", SERVER), cache.find("k", "other")) == (REPLY, None, None)
+    assert JudgementCache(tmp_path).find("k", SERVER) == REPLY
     assert cache_key("a", {"x": 1, "y": 2}) == cache_key("a", {"y": 2, "x": 1})
     assert cache_key("a", "b") != cache_key("ab")
 
 
-def test_cache_keeps_unusable_replies_apart_and_bounded(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.judges.cache.UNUSABLE_ROWS", 3)
+def test_two_processes_that_write_the_same_replies_leave_whole_ones_and_nothing_else(cache, tmp_path):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, letter]) for letter in "ab"]
+
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert {cache.find(f"{number:03}", "server").reply for number in range(300)} <= {"a" * 5_000, "b" * 5_000}
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 300
+
+
+def test_cache_keeps_unusable_replies_apart_and_bounded(cache, now, tmp_path, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.judges.cache.UNUSABLE_FILES", 3)
     for number in range(10):
+        now[0] += 1
         cache.keep_unusable("k", "no JSON", f"reply {number} \ud800")
 
-    assert cache.find("k") is None
-    rows = sqlite3.connect(tmp_path / FILE_NAME).execute("SELECT reply FROM unusable ORDER BY number").fetchall()
-    assert rows == [("reply 7 ?",), ("reply 8 ?",), ("reply 9 ?",)]
+    assert cache.find("k", SERVER) is None
+    kept = [msgspec.json.decode(path.read_bytes()) for path in sorted(tmp_path.glob("unusable/*"))]
+    assert [one["reply"] for one in kept] == ["reply 7 ?", "reply 8 ?", "reply 9 ?"]
 
 
-def test_cache_takes_a_changed_row_for_a_miss(cache, tmp_path):
-    cache.keep("k", "server", REPLY)
-    with sqlite3.connect(tmp_path / FILE_NAME) as database:
-        database.execute("UPDATE replies SET reply = replace(reply, 'correct', 'incorrect')")
+@pytest.mark.parametrize(
+    "damage", [lambda data: data.replace(b"correct", b"corrupt"), lambda data: data[:-9], lambda _: b"\xff"]
+)
+def test_cache_takes_a_damaged_file_for_a_miss(cache, tmp_path, damage):
+    cache.keep("k", SERVER, REPLY)
+    (path,) = tmp_path.glob("replies/*/*/k.json")
+    path.write_bytes(damage(path.read_bytes()))
 
-    assert cache.find("k") is None
-    cache.keep("k", "server", REPLY)
-    assert cache.find("k") == REPLY
+    assert cache.find("k", SERVER) is None
+    cache.keep("k", SERVER, REPLY)
+    assert cache.find("k", SERVER) == REPLY
 
 
-def test_cache_moves_a_damaged_file_aside(tmp_path, caplog):
+def test_cache_forgets_the_replies_of_other_models_of_a_server(cache):
+    kept = {"a": ("s", "m-1"), "b": ("s", "m-2"), "c": ("s", None), "d": ("t", "m-1")}
+    for key, (server, model) in kept.items():
+        cache.keep(key, server, CachedReply("x", model))
+
+    cache.forget_others("s", "m-2")
+    assert [key for key, (server, _) in kept.items() if cache.find(key, server)] == ["b", "c", "d"]
+    cache.keep("a", "s", CachedReply("x", "m-1"))
+    cache.forget_others("s", "m-2")
+    assert cache.find("a", "s") is None
+
+
+def test_replies_of_an_earlier_release_are_taken_over_once_with_their_age(tmp_path, now, caplog):
+    database_of(tmp_path, ("old", "x"), ("older", "y"))
+
+    cache = JudgementCache(tmp_path, clock=lambda: now[0])
+
+    assert "2 replies were kept" in caplog.text
+    assert [path.name for path in tmp_path.glob("*.sqlite*")] == []
+    assert (cache.find("old", SERVER), cache.find("older", SERVER)) == (
+        CachedReply("x", "m-1"),
+        CachedReply("y", "m-1"),
+    )
+    cache.keep("old", SERVER, REPLY)
+    assert JudgementCache(tmp_path).find("old", SERVER) == REPLY
+
+
+def test_damaged_database_of_an_earlier_release_is_moved_aside_with_what_can_be_read_kept(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
-    content = b"this is no database, however long it may be" * 100
-    (tmp_path / FILE_NAME).write_bytes(content)
+    database_of(tmp_path, *((f"{number:03}", "x" * 500) for number in range(500)))
+    with (tmp_path / DATABASE).open("r+b") as file:
+        file.seek(20 * 4096)
+        file.write(b"\x55" * 50 * 4096)
 
-    with JudgementCache(tmp_path) as cache:
-        cache.keep("k", "server", REPLY)
-        assert cache.find("k") == REPLY
+    cache = JudgementCache(tmp_path)
 
-    assert [path.read_bytes() for path in tmp_path.iterdir() if ".damaged-" in path.name] == [content]
-    assert "moved to" in caplog.text
-
-
-def test_cache_survives_damage_while_it_is_open(tmp_path, caplog):
-    caplog.set_level(logging.WARNING)
-    with JudgementCache(tmp_path) as cache:
-        for number in range(500):
-            cache.keep(f"{number}", "server", CachedReply("x" * 500, None))
-    with JudgementCache(tmp_path) as cache:
-        size = (tmp_path / FILE_NAME).stat().st_size
-        with (tmp_path / FILE_NAME).open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\x55" * (size - 4096))
-        found = [cache.find(f"{number}") for number in range(500)]
-        cache.keep("k", "server", REPLY)
-
-        assert cache.find("k") == REPLY
-    assert found.count(None) > 0
-    assert "damaged" in caplog.text
+    found = [number for number in range(500) if cache.find(f"{number:03}", SERVER)]
+    assert found
+    assert len(found) < 500
+    assert f"{len(found)} replies were kept" in caplog.text
+    assert len(list(tmp_path.glob("*.damaged-*"))) == 1
 
 
 def test_cache_that_cannot_be_opened_has_a_code(tmp_path):
-    (tmp_path / FILE_NAME).mkdir()
+    (tmp_path / "cache").write_text("")
 
     with pytest.raises(ServiceError, match="cache_unusable"):
-        JudgementCache(tmp_path)
+        JudgementCache(tmp_path / "cache")
 
 
 def test_cache_prune_by_age_spares_what_was_used(cache, now):
-    cache.keep("old", "server", REPLY)
-    cache.keep("used", "server", REPLY)
+    cache.keep("old", SERVER, REPLY)
+    cache.keep("used", SERVER, REPLY)
     now[0] += 10 * DAY
-    assert cache.find("used") == REPLY
+    assert cache.find("used", SERVER) == REPLY
     now[0] += 25 * DAY
-    cache.keep("new", "server", REPLY)
+    cache.keep("new", SERVER, REPLY)
 
     assert cache.prune(max_age_days=30) == 1
-    assert [key for key in ("old", "used", "new") if cache.find(key)] == ["used", "new"]
+    assert [key for key in ("old", "used", "new") if cache.find(key, SERVER)] == ["used", "new"]
 
 
-def test_cache_prune_by_size_removes_what_was_used_longest_ago(cache, now, tmp_path):
-    for number in range(300):
+def test_cache_prune_by_size_removes_what_was_used_longest_ago(cache, now):
+    for number in range(30):
         now[0] += 1
-        cache.keep(f"{number:04}", "server", CachedReply("é" * 2_498, None))  # 4 + 4,996 bytes
+        cache.keep(f"{number:04}", SERVER, CachedReply("é" * 2_500, None))  # 5,000 bytes and some
 
-    assert cache.prune(max_bytes=17_000) == 297
-    assert [number for number in range(300) if cache.find(f"{number:04}")] == [297, 298, 299]
-    cache.__exit__()
-    assert (tmp_path / FILE_NAME).stat().st_size < 300 * 5_000 / 5  # the file has become smaller
+    assert cache.prune(max_bytes=17_000) == 27
+    assert [number for number in range(30) if cache.find(f"{number:04}", SERVER)] == [27, 28, 29]

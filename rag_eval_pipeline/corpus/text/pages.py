@@ -3,18 +3,20 @@
 A document's text is the texts of its pages, as pdfium extracts them, joined by one form feed.
 """
 
+import functools
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import read_metadata, read_rows, write_rows
+from rag_eval_pipeline.corpus.manifest import iterate_rows, read_metadata, write_rows
 from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
 from rag_eval_pipeline.errors import DocumentError
 
@@ -22,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 PAGE_BREAK = "\f"
 EXTRACTOR_KEY = "extractor"
+ROW_GROUP_CHARACTERS = 32_000_000
 
 _REVISION = 3  # raise it when the same PDF gives another text
 _SCHEMA = pa.schema(
@@ -47,29 +50,32 @@ class Page:
     pdf_sha256: str = ""
 
 
+@functools.cache
 def extractor() -> str:
     """Return what decides the text of a PDF; kept in the metadata of `pages.parquet`."""
     return f"pypdfium2 {version('pypdfium2')}, revision {_REVISION}"
 
 
-def corpus_pages(documents: Sequence[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> list[Page]:
-    """Return the pages of every file of a corpus, in the order of the manifest.
+def corpus_pages(documents: Iterable[CorpusDocument], corpus_dir: Path, known: Iterable[Page] = ()) -> Iterator[Page]:
+    """Yield the pages of every file of a corpus, in the order of the manifest.
 
     A file that can no longer be read has no pages, and the reason is logged. Files of `known` pages, extracted earlier
     by the same `extractor`, are not opened.
     """
-    texts = {own[0].pdf_sha256: [page.text for page in own] for own in pages_by_document(known).values()}
-    pages = []
+    earlier = {own[0].pdf_sha256: [page.text for page in own] for own in _documents(known)}
+    last: tuple[str, list[str]] = "", []  # of a document with several names, which are neighbours
     for document in documents:
-        if document.pdf_sha256 is None:
+        sha256 = document.pdf_sha256
+        if sha256 is None:
             continue
-        if document.pdf_sha256 not in texts:
-            texts[document.pdf_sha256] = _texts(document.pdf_sha256, corpus_dir / document.file_name)
+        if sha256 in earlier:
+            last = sha256, earlier[sha256]
+        elif sha256 != last[0]:
+            last = sha256, _texts(sha256, corpus_dir / document.file_name)
         start = 0
-        for number, text in enumerate(texts[document.pdf_sha256], 1):
-            pages.append(Page(document.file_name, number, start, text, document.pdf_sha256))
+        for number, text in enumerate(last[1], 1):
+            yield Page(document.file_name, number, start, text, sha256)
             start += len(text) + len(PAGE_BREAK)
-    return pages
 
 
 def _texts(sha256: str, path: Path) -> list[str]:
@@ -92,23 +98,47 @@ def document_text(pages: Iterable[Page]) -> str:
 
 def pages_by_document(pages: Iterable[Page]) -> dict[str, list[Page]]:
     """Group consecutive pages by file name, in their order."""
-    return {name: list(group) for name, group in groupby(pages, lambda page: page.file_name)}
+    return {own[0].file_name: own for own in _documents(pages)}
 
 
-def write_pages(path: Path, pages: Sequence[Page], metadata: Mapping[str, str] | None = None) -> None:
-    """Publish `pages.parquet`: each row has the SHA-256 of its document's text, and the file's footer its extractor."""
-    rows = []
-    for own in pages_by_document(pages).values():
+def _documents(pages: Iterable[Page]) -> Iterator[list[Page]]:
+    return (list(group) for _, group in groupby(pages, lambda page: page.file_name))
+
+
+def write_pages(path: Path, pages: Iterable[Page], metadata: Mapping[str, str] | None = None) -> None:
+    """Publish `pages.parquet`: each row has the SHA-256 of its document's text, and the file's footer its extractor.
+
+    The pages are written as they come, in row groups of 32 million characters; equal pages give equal bytes.
+    """
+    write_rows(
+        path, _rows(pages), _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()},
+        size=lambda row: len(row["text"]), row_group_size=ROW_GROUP_CHARACTERS,
+    )  # fmt: skip
+
+
+def _rows(pages: Iterable[Page]) -> Iterator[dict[str, Any]]:
+    for own in _documents(pages):
         text_sha256 = hashlib.sha256(document_text(own).encode()).hexdigest()
-        rows += [asdict(page) | {"text_sha256": text_sha256} for page in own]
-    write_rows(path, rows, _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()})
+        yield from (asdict(page) | {"text_sha256": text_sha256} for page in own)
+
+
+def iterate_pages(path: Path, pdf_sha256s: Set[str] | None = None) -> Iterator[Page]:
+    """Yield the pages of a corpus, or of some PDFs; none when there is no file."""
+    for row in iterate_rows(path):
+        if pdf_sha256s is None or row["pdf_sha256"] in pdf_sha256s:
+            yield Page(**{name: row[name] for name in Page.__slots__})
 
 
 def read_pages(path: Path) -> list[Page]:
     """Return the pages of a corpus; none when there is no file."""
-    return [Page(**{name: row[name] for name in Page.__slots__}) for row in read_rows(path)]
+    return list(iterate_pages(path))
 
 
-def reusable_pages(path: Path) -> list[Page]:
-    """Return the pages of an earlier extraction if this version would extract the same text, else none."""
-    return read_pages(path) if read_metadata(path).get(EXTRACTOR_KEY) == extractor() else []
+def is_reusable(path: Path) -> bool:
+    """Whether the pages of an earlier extraction are those that this version would extract."""
+    return read_metadata(path).get(EXTRACTOR_KEY) == extractor()
+
+
+def reusable_pages(path: Path, pdf_sha256s: Set[str] | None = None) -> list[Page]:
+    """Return the pages of an earlier extraction, or of some PDFs, if this version would extract the same, else none."""
+    return list(iterate_pages(path, pdf_sha256s)) if is_reusable(path) else []

@@ -1,0 +1,1 @@
+"""Runs on several machines by Celery; needs the extra `celery`, and nothing else of this package imports it."""

@@ -1,0 +1,342 @@
+"""A large corpus in shards: ranges of the plan, each made by a run of its own, merged to what one run would make.
+
+The PDFs of all shards go to the benchmark's corpus folder, because names and collisions are settled in the plan. Rows
+of the manifest and pages are parts in a folder named by a digest of the plan, so that parts of two plans never meet.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline.conversion.report import corpus_counts, document_line, document_notes, present, slowest
+from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.conversion.stamp import (
+    CODE_VERSION,
+    Conversion,
+    LogLine,
+    Progress,
+    Recheck,
+    StepRecord,
+    StepReport,
+    require_step,
+    source_digest,
+)
+from rag_eval_pipeline.corpus import manifest
+from rag_eval_pipeline.corpus.builder import CorpusFolder, build_corpus
+from rag_eval_pipeline.corpus.documents import CorpusDocument, PlannedDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest, unless_damaged
+from rag_eval_pipeline.corpus.text.pages import (
+    Page,
+    corpus_pages,
+    extractor,
+    is_reusable,
+    iterate_pages,
+    reusable_pages,
+    write_pages,
+)
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
+from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.storage.digests import FolderDigests
+from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.parquet import count_rows, limit_allocators
+from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+SETTINGS_FILE = "conversion.config.yaml"
+PLAN_FILE = "plan.json"
+LOG_EACH_LIMIT = 200  # above this many documents only progress is logged, not each document
+LISTED = 5  # parts that an error names
+_KEY = re.compile(r"(?P<benchmark>[^~]+)~(?P<digest>[0-9a-f]{8})~(?P<number>[0-9]{4,})")
+
+
+class ConversionSettings(Model):
+    """`data/config/conversion.config.yaml`: how benchmarks are converted here; optional."""
+
+    shard_documents: int = pydantic.Field(
+        2000, ge=1, description="A corpus with more documents is made in shards of at most this many, each in a run of "
+        "its own. The files are the same.",
+    )  # fmt: skip
+
+
+def read_conversion_settings(workspace: Workspace) -> ConversionSettings:
+    """Read the settings; the defaults if there is no file."""
+    path = workspace.config / SETTINGS_FILE
+    try:
+        return ConversionSettings.model_validate(read_settings(path, missing_ok=True))
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error, ConversionSettings) from error
+
+
+class ShardPlan(FileModel):
+    """The shards of one plan of a benchmark: `.steps/shards/plan.json`, while they are made."""
+
+    benchmark: str
+    digest: str = pydantic.Field(description="sha256 over everything that decides the parts.")
+    source_digest: str
+    documents: int
+    shards: int
+    recheck: Recheck
+    requests: int = pydantic.Field(0, description="How often the merge found parts missing and asked for them.")
+
+    def rows(self, number: int) -> range:
+        """Return the positions of a shard's documents in the plan; shards differ by at most one document."""
+        return range(self.documents * number // self.shards, self.documents * (number + 1) // self.shards)
+
+    def key(self, number: int) -> str:
+        """Return the partition key of a shard: `<benchmark>~<plan>~0017`."""
+        return f"{self.benchmark}~{self.digest[:8]}~{number:04}"
+
+    def missing(self, paths: BenchmarkPaths) -> list[int]:
+        """Return the numbers of the shards that are not done."""
+        return [number for number in range(self.shards) if not _part(paths, self, number).record.exists()]
+
+
+class ShardsMissing(InputError):
+    """Parts of a corpus that have to be made before it can be merged."""
+
+    def __init__(self, paths: BenchmarkPaths, plan: ShardPlan, missing: Sequence[int]) -> None:
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        super().__init__(
+            "shards_missing",
+            paths.steps / "shards",
+            f"{plan.shards} parts of the corpus of {paths.name} ({plan.documents:,} documents)",
+            found=f"{plan.shards - len(missing)}; missing: {', '.join(f'{n:04}' for n in missing[:LISTED])}{more}",
+            hint="In Dagster, corpus_shards_sensor asks for their runs and then for the rest of the conversion; a "
+            "part whose run failed is materialized again on the page of the asset corpus_shards. "
+            f"In one process: rag-eval convert {paths.name}",
+        )
+        self.plan = plan
+        self.missing = missing
+
+
+class _Part(NamedTuple):
+    """The files of a shard; the record is written last."""
+
+    documents: Path
+    web: Path
+    pages: Path
+    record: Path
+    journal: Path
+    lock: Path
+
+
+def _part(paths: BenchmarkPaths, plan: ShardPlan, number: int) -> _Part:
+    folder = paths.shards / plan.digest[:8]
+    endings = ("documents.parquet", "web.json", "pages.parquet", "json", "journal", "lock")
+    return _Part(*(folder / f"{number:04}.{ending}" for ending in endings))
+
+
+def read_shard_plan(paths: BenchmarkPaths) -> ShardPlan | None:
+    """Return the plan of the shards that are being made; None if none are, or if the plan cannot be read."""
+    with contextlib.suppress(InputError):
+        return ShardPlan.read(paths.shards / PLAN_FILE)
+    return None
+
+
+def is_current(paths: BenchmarkPaths, plan: ShardPlan) -> bool:
+    """Return whether the shards' plan was made from the present source."""
+    try:
+        require_step(paths, "questions", plan.source_digest)
+        return source_digest(paths) == plan.source_digest
+    except InputError:
+        return False
+
+
+def plan_shards(conversion: Conversion) -> ShardPlan | None:
+    """Return the shards of the benchmark's plan; None if the corpus is small enough for one run.
+
+    The caller holds the benchmark's lock, so that no shard is being made. Parts of another plan are removed.
+    """
+    paths = conversion.paths
+    limit = read_conversion_settings(conversion.workspace).shard_documents
+    documents = count_rows(paths.planned)
+    if documents <= limit:
+        shutil.rmtree(paths.shards, ignore_errors=True)
+        return None
+    facts = (conversion.digest, CODE_VERSION, extractor(), sha256_of(paths.planned), str(limit), conversion.recheck)
+    plan = ShardPlan(
+        benchmark=paths.name,
+        digest=hashlib.sha256("\0".join(facts).encode()).hexdigest(),
+        source_digest=conversion.digest,
+        documents=documents,
+        shards=-(-documents // limit),
+        recheck=conversion.recheck,
+    )
+    earlier = read_shard_plan(paths)
+    if earlier is not None and earlier.digest == plan.digest:
+        return earlier
+    shutil.rmtree(paths.shards, ignore_errors=True)
+    plan.write(paths.shards / PLAN_FILE)
+    return plan
+
+
+def build_documents(
+    conversion: Conversion,
+    planned: Sequence[PlannedDocument],
+    previous: Sequence[CorpusDocument],
+    journal_path: Path,
+    *,
+    shard: str | None = None,
+) -> list[CorpusDocument]:
+    """Build a corpus or a shard of it, resuming from the journal of a build that was killed."""
+    # Rows of an earlier build that was killed before it could write the manifest; later ones replace earlier ones.
+    kept = [msgspec.convert(row, CorpusDocument) for row in read_journal(journal_path)]
+    log = conversion.log if len(planned) <= LOG_EACH_LIMIT else None
+    known = {(document.file_name, document.pdf_sha256) for document in previous}
+    with JournalWriter(journal_path) as journal:
+
+        def keep(rows: Sequence[CorpusDocument]) -> None:
+            journal.extend(rows)
+            if log is not None:
+                log(document_line(rows, known))
+
+        accepts = conversion.recheck == "accept" or conversion.spec.on_drift == "update"
+        return build_corpus(
+            planned,
+            conversion.paths.corpus,
+            [*reversed(kept), *previous],
+            EgressPolicy(read_egress_config(conversion.workspace.egress_config)),
+            progress=conversion.progress,
+            keep=keep,
+            recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
+            error_pages=conversion.spec.error_pages == "keep",
+            min_page_words=conversion.spec.min_page_words,
+            # A shard believes no digest: what the merge finds to be another file, it has to find, too.
+            hashes=conversion.paths.corpus_hashes if shard is None else None,
+            verify=conversion.verify,
+            shard=shard,
+        )
+
+
+def run_shard(
+    workspace: Workspace, key: str, *, progress: Progress | None = None, log: LogLine | None = None
+) -> StepReport:
+    """Make one shard of a benchmark's corpus, beside others of the same benchmark.
+
+    Raises:
+        InputError: `no_shard` when the benchmark's present plan has no such shard.
+        ServiceError: `locked` by a conversion or by another run of this shard, or a browser that could not be used.
+    """
+    limit_allocators()
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise InputError("no_shard", "corpus_shards", "a partition `<benchmark>~<plan>~<number>`", found=key)
+    paths, number = workspace.existing_benchmark(found["benchmark"]), int(found["number"])
+    holder = f"a run of {key}, process {os.getpid()}"
+    with locked(paths.lock, holder=holder, exclusive=False):
+        plan = read_shard_plan(paths)
+        if plan is None or plan.key(number) != key or number >= plan.shards or not is_current(paths, plan):
+            hint = f"Nothing was made. Convert the benchmark: rag-eval convert {paths.name}"
+            raise InputError("no_shard", key, f"a shard of the present plan of {paths.name}", hint=hint)
+        conversion = Conversion(
+            workspace, paths, read_spec(paths), plan.source_digest, progress, log, recheck=plan.recheck
+        )
+        with locked(_part(paths, plan, number).lock, holder=holder, exclusive=True):
+            return _make_shard(conversion, plan, number)
+
+
+def make_shards(conversion: Conversion, plan: ShardPlan, numbers: Sequence[int]) -> None:
+    """Make shards one after the other; the caller holds the benchmark's lock alone."""
+    done = plan.documents - sum(len(plan.rows(number)) for number in numbers)
+    for number in numbers:
+        before = done
+
+        def progress(made: int, _: int, before: int = before) -> None:
+            if conversion.progress is not None:
+                conversion.progress(before + made, plan.documents)
+
+        _make_shard(replace(conversion, progress=progress), plan, number)
+        done += len(plan.rows(number))
+
+
+def _make_shard(conversion: Conversion, plan: ShardPlan, number: int) -> StepReport:
+    paths, part = conversion.paths, _part(conversion.paths, plan, number)
+    planned = manifest.read_planned(paths.planned, base=paths.source, rows=plan.rows(number))
+    keys = {document.key for document in planned}
+    earlier = manifest.with_web_state(
+        unless_damaged(lambda path: read_manifest(path, keys), paths.documents), paths.web
+    )
+    own = manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
+    part.record.unlink(missing_ok=True)
+    built = build_documents(conversion, planned, [*own, *earlier], part.journal, shard=f"{number:04}")
+    manifest.write_manifest(part.documents, built)
+    manifest.write_web_state(part.web, built)
+    there = present(built)
+    pdfs = {document.pdf_sha256 for document in there if document.pdf_sha256 is not None}
+    known = unless_damaged(lambda path: reusable_pages(path, pdfs), paths.pages)
+    write_pages(part.pages, corpus_pages(there, paths.corpus, known))
+    files = {(document.file_name, document.pdf_sha256) for document in earlier}
+    record = StepRecord(
+        step="corpus_shards", source_digest=plan.source_digest, counts=corpus_counts(built, files, paths.corpus)
+    )
+    record.write(part.record)
+    part.journal.unlink()
+    return StepReport(record, notes=document_notes(built), tables={"slowest": slowest(built)})
+
+
+def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocument]:
+    """Return the manifest of the whole corpus from the parts of its shards, and remove other files from the corpus.
+
+    A part that is damaged, or whose files are not those that it describes, is dropped.
+
+    Raises:
+        ShardsMissing: Shards are not done.
+    """
+    paths = conversion.paths
+    names = manifest.planned_names(paths.planned)
+    built: list[CorpusDocument] = []
+    missing = []
+    digests = FolderDigests(paths.corpus, paths.corpus_hashes, verify=conversion.verify)
+    with CorpusFolder(paths.corpus, digests) as folder:
+        for number in range(plan.shards):
+            part, rows = _part(paths, plan, number), plan.rows(number)
+            documents = _part_documents(part) if part.record.exists() else []
+            expected = list(itertools.chain.from_iterable(names[rows.start : rows.stop]))
+            is_whole = [document.file_name for document in documents] == expected and all(
+                document.pdf_sha256 is None or folder.digest(document.file_name) == document.pdf_sha256
+                for document in documents
+            )
+            if not is_whole:
+                part.record.unlink(missing_ok=True)
+                missing.append(number)
+            built += documents
+        if missing:
+            asked = plan.model_copy(update={"requests": plan.requests + 1})
+            asked.write(paths.shards / PLAN_FILE)
+            raise ShardsMissing(paths, asked, missing)
+        folder.remove_all_but(document.file_name for document in present(built))
+        digests.save()
+    return built
+
+
+def _part_documents(part: _Part) -> list[CorpusDocument]:
+    return manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
+
+
+def merged_pages(conversion: Conversion) -> Iterator[Page] | None:
+    """Return the pages of all shards in the order of the plan; None if they are not those of the merged corpus."""
+    paths, plan = conversion.paths, read_shard_plan(conversion.paths)
+    if plan is None or plan.source_digest != conversion.digest or plan.missing(paths):
+        return None
+    parts = [_part(paths, plan, number).pages for number in range(plan.shards)]
+    if not all(unless_damaged(lambda path: [is_reusable(path)], part) == [True] for part in parts):
+        return None
+    return itertools.chain.from_iterable(map(iterate_pages, parts))
+
+
+def discard_shards(paths: BenchmarkPaths) -> None:
+    """Remove the parts, which have been merged."""
+    shutil.rmtree(paths.shards, ignore_errors=True)
