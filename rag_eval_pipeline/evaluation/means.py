@@ -233,9 +233,11 @@ class Means:
             for group, scored in groups.items()
             for name, measure in scored.measures.items()
         }
-        self._groups = groups
         self._summaries = summarise_all(scores, seed=seed)
         self._chosen.clear()
+        self._levels = {name: group.level for name, group in groups.items()}
+        self._measures = {name: list(group.measures) for name, group in groups.items()}
+        self._custom = {name: group.custom for name, group in groups.items()}
 
     def _scores(self, group: MeanGroup, measure: str) -> Scores:
         values, has = group.rows.values(measure)
@@ -254,15 +256,15 @@ class Means:
 
     def one(self, group: str, name: str) -> form.Metric:
         """Return the mean of a measure."""
-        return metric_of(self._summaries[f"{group}\n{name}"], self._groups[group].level)
+        return metric_of(self._summaries[f"{group}\n{name}"], self._levels[group])
 
     def all_of(self, group: str) -> dict[str, form.Metric]:
         """Return every mean of a group, in the order of its measures."""
-        return {name: self.one(group, name) for name in self._groups[group].measures}
+        return {name: self.one(group, name) for name in self._measures[group]}
 
     def custom_of(self, group: str) -> frozenset[str]:
         """Return the names of the custom metrics in a group."""
-        return self._groups[group].custom
+        return self._custom[group]
 
 
 def named(measures: Iterable[str]) -> dict[str, str]:
@@ -298,7 +300,8 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
     def part(
         rows: ScoreTable, chosen: Flags, measures: Mapping[str, str], level: form.Level | None = None
     ) -> MeanGroup:
-        return MeanGroup(rows.where(chosen), measures, clusters[chosen], level, left_out=int((~chosen).sum()))
+        chosen_rows = rows.only(measures.values()).where(chosen)
+        return MeanGroup(chosen_rows, measures, clusters[chosen], level, left_out=int((~chosen).sum()))
 
     judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS)
     if all(name.startswith(PREFIX) for name in judged) and parts.judged.has("failed").any():

@@ -127,10 +127,7 @@ class ScoreTable(Sequence[QueryScores]):
     @classmethod
     def of(cls, rows: Iterable[QueryScores], measures: Sequence[str]) -> Self:
         """Return the table of rows with some measures."""
-        pending = iter(rows)
-        parts = iter(lambda: list(islice(pending, BATCH_ROWS)), [])
-        tables = [_table(part, measures, has_faults=True) for part in parts]
-        return cls(pa.concat_tables(tables) if tables else _table([], measures))
+        return cls(_table(rows, measures))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -172,8 +169,9 @@ class ScoreTable(Sequence[QueryScores]):
         if measure not in self._table.column_names:
             return np.empty(0), np.zeros(len(self), np.bool_)
         column = self._table[measure]
-        has = np.ones(len(self), np.bool_) if column.null_count == 0 else column.is_valid().to_numpy()
-        return column.drop_null().to_numpy(), has
+        if column.null_count:
+            return column.drop_null().to_numpy(), column.is_valid().to_numpy()
+        return (column.chunk(0) if column.num_chunks == 1 else column).to_numpy(), np.ones(len(self), np.bool_)
 
     def faulty(self, measure: str | None = None) -> Flags:
         """Return which rows have a fault of a measure, or of any."""
@@ -184,11 +182,11 @@ class ScoreTable(Sequence[QueryScores]):
 
     def where(self, chosen: Flags) -> "ScoreTable":
         """Return some of the rows."""
-        return ScoreTable(self._table.filter(pa.array(chosen)))
+        return self if chosen.all() else ScoreTable(self._table.filter(pa.array(chosen)))
 
     def only(self, measures: Iterable[str]) -> "ScoreTable":
-        """Return the rows with some of their measures, and without faults."""
-        wanted = set(measures) | set(COLUMNS) - {FAULTS}
+        """Return the rows with some of their measures."""
+        wanted = {*measures, *COLUMNS}
         return ScoreTable(self._table.select([name for name in self._table.column_names if name in wanted]))
 
     def reasons(self) -> Counter[str]:
@@ -202,24 +200,34 @@ class ScoreTable(Sequence[QueryScores]):
         return flags
 
 
-def write_scores(path: Path, rows: Sequence[QueryScores], measures: Sequence[str], *, evaluation_id: str) -> None:
+def write_scores(path: Path, rows: Iterable[QueryScores], measures: Sequence[str], *, evaluation_id: str) -> ScoreTable:
     """Publish scores with one column per measure; absent scores are null."""
-    has_faults = any(row.faults for row in rows)
-    table = _table(rows, measures, has_faults=has_faults).replace_schema_metadata({"evaluation_id": evaluation_id})
+    table = _table(rows, measures).replace_schema_metadata({"evaluation_id": evaluation_id})
     with publishing(path) as file:
         pq.write_table(table, file)
+    return ScoreTable(table)
 
 
-def _table(rows: Sequence[QueryScores], measures: Sequence[str], *, has_faults: bool = False) -> pa.Table:
-    columns = {
-        "query_id": pa.array([row.query_id for row in rows], pa.string()),
-        "outcome": pa.array([row.outcome for row in rows], pa.string()),
-        "reason": pa.array([row.reason for row in rows], pa.string()),
-        **{name: pa.array([row.scores.get(name) for row in rows], pa.float64()) for name in measures},
-    }
-    if has_faults:
-        columns[FAULTS] = pa.array([list(row.faults.items()) for row in rows], _FAULTS)
-    return pa.table(columns)
+def _table(rows: Iterable[QueryScores], measures: Sequence[str]) -> pa.Table:
+    """Return rows as a table, with a column of faults if one has any; memory holds a part of the rows at a time."""
+    pending, tables, has_faults = iter(rows), [_part([], measures)], False
+    while part := list(islice(pending, BATCH_ROWS)):
+        tables.append(_part(part, measures))
+        has_faults = has_faults or any(row.faults for row in part)
+    table = pa.concat_tables(tables).combine_chunks()
+    return table if has_faults else table.drop_columns([FAULTS])
+
+
+def _part(rows: Sequence[QueryScores], measures: Sequence[str]) -> pa.Table:
+    return pa.table(
+        {
+            "query_id": pa.array([row.query_id for row in rows], pa.string()),
+            "outcome": pa.array([row.outcome for row in rows], pa.string()),
+            "reason": pa.array([row.reason for row in rows], pa.string()),
+            **{name: pa.array([row.scores.get(name) for row in rows], pa.float64()) for name in measures},
+            FAULTS: pa.array([list(row.faults.items()) for row in rows], _FAULTS),
+        }
+    )
 
 
 def read_scores(path: Path) -> ScoreTable:
