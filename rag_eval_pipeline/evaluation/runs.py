@@ -28,6 +28,7 @@ from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.session import reserve_id
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace, check_name
 
@@ -370,6 +371,8 @@ def _create_folder(workspace: Workspace, date: str) -> Path:
     tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
     for number in count(max((int(tail) for tail in tails if tail.isdecimal()), default=0) + 1):
         folder = workspace.runs / f"eval_run_{date}_{number:03d}"
+        if not reserve_id(folder.name):
+            continue  # another machine has it
         try:
             folder.mkdir()
         except FileExistsError:
