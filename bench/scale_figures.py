@@ -89,7 +89,7 @@ def measure() -> dict[str, Any]:
 
 
 def _documents(
-    root: Path, what: str, sizes: tuple[int, int], write: Callable[[Path, int], None], keep: int = 0
+    root: Path, what: str, sizes: tuple[int, int], write: Callable[[Path, int], None], keep: int = -1
 ) -> dict[str, Any]:
     found = []
     for number in sizes:
