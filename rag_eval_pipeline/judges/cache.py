@@ -21,8 +21,9 @@ from typing import NamedTuple
 import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.session import fetch_missing
 
 DATABASE = "judgements.sqlite"  # of an earlier release
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
@@ -65,6 +66,7 @@ class JudgementCache:
     def find(self, key: str, server: str) -> CachedReply | None:
         """Return the reply to a request; None if there is none."""
         path = self._path(key, server)
+        fetch_missing(path)
         with _as_service_error(self._folder):
             try:
                 with path.open("rb") as file:
@@ -191,19 +193,9 @@ def _decode(data: bytes) -> _Entry | None:
 
 
 def _write(path: Path, data: bytes, used_at: float) -> None:
-    """Publish a file, but do not wait for the disk: a power cut may cost the last replies, and a part is a miss."""
-    temp = temp_path(path.parent)
-    try:
-        try:
-            temp.write_bytes(data)
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temp.write_bytes(data)
-        os.utime(temp, (used_at, used_at))
-        os.replace(temp, path)
-    except OSError:
-        temp.unlink(missing_ok=True)
-        raise
+    replace_file(path, data)  # a power cut may cost the last replies; a part of one is a miss
+    with contextlib.suppress(FileNotFoundError):  # another process prunes
+        os.utime(path, (used_at, used_at))
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

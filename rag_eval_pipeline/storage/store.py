@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path
+from rag_eval_pipeline.workspace import STORE_VARIABLE
 
-STORE_VARIABLE = "RAG_EVAL_STORE"
 SCHEMES = ("s3", "gs", "az", "file")
 RETRY_SECONDS = 120.0  # a store that cannot be reached for longer fails the step, which Dagster retries
 LOCK_NAME = ".lock"

@@ -31,11 +31,14 @@ Found = TypeVar("Found")
 class Services:
     """Services that were started, with the folders that stand for their volumes."""
 
-    def __init__(self, folder: Path, workspace: Path) -> None:
+    def __init__(
+        self, folder: Path, workspace: Path, *, compose: dict[str, Any] = COMPOSE, settings: str = "dagster.yaml"
+    ) -> None:
         self.folder = folder
+        self.compose = compose
         self.home = folder / "instance"
         self.home.mkdir()
-        shutil.copy(REPOSITORY / "dagster.yaml", self.home)
+        shutil.copy(REPOSITORY / settings, self.home / "dagster.yaml")
         self.ports = {"4000": free_port(), "3000": free_port()}
         self.url = f"http://127.0.0.1:{self.ports['3000']}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -56,30 +59,37 @@ class Services:
                 word = str(free) if word == port else word.replace(f":{port}", f":{free}")
             translated.append(word.replace(INSTALLED, str(REPOSITORY / "deploy")).replace("0.0.0.0", "127.0.0.1"))
         program, *rest = translated
-        return [sys.executable if program == "python" else str(Path(sys.executable).with_name(program)), *rest]
+        own = Path(sys.executable).with_name(program)
+        return [str(own) if own.exists() else program, *rest]
 
     def start(self, name: str, **environment: str) -> None:
         """Starts a service with the command that compose.yaml gives it."""
-        command = self.command(COMPOSE["services"][name]["command"])
+        self.run(name, self.command(self.compose["services"][name]["command"]), env=self.environment | environment)
+
+    def run(self, name: str, command: Sequence[str], **options: Any) -> None:
+        """Starts a process under a name."""
         with self.log(name).open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command, env=self.environment | environment, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                **options,
             )  # fmt: skip
 
     def health(self, name: str) -> "subprocess.CompletedProcess[str]":
         """What the service's health check comes to."""
-        mark, *test = COMPOSE["services"][name]["healthcheck"]["test"]
+        mark, *test = self.compose["services"][name]["healthcheck"]["test"]
         assert mark == "CMD"
         return subprocess.run(self.command(test), env=self.environment, capture_output=True, text=True, check=False)
 
     def wait_healthy(self, name: str) -> None:
-        """Waits as `depends_on: {condition: service_healthy}` does."""
-        self.wait(name, lambda: self.health(name).returncode == 0)
+        """Waits as `depends_on: {condition: service_healthy}` does; each check is a process, so not before it listens."""
+        port = self.ports[{"code": "4000", "webserver": "3000"}[name]]
+        self.wait(name, lambda: _is_listening(port) and self.health(name).returncode == 0)
 
     def ask(self, query: str, **variables: object) -> Any:
         """The value of the GraphQL query's only field."""
-        answer = httpx.post(f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=60).json()
+        answer = httpx.post(
+            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+        ).json()
         assert "errors" not in answer, answer["errors"]
         (value,) = answer["data"].values()
         return value
@@ -133,6 +143,11 @@ class Services:
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process runs; a zombie waits for a parent that is not ours."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
