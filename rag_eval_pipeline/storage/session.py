@@ -64,6 +64,10 @@ _STAMPS = (
     "data/evaluation/nights/*",
     "data/evaluation/baselines/*",
 )
+_SHARDS = (  # the plan and the records of a corpus that is made in shards, and what it is current by
+    "data/datasets/*/.steps/questions.json", "data/datasets/*/.steps/shards/plan.json",
+    "data/datasets/*/.steps/shards/*[0-9].json",
+)  # fmt: skip
 _DATASETS = (
     "data/datasets/{benchmark}/*", "corpus/{benchmark}/*",
     "data/evaluation/datasets/{benchmark}_v*.eval.json", "data/evaluation/ground_truth/{benchmark}_v*.gt.json",
@@ -112,7 +116,7 @@ SCOPES = {
     ),
     "look": Scope(reads=_PUBLISHED),
     "read": Scope(shares=("benchmark/{benchmark}",), shared=_DATASETS, reads=_PUBLISHED),
-    "tick": Scope(reads=(*_SOURCES, *_CONFIG, *_STAMPS, "data/reports/alerts/*"), runs="newest"),
+    "tick": Scope(reads=(*_SOURCES, *_CONFIG, *_STAMPS, *_SHARDS, "data/reports/alerts/*"), runs="newest"),
     "alert": Scope(leases=("reports",), reads=_CONFIG, writes=("data/reports/alerts/*",)),
     "edit": Scope(leases=("sources",), writes=(*_SOURCES, *_CONFIG)),
     "calibrate": Scope(
@@ -171,7 +175,7 @@ class Session:
     def put(self, *, whole: bool = True) -> None:
         """Put what has changed; see `WorkingCopy.put`."""
         if (writes := self._writes()) or self.scope.adds:
-            self.copy.put(writes, self.confirm, adds=self.scope.adds, whole=whole)
+            self.copy.put(writes, self.confirm, adds=self._patterns(self.scope.adds), whole=whole)
         self.copy.remove(self.scope.removes, self.confirm)
 
     def confirm(self) -> None:

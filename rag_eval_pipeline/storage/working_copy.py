@@ -333,10 +333,11 @@ def _is_same(row: _Row | None, status: os.stat_result, *, whole: bool) -> bool:
 
 def _rank(path: str) -> int:
     """Return 0 for data; higher for files that say that others are there, in the order in which they are put."""
-    folder, _, name = path.rpartition("/")
+    name = path.rpartition("/")[2]
     if name == "conversion.json" or "/by_pair/" in path:
         return 3
-    if name == "evaluation.json" or (folder.endswith("/.steps") and name.endswith(".json")):
+    is_record = "/.steps/" in path and name.endswith(".json") and not name.endswith(".web.json")  # of a step or a shard
+    if name == "evaluation.json" or is_record:
         return 2
     return int(name.endswith(".results.json"))
 

@@ -16,6 +16,7 @@ from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.text import pages
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.session import working_on
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import write_benchmark
 from tests.corpus.making import simple_pdf
@@ -255,6 +256,31 @@ def test_documents_that_a_check_refused_are_tried_again(tmp_path, monkeypatch):
         convert(workspace, NAME)
 
     assert tried == ["mirror.example/bad.pdf"]
+
+
+def test_shards_of_a_workspace_in_a_store_are_made_on_another_machine(tmp_path, whole, monkeypatch):
+    set_limit(make(tmp_path / "store"), 4)
+    monkeypatch.setenv("RAG_EVAL_STORE", (tmp_path / "store").as_uri())
+    one, other = Workspace(tmp_path / "one"), Workspace(tmp_path / "other")
+    benchmark = {"benchmark": NAME}
+    with pytest.raises(InputError, match="shards_missing"), working_on(one.root, "convert", benchmark):
+        run_step(one, NAME, "questions")
+        run_step(one, NAME, "corpus")
+
+    with working_on(other.root, "tick"):
+        plan = read_shard_plan(other.benchmark(NAME))
+        assert shards.is_current(other.benchmark(NAME), plan)
+    for key in keys(one):
+        with working_on(other.root, "shard", {**benchmark, "shard": key}):
+            run_shard(other, key)
+    with working_on(one.root, "tick"):
+        assert plan.missing(one.benchmark(NAME)) == []
+    with working_on(one.root, "convert", benchmark):
+        finish(one)
+    with working_on(other.root, "tick"):
+        assert read_shard_plan(other.benchmark(NAME)) is None
+
+    assert products(one) == products(whole)
 
 
 def test_damaged_plan_is_named(workspace):
