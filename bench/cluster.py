@@ -103,7 +103,7 @@ def watch(
         texts = []
         for run in runs:
             machine = cluster.machines_of(run["runId"])
-            texts.append(f"{run['jobName']} {run['tags']['dagster/partition']} {machine[0] if machine else 'queued'}")
+            texts.append(f"{run['jobName']} {run['tags']['dagster/partition']} {machine[0] if machine else run['status'].lower()}")
         say(f"{', '.join(texts) or 'nothing runs'}; {sum(map(len, cluster.answers().values()))} answers")
         time.sleep(1)
 
