@@ -103,10 +103,8 @@ def watch(
         runs = [run for run in cluster.runs() if run["status"] not in ("SUCCESS", "FAILURE")]
         texts = []
         for run in runs:
-            machine = cluster.machines_of(run["runId"])
-            texts.append(
-                f"{run['jobName']} {run['tags']['dagster/partition']} {machine[0] if machine else run['status'].lower()}"
-            )
+            [where, *_] = cluster.machines_of(run["runId"]) or [run["status"].lower()]
+            texts.append(f"{run['jobName']} {run['tags']['dagster/partition']} {where}")
         say(f"{', '.join(texts) or 'nothing runs'}; {sum(map(len, cluster.answers().values()))} answers")
         time.sleep(1)
 
