@@ -2,9 +2,12 @@
 
 Usage is stored in one file per day, account and evaluation, each with one writer; a budget is checked against the sum
 of a day. Room for an answer is reserved before it is asked for, so that requests under way do not overrun the budget.
+Where there is a budget, each answer is written at once and the other files are read before each question: evaluations
+on several machines overrun it together by at most the requests that the others have under way.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, Which, load_evaluation, newest_evaluation, questions_to_ask
 from rag_eval_pipeline.evaluation.storage import iter_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.files import atomic_write, replace_file
 from rag_eval_pipeline.storage.session import stop_if_lost
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
 from rag_eval_pipeline.web.settings import Budget
@@ -65,6 +68,8 @@ class UsageLedger:
         self._file_name = f"{evaluation_id}.json"
         self._budget = budget
         self._clock = clock
+        self._is_limited = bool(limited(Usage(), budget))
+        self._read: dict[str, tuple[tuple[int, int, int], Usage]] = {}  # file -> inode, time, size; usage
         self._unwritten = False
         self._flushed_at = time.monotonic()
         self._own = Usage()
@@ -84,9 +89,11 @@ class UsageLedger:
             ServiceError: `budget_spent` when nothing is left today and nothing is under way, `lease_lost`.
         """
         stop_if_lost()
+        self._read_others()
         while self._under_way and not self._has_room():
             self._booked.clear()
             await self._booked.wait()
+            self._read_others()
         if reached := self.reached():
             raise ServiceError(
                 "budget_spent", f"{self._account.replace('-', ' ', 1)} has used {reached}",
@@ -111,6 +118,8 @@ class UsageLedger:
         self._unwritten = True
         if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self.flush()
+        elif self._is_limited:
+            replace_file(self._path, self._encoded())
 
     def reached(self) -> str | None:
         """Return which limit of today's budget is used up, in words; None while none is."""
@@ -126,11 +135,10 @@ class UsageLedger:
         return all(used <= limit + ROUNDING for _, used, limit in limited(expected, self._budget))
 
     def flush(self) -> None:
-        """Write the usage, and read what other evaluations have used meanwhile."""
+        """Write the usage, and wait for the disk."""
         if self._unwritten:
-            atomic_write(self._path, msgspec.json.encode(self._own) + b"\n")
+            atomic_write(self._path, self._encoded())
             self._unwritten = False
-        self._others = _sum(self._path.parent, but=self._path.name)
         self._flushed_at = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -146,7 +154,26 @@ class UsageLedger:
     def _begin_day(self) -> None:
         self._day = self._clock().astimezone(UTC).date()
         self._own = read_spent(self._path)
-        self._others = _sum(self._path.parent, but=self._path.name)
+        self._read = {}
+        self._read_others()
+
+    def _encoded(self) -> bytes:
+        return msgspec.json.encode(self._own) + b"\n"
+
+    def _read_others(self) -> None:
+        """Sum what other evaluations have used; files that did not change are not read again."""
+        if not self._is_limited:
+            return
+        self._others = Usage()
+        for path in self._path.parent.glob("*.json"):
+            if path.name == self._file_name:
+                continue
+            with contextlib.suppress(FileNotFoundError):  # cleaned up meanwhile
+                status = path.stat()
+                version = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if path.name not in self._read or self._read[path.name][0] != version:
+                    self._read[path.name] = (version, read_spent(path))
+                self._others = self._others.plus(self._read[path.name][1])
 
 
 def limited(used: Usage, budget: Budget) -> list[tuple[str, float, float]]:
@@ -157,14 +184,9 @@ def limited(used: Usage, budget: Budget) -> list[tuple[str, float, float]]:
 
 def spent_today(folder: Path, account: str, now: datetime) -> Usage:
     """Return what an account has used on the UTC day of `now`."""
-    return _sum(folder / now.astimezone(UTC).date().isoformat() / account)
-
-
-def _sum(folder: Path, *, but: str = "") -> Usage:
     total = Usage()
-    for path in folder.glob("*.json"):
-        if path.name != but:
-            total = total.plus(read_spent(path))
+    for path in (folder / now.astimezone(UTC).date().isoformat() / account).glob("*.json"):
+        total = total.plus(read_spent(path))
     return total
 
 

@@ -25,7 +25,7 @@ from rag_eval_pipeline.evaluation.storage import iter_responses, write_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json, replace_file
 from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.session import reserve_id
@@ -365,20 +365,37 @@ def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
 
 
 def _create_folder(workspace: Workspace, date: str) -> Path:
-    """Create the folder of a new id, higher than all ids of runs and of results."""
+    """Create the folder of a new id, higher than all ids of runs and of results.
+
+    The last id of the day is kept in a file, since a listing for each of 10,000 ids reads 10^8 names. The folder
+    decides whose an id is: the file may be missing, or behind if another process takes ids at the same time.
+    """
     workspace.runs.mkdir(parents=True, exist_ok=True)
-    files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
-    tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
-    for number in count(max((int(tail) for tail in tails if tail.isdecimal()), default=0) + 1):
+    last = workspace.runs / ".last_id"
+    for number in count((_last_number(last, date) or _highest_number(workspace, date)) + 1):
         folder = workspace.runs / f"eval_run_{date}_{number:03d}"
-        if not reserve_id(folder.name):
+        if (workspace.results / f"{folder.name}.results.json").exists() or not reserve_id(folder.name):
             continue  # another machine has it
         try:
             folder.mkdir()
         except FileExistsError:
-            continue  # another process took it between the listing and now
+            continue
+        replace_file(last, folder.name.encode())
         return folder
     raise AssertionError("count() does not end")
+
+
+def _last_number(last: Path, date: str) -> int | None:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        prefix, _, number = last.read_text().rpartition("_")
+        return int(number) if prefix == f"eval_run_{date}" else None
+    return None
+
+
+def _highest_number(workspace: Workspace, date: str) -> int:
+    files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
+    tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
+    return max((int(tail) for tail in tails if tail.isdecimal()), default=0)
 
 
 def _can_reuse_answers(previous: Evaluation, pair: Pair) -> bool:

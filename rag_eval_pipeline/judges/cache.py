@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.session import fetch_missing
 
@@ -193,19 +193,9 @@ def _decode(data: bytes) -> _Entry | None:
 
 
 def _write(path: Path, data: bytes, used_at: float) -> None:
-    """Publish a file, but do not wait for the disk: a power cut may cost the last replies, and a part is a miss."""
-    temp = temp_path(path.parent)
-    try:
-        try:
-            temp.write_bytes(data)
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temp.write_bytes(data)
-        os.utime(temp, (used_at, used_at))
-        os.replace(temp, path)
-    except OSError:
-        temp.unlink(missing_ok=True)
-        raise
+    replace_file(path, data)  # a power cut may cost the last replies; a part of one is a miss
+    with contextlib.suppress(FileNotFoundError):  # another process prunes
+        os.utime(path, (used_at, used_at))
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -6,6 +6,7 @@ Source: Laban et al. 2022, SummaC, the zero-shot variant, with windows of passag
 
 import hashlib
 import json
+import mmap
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
@@ -40,7 +41,7 @@ class NliSettings(Model):
     """Which model decides on support, and how; correctness and refusals are judged by words."""
 
     model: str = pydantic.Field(
-        description="Folder with model.onnx (dynamic axes; model.onnx_data beside it if it has one) and tokenizer.json."
+        description="Folder with model.onnx (dynamic axes; beside it the weights it names, if any) and tokenizer.json."
     )
     labels: tuple[NliLabel, ...] = pydantic.Field(
         description="The model's outputs in order: entailment, neutral and contradiction, or entailment and "
@@ -102,7 +103,7 @@ class NliSettings(Model):
         parts = [
             CODE,
             {name: _installed(name) for name in _LIBRARIES},
-            {path.name: _digest(path, *_changed(path)) for path in _model_files(self.folder)},
+            {name: _digest(self.folder / name, *_changed(self.folder / name)) for name in _model_files(self.folder)},
             self.model_dump(mode="json", exclude={"model", "lexical"}),
             LexicalJudge(self.lexical).fingerprint,
         ]
@@ -333,15 +334,30 @@ def _installed(name: str) -> str:
         ) from None
 
 
-def _model_files(folder: Path) -> list[Path]:
-    """Return what decides a verdict; a large model keeps its weights beside model.onnx."""
+def _model_files(folder: Path) -> list[str]:
+    """Return the names of what decides a verdict: a large model names the files in which its weights are."""
     for name in ("model.onnx", "tokenizer.json"):
         if not (folder / name).is_file():
             raise InputError(
                 "missing_model", folder, f"a file {name}", field=f"{_setting}.model",
                 hint="Name a folder with model.onnx and tokenizer.json.",
             )  # fmt: skip
-    return sorted({*folder.glob("model.onnx*"), folder / "tokenizer.json"})
+    model = folder / "model.onnx"
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return sorted(
+        name
+        for name in names
+        if name == "tokenizer.json" or name.startswith(model.name) or _is_named(name, model, *_changed(model))
+    )
+
+
+@lru_cache(maxsize=256)
+def _is_named(name: str, model: Path, size: int, changed_ns: int) -> bool:
+    """Whether a model has the name of a file; ONNX states it as it is, in UTF-8."""
+    if not size:
+        return False
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(name.encode()) >= 0
 
 
 def _changed(path: Path) -> tuple[int, int]:

@@ -14,9 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from rag_eval_pipeline.metrics.spans import (
     Citation,
@@ -177,6 +174,10 @@ def _match_groups(pairs: Pairs) -> Bools:
 
 
 def _number_groups(pairs: Pairs) -> Ints:
+    # Imported here, as below: these two take longer than most commands, and only citations need them.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     gold_names, gold = np.unique(pairs.gold, return_inverse=True)
     predicted_names, predicted = np.unique(pairs.predicted, return_inverse=True)
     n_spans = gold_names.size + predicted_names.size
@@ -207,6 +208,8 @@ def _match_square(pairs: Pairs, group: Ints, weight: Floats) -> Bools:
 
 
 def _match_hungarian(gold: Ints, predicted: Ints, weight: Floats) -> NDArray[np.intp]:
+    from scipy.optimize import linear_sum_assignment
+
     gold_names, row = np.unique(gold, return_inverse=True)
     predicted_names, column = np.unique(predicted, return_inverse=True)
     weights = np.zeros((gold_names.size, predicted_names.size))

@@ -6,9 +6,10 @@ The verdicts say what got worse; nothing here changes them. A cause is a place t
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from scipy import stats
+import numpy as np
+from scipy.special import gammaln
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
@@ -290,7 +291,7 @@ def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> Quest
     total = len(questions)
     inside = Counter({name: len(worse.intersection(places)) for name, places in members.items()})
     p_values = {
-        name: float(stats.hypergeom.sf(count - 1, total, len(members[name]), len(worse)))
+        name: chance_of_sharing(count, total, len(members[name]), len(worse))
         for name, count in inside.items()
         if count >= GROUP_SHARE * len(worse) and count > 1
     }
@@ -300,6 +301,20 @@ def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> Quest
         return None
     size = len(members[best])
     return QuestionGroup(*best, inside[best], size, len(worse) - inside[best], total - size)
+
+
+def chance_of_sharing(count: int, total: int, size: int, drawn: int) -> float:
+    """Return the probability that of `drawn` of `total` questions at least `count` are in a group of a size.
+
+    `scipy.stats.hypergeom.sf` has the same to ten digits, but its import takes longer than most commands.
+    """
+    inside = np.arange(max(count, drawn + size - total), min(size, drawn) + 1)
+    logarithms = _log_choices(size, inside) + _log_choices(total - size, drawn - inside) - _log_choices(total, drawn)
+    return float(np.exp(logarithms).sum())
+
+
+def _log_choices(total: int, chosen: Any) -> Any:
+    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 
 def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,10 @@ error if there was one, and remarks on what it read.
 
 import io
 import json
+import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +40,8 @@ def run_decoder(decoder: Decoder, handle: BinaryIO, folder: Path, shown: str, jo
         job: What the worker needs to know besides its limits.
 
     Raises:
-        InputError: The decoder's code, for a damaged file and one that exceeds a limit; or the code that it states.
+        InputError: The decoder's code, for a damaged file and one that exceeds a limit; or the code that it states;
+            `missing_package`.
     """
     with _on_disk(handle, folder) as plain:
         size = plain.seek(0, io.SEEK_END)
@@ -55,6 +58,9 @@ def run_decoder(decoder: Decoder, handle: BinaryIO, folder: Path, shown: str, jo
     if child.out_of_memory:
         expected = f"{decoder.what} that is decoded within {MEMORY_BYTES >> 20:,} MB"
         raise InputError(decoder.code, shown, expected, found=child.last_line)
+    if missing := re.fullmatch(r"ModuleNotFoundError: No module named '([\w.]+)'", child.last_line):
+        todo = f"Install it: {sys.executable} -m pip install {missing[1].partition('.')[0]}"
+        raise InputError("missing_package", shown, f"the package {missing[1]}, which reads {decoder.what}", hint=todo)
     if child.code:
         raise RuntimeError(f"the decoder of {decoder.what} ended with exit code {child.code}: {child.last_line}")
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())

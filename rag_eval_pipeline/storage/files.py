@@ -99,6 +99,25 @@ def atomic_write(target: Path, data: bytes, *, temp_folder: Path | None = None) 
         file.write(data)
 
 
+def replace_file(target: Path, data: bytes) -> None:
+    """Publish bytes under a path without waiting for the disk; after a power cut the file may be old, empty or a part.
+
+    For what is checked when it is read, or written again soon.
+    """
+    temp = temp_path(target.parent)
+    try:
+        try:
+            temp.write_bytes(data)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temp.write_bytes(data)
+        os.replace(temp, target)
+    except OSError as error:
+        temp.unlink(missing_ok=True)
+        error.filename = str(target)
+        raise
+
+
 def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) -> None:
     """Publish several files of one existing folder, each whole or not at all.
 

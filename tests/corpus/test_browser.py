@@ -150,7 +150,7 @@ async def test_browser_that_is_worn_out_is_replaced_and_ends_with_its_last_page(
 
 
 async def print_text(pool, text):
-    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=10)
+    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=60)
 
 
 async def test_browser_that_is_none_is_named(own_temp):

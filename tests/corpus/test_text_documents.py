@@ -63,7 +63,7 @@ async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
 
         async def work() -> None:
             for place, text in waiting:
-                printed[place] = (await render(pool, text_body(text), load_limit_s=5)).pdf
+                printed[place] = (await render(pool, text_body(text), load_limit_s=60)).pdf
 
         await asyncio.gather(*(work() for _ in range(at_once)))
     return [printed[place] for place in range(len(texts))]
@@ -134,8 +134,8 @@ async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_
         kill_renderers()
         while page.is_usable:
             await asyncio.sleep(0.02)
-        first = await render(pool, text_body("x"), load_limit_s=5)
-        printing = asyncio.create_task(render(pool, text_body(long), load_limit_s=5))
+        first = await render(pool, text_body("x"), load_limit_s=60)
+        printing = asyncio.create_task(render(pool, text_body(long), load_limit_s=60))
         before = renderer_seconds()
         while renderer_seconds() < before + 0.1:  # printing takes seconds, and this a few hundredths
             await asyncio.sleep(0.02)

@@ -27,7 +27,7 @@ def ask(reports):
         port = int(address.rstrip("/").rpartition(":")[2])
 
         def run(path, *, method="GET", host="127.0.0.1"):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", host)
             connection.endheaders()
@@ -82,6 +82,6 @@ def test_report_server_answers_only_requests_that_name_this_machine(ask):
 
 def test_report_server_may_start_before_the_report_exists(tmp_path):
     with report_server(tmp_path / "reports", "127.0.0.1", 0) as address:
-        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=30)
+        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=240)
         connection.request("GET", "/")
         assert connection.getresponse().status == 404

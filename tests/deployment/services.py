@@ -81,12 +81,15 @@ class Services:
         return subprocess.run(self.command(test), env=self.environment, capture_output=True, text=True, check=False)
 
     def wait_healthy(self, name: str) -> None:
-        """Waits as `depends_on: {condition: service_healthy}` does."""
-        self.wait(name, lambda: self.health(name).returncode == 0)
+        """Waits as `depends_on: {condition: service_healthy}` does; each check is a process, so not before it listens."""
+        port = self.ports[{"code": "4000", "webserver": "3000"}[name]]
+        self.wait(name, lambda: _is_listening(port) and self.health(name).returncode == 0)
 
     def ask(self, query: str, **variables: object) -> Any:
         """The value of the GraphQL query's only field."""
-        answer = httpx.post(f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=60).json()
+        answer = httpx.post(
+            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+        ).json()
         assert "errors" not in answer, answer["errors"]
         (value,) = answer["data"].values()
         return value
@@ -140,6 +143,11 @@ class Services:
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process runs; a zombie waits for a parent that is not ours."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:

@@ -26,7 +26,7 @@ def content(reply):
     return reply.json()["choices"][0]["message"]["content"]
 
 
-def generate(server, question, *, timeout=30, **parameters):
+def generate(server, question, *, timeout=240, **parameters):
     body = {"messages": [{"role": "user", "content": question}]} | parameters
     return plain_http.post(f"{server.rag}/v1/generate", json=body, timeout=timeout)
 
@@ -278,7 +278,7 @@ def test_server_ends_with_a_killed_parent():
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
     parent.communicate()
-    child.wait(timeout=60)
+    child.wait(timeout=240)
 
 
 def test_server_requires_its_key_and_gets_no_other_secret(monkeypatch):

@@ -49,7 +49,7 @@ def forms(leaf):
 @pytest.fixture(scope="module")
 def reader():
     """A reader with a tenth of the usual limits, so that tests are quick."""
-    reader = PdfReader(PdfLimits(memory_bytes=150 << 20, cpu_s=4, deadline_s=30, pages=2_000, characters=1_000_000))
+    reader = PdfReader(PdfLimits(memory_bytes=150 << 20, cpu_s=4, deadline_s=240, pages=2_000, characters=1_000_000))
     yield reader
     reader.close()
 
@@ -169,7 +169,7 @@ def test_child_ends_with_its_parent():
 
     assert done.returncode == -9
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(int(done.stdout)).wait(30)
+        psutil.Process(int(done.stdout)).wait(240)
 
 
 def test_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_others_have(tmp_path, caplog):

@@ -6,6 +6,7 @@ import pydantic
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.judges import nli
 from rag_eval_pipeline.judges.nli import NliSettings
 from rag_eval_pipeline.judges.settings import JudgeSettings, judge_fingerprint
 
@@ -32,3 +33,23 @@ def test_nli_settings_are_refused(value, field):
 def test_missing_extra_is_named_before_any_question_is_asked():
     with pytest.raises(ServiceError, match=r"needs the package onnxruntime \[missing_extra\]. pip install 'rag-eval"):
         judge_fingerprint(JudgeSettings.model_validate({"kind": "nli", "settings": GOOD}))
+
+
+def test_fingerprint_is_of_every_file_of_weights_that_the_model_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(nli, "_installed", lambda name: "1")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "model.onnx").write_bytes(b"\x0a\x08location\x12\x0bparts/a.bin")
+    settings = NliSettings.model_validate({**GOOD, "model": str(tmp_path)})
+    found = []
+    for name, weights in (
+        ("parts/a.bin", b"1"),
+        ("parts/a.bin", b"22"),
+        ("model.onnx_data", b"1"),
+        ("README.md", b"1"),
+    ):
+        (tmp_path / name).write_bytes(weights)
+        found.append(settings.fingerprint)
+
+    assert found[2] == found[3]
+    assert len(set(found)) == 3

@@ -16,7 +16,7 @@ from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import MadeOnce
 
 RAILWAY = "skarn-railway"
-WAIT_MS = 60_000.0  # for a page on a busy machine
+WAIT_MS = 240_000.0  # for a page on a busy machine
 
 Open = Callable[..., Page]
 

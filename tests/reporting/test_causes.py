@@ -3,10 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from scipy import stats
 
 from rag_eval_pipeline.evaluation.storage import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.reporting.causes import MetricMove, _worse_questions, shared_group, worse_questions
+from rag_eval_pipeline.reporting.causes import (
+    MetricMove,
+    _worse_questions,
+    chance_of_sharing,
+    shared_group,
+    worse_questions,
+)
 from rag_eval_pipeline.reporting.comparison import Column
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
@@ -74,3 +81,13 @@ def test_worse_questions_are_found_by_f1_where_no_answer_ever_matches_exactly(tm
         write_scores(path, rows, ["exact_match", "f1"], evaluation_id=name)
 
     assert [one.query_id for one in worse_questions(workspace, names[1], names[0])] == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "size", "drawn"),
+    [(2, 5, 3, 3), (0, 40, 7, 9), (5, 40, 7, 9), (9, 40, 35, 9), (40, 400_000, 900, 1500)],
+)
+def test_chance_of_sharing_is_scipys(count, total, size, drawn):
+    assert chance_of_sharing(count, total, size, drawn) == pytest.approx(
+        stats.hypergeom.sf(count - 1, total, size, drawn), rel=1e-8
+    )

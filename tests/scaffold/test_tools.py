@@ -19,10 +19,10 @@ from tests.scaffold.tool_files import (
     MANAGER,
     RAGET,
     SAMPLE,
-    archive,
     csv,
     jsonl,
 )
+from tests.sources.conftest import zipped
 
 
 def shown(context, documents):
@@ -75,7 +75,7 @@ SAID = {
                                                                                   "1 questions follow on a conversation"),
     "broken run":         ({"staff.json": json.dumps({**LOG, "status": "error", "eval": {"dataset": {"samples": 9}}})},
                                                                                   "staff.json has 3 of 9 samples of its dataset; the status of its run is error."),
-    "broken run, .eval":  ({"staff.eval": archive({"_journal/start.json": "{}", "samples/s1_epoch_1.json": json.dumps(SAMPLE)})},
+    "broken run, .eval":  ({"staff.eval": zipped({"_journal/start.json": "{}", "samples/s1_epoch_1.json": json.dumps(SAMPLE)})},
                                                                                   "staff.eval has no header: its run broke off"),
 }  # fmt: skip
 

@@ -5,11 +5,11 @@
 
 import io
 import json
-import zipfile
 
 import pyarrow as pa
 import pyarrow.ipc
-import pyarrow.parquet as pq
+
+from tests.sources.conftest import parquet, zipped
 
 LEAVE, TRAVEL = "Full-time staff have 28 days of leave.", "The line manager approves flights above 500 dollars."
 DAYS, MANAGER = "How many days of leave does a full-time employee have?", "Who approves a flight for 600 dollars?"
@@ -40,20 +40,6 @@ def saved_dataset(folder, rows):
         f"{folder}dataset_info.json": json.dumps({"features": {}}),
         f"{folder}state.json": json.dumps(state),
     }
-
-
-def parquet(rows):
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), sink)
-    return sink.getvalue()
-
-
-def archive(files):
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w") as packed:
-        for name, content in files.items():
-            packed.writestr(name, content)
-    return sink.getvalue()
 
 
 RAGAS = [
@@ -194,7 +180,7 @@ FILES = {
     "LlamaIndex, ids":     ({"qa.json": json.dumps(KEYED)}, [(), ()],                 [[("n1", None)], [("n2", None)]],            3),
     "promptfoo, YAML":     ({"promptfooconfig.yaml": PROMPTFOO_YAML, **DOCUMENTS}, [("28 days",), ("the line manager", "manager, line"), ("28",)],
                                                            [IN_LEAVE, [("docs/travel.md", None)], IN_LEAVE],                             2),
-    "Inspect, .eval":      ({"staff.eval": archive({"samples/s1_epoch_1.json": json.dumps(SAMPLE), "samples/s1_epoch_2.json": json.dumps(SAMPLES[1]),
+    "Inspect, .eval":      ({"staff.eval": zipped({"samples/s1_epoch_1.json": json.dumps(SAMPLE), "samples/s1_epoch_2.json": json.dumps(SAMPLES[1]),
                              "header.json": "{}", "summaries.json": "[]"}), **DOCUMENTS},  [("28 days",)], [IN_LEAVE],                    2),
     "saved dataset":       (saved_dataset("", PLAIN),      [("28 days",)],                  [[]],                                        0),
     "saved splits":        ({**saved_dataset("ds/train/", [{**PLAIN[0], "answer": "no"}]), **saved_dataset("ds/test/", PLAIN),

@@ -1,8 +1,12 @@
 """Scratch benchmarks, as those of the converter's tests, and servers whose answers are functions of the request."""
 
 import http.server
+import io
 import threading
+import zipfile
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conversion.conftest import benchmark
@@ -39,6 +43,20 @@ class Server:
 
     def url(self, path="/data.csv"):
         return f"http://{self.host}{path}"
+
+
+def parquet(rows):
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+def zipped(files):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return file.getvalue()
 
 
 def status(code, headers=None, body=b"", *, cut=None):

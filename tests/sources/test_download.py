@@ -237,12 +237,12 @@ def test_download_of_a_killed_process_leaves_nothing_that_is_taken_for_whole(ser
         status(200, {"Content-Length": str(len(BODY))}, BODY[:100_000])(request)
         request.wfile.flush()
         arrived.set()
-        server.released.wait(30)
+        server.released.wait(240)
 
     server.answers["/data.csv"] = stalling
     command = [sys.executable, "-c", KILLED, server.url(), server.host, str(tmp_path / "cache")]
     with subprocess.Popen(command, cwd=REPOSITORY, env=os.environ) as process:
-        assert arrived.wait(30)
+        assert arrived.wait(240)
         process.send_signal(signal.SIGKILL)
 
     assert cached(server.url(), tmp_path / "cache") is None

@@ -3,11 +3,9 @@
 import gzip
 import io
 import json
-import zipfile
 
 import pyarrow as pa
 import pyarrow.ipc
-import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
@@ -17,24 +15,10 @@ from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.spec import SourceSpec
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import HEAD
-from tests.sources.conftest import status
+from tests.sources.conftest import parquet, status, zipped
 
 CSV = b"q,a\none,1\ntwo,2\n"
 ROWS = [{"q": "one", "a": "1"}, {"q": "two", "a": "2"}]
-
-
-def parquet(rows):
-    file = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), file)
-    return file.getvalue()
-
-
-def zipped(files):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return file.getvalue()
 
 
 PACKED = {

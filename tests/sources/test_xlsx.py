@@ -134,3 +134,13 @@ def test_xlsx_that_cannot_be_read_is_refused_with_the_reason(benchmark, raw, sta
     with pytest.raises(InputError) as caught:
         read(benchmark, raw, **stated)
     assert message in str(caught.value)
+
+
+@pytest.mark.usefixtures("started_workers")
+def test_xlsx_without_its_package_is_one_line_with_what_to_do(benchmark, tmp_path, monkeypatch):
+    (tmp_path / "openpyxl.py").write_text("""raise ModuleNotFoundError("No module named 'openpyxl'")""")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(InputError, match=r"expected the package openpyxl, .* -m pip install openpyxl") as caught:
+        read(benchmark, PLAIN)
+    assert caught.value.code == "missing_package"

@@ -220,7 +220,7 @@ async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_loca
         import threading
         together, kept = threading.Barrier(3), threading.local()
         def ask(question):
-            together.wait(20)
+            together.wait(240)
             kept.calls = getattr(kept, "calls", 0) + 1
             return str(kept.calls)
     """
@@ -247,7 +247,7 @@ async def test_question_is_not_asked_while_too_many_calls_hang(opened, monkeypat
     async with opened(HANGING) as system:
         for number in range(2):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(system.answer(Query(str(number), "hang")), 0.05)
+                await asyncio.wait_for(system.answer(Query(str(number), "hang")), 0.5)
         stuck = await system.answer(Query("2", "go"))
         sys.modules["rag_under_test"].released.set()
 
@@ -277,7 +277,7 @@ def test_process_ends_while_a_call_hangs(tmp_path):
     """
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     command = [sys.executable, "-c", script]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path, env=environment)
 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("given up\n", "", 0)
 

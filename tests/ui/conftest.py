@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, Request, expect, sync_play
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from ui.server import BUNDLED, Server
 
-WAIT_MS = 60_000.0  # for a page on a busy machine
+WAIT_MS = 240_000.0  # for a page on a busy machine
 SCREENSHOTS_VARIABLE = "RAG_EVAL_SCREENSHOTS"  # a folder that keeps them; else they go with the test's own
 
 

@@ -76,7 +76,7 @@ SLOW = {
 
 @pytest.mark.parametrize("fault", SLOW.values(), ids=SLOW)
 async def test_request_gives_up_an_attempt_that_takes_too_long(fault):
-    async with serving(fault, OK) as server, opened(server, attempt_seconds=0.3) as endpoint:
+    async with serving(fault, OK) as server, opened(server, attempt_seconds=1) as endpoint:
         answer = await endpoint.request("POST", "/ask", json={})
 
     assert answer.json() == {"answer": 1}

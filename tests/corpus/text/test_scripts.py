@@ -115,7 +115,7 @@ def pdfs(own_temp) -> dict[str, bytes]:
     async def all_of_them() -> dict[str, bytes]:
         async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
             bodies = {name: Body("html", page.encode(), "http://document.invalid/") for name, page in pages.items()}
-            return {name: (await render(pool, body, load_limit_s=30)).pdf for name, body in bodies.items()}
+            return {name: (await render(pool, body, load_limit_s=240)).pdf for name, body in bodies.items()}
 
     return asyncio.run(all_of_them())
 

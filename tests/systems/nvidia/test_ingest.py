@@ -188,7 +188,7 @@ async def test_killed_upload_is_resumed_and_nothing_is_sent_twice(server, tmp_pa
     server.reset(paths={UPLOAD: ["ok", "half_open"]})
     command = [sys.executable, "-c", KILLED, str(tmp_path), server.rag, server.ingestor]
     with subprocess.Popen(command) as child:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while sent(server)[0] < 2:
             assert time.monotonic() < deadline
             assert child.poll() is None
