@@ -172,7 +172,7 @@ class ObjectStore:
         names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
         is_plain = any(os.environ.get(name, "").startswith("http://") for name in names)
         retries = {
-            "max_retries": 100,
+            "max_retries": 10_000,
             "retry_timeout": timedelta(seconds=RETRY_SECONDS),
             "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=3), "base": 2},
         }

@@ -160,8 +160,9 @@ class LocalCluster(Services):
             ]
             command = [*UNSHARE, "sh", "-ec", "\n".join(steps)]
         else:
-            shared.rmdir()
-            shared.symlink_to(self.workspace.root)
+            if not shared.is_symlink():
+                shared.rmdir()
+                shared.symlink_to(self.workspace.root)
             command = ["sh", "-ec", f"cd {own / 'cwd'}\nexec {shlex.join(worker)}"]
         with self.log(name).open("a") as log:
             log.write(f"{name}: starting\n")
