@@ -45,6 +45,7 @@ RUN useradd --uid 1000 --user-group --no-create-home --home-dir /tmp --shell /us
     && mkdir --mode=1777 /instance /workspace
 COPY --from=packages /opt/rag-eval /opt/rag-eval
 COPY deploy/code_server.py deploy/health.py deploy/workspace.yaml /opt/rag-eval/deploy/
+COPY deploy/celery/worker.yaml /opt/rag-eval/deploy/celery/
 COPY dagster.yaml /instance/
 # An empty workspace can be begun with them: cp -R /opt/rag-eval/share/data /workspace
 COPY data/config /opt/rag-eval/share/data/config

@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http up test test-interop test-cluster test-lowest test-long check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http cluster-demo up test test-interop test-cluster test-lowest test-long check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -21,6 +21,9 @@ demo-builtin: $(VENV)/.browser  ## four small benchmarks with the built-in syste
 
 demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
 	@$(BIN)/python -m examples.demo_http
+
+cluster-demo: .venv-cluster/.browser  ## two machines, Postgres, Redis: one is killed, the other finishes; needs Debian's postgresql and redis-server
+	@.venv-cluster/bin/python bench/cluster.py demo
 
 # The instance of another workspace is in it, whatever DAGSTER_HOME says.
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI, daemon and report; Ctrl-C stops them; WORKSPACE=.demo shows the demo
@@ -75,6 +78,7 @@ requirements: $(VENV)/.installed  ## pin the packages of all environments, with 
 	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop --extra nli -c requirements.txt -o requirements-interop.txt >/dev/null
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra cluster --extra postgres --extra celery --extra k8s --extra s3 -c requirements.txt -o requirements-cluster.txt >/dev/null
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra postgres --extra celery -c requirements-cluster.txt -o requirements-celery.txt >/dev/null
 	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements.txt | cut -d' ' -f1 | \
 	$(COMPILE) $(UPGRADE) --resolution lowest-direct pyproject.toml - -o requirements-lowest.txt >/dev/null
 	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null

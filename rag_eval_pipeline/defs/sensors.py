@@ -125,7 +125,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
         if plan is None or not is_current(paths, plan):
             continue
         keys |= {plan.key(number) for number in range(plan.shards)}
-        request = f"{plan.digest}#{plan.requests}"
+        request = plan.request
         asked[request] = earlier.get(request, [])
         missing = plan.missing(paths)
         lines.append(f"{name}: {plan.shards - len(missing)} of {plan.shards} shards are made")
@@ -150,7 +150,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
 
 def _shard_request(plan: "ShardPlan", number: int) -> dg.RunRequest:
     key = plan.key(number)
-    return dg.RunRequest(run_key=f"{key}#{plan.requests}", job_name=schedules.convert_shard.name, partition_key=key)
+    return dg.RunRequest(run_key=f"{key}#{plan.request}", job_name=schedules.convert_shard.name, partition_key=key)
 
 
 def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:

@@ -10,7 +10,7 @@ import numpy as np
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.evaluation.results import VERDICTS_FILE
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
 from rag_eval_pipeline.metrics.intervals import effective_clusters
 from rag_eval_pipeline.metrics.significance import (
     RUNS_FOR_NOISE,
@@ -110,7 +110,7 @@ class Power(NamedTuple):
 def power_of(workspace: Workspace, benchmark: str) -> Power:
     """Return what a converted benchmark can detect."""
     stamp = read_stamp(workspace.existing_benchmark(benchmark))
-    dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
+    dataset = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
     return power_of_questions(dataset.queries, read_verdict_settings(workspace))
 
 

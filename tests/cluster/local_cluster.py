@@ -109,6 +109,12 @@ class LocalCluster(Services):
         command = [str(program("redis-cli")), "-p", str(self.redis_port), *words]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
+    def kill_service(self, name: str) -> None:
+        """End a service at once: Redis by SIGKILL, Postgres by its immediate shutdown."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGQUIT if name == "postgres" else signal.SIGKILL)
+        process.wait()
+
     def start_all(self, machines: Sequence[str]) -> None:
         """Start everything, with sensors off: who drives the cluster says what runs."""
         self.start_postgres()
@@ -123,7 +129,7 @@ class LocalCluster(Services):
             self.ask(STOP_SENSOR, id=sensor["id"])
         self.start("daemon")
         for machine in machines:
-            self.wait(f"{machine}", lambda machine=machine: " ready." in self.log(machine).read_text())
+            self.wait_machine(machine)
 
     # --- Machines
 
@@ -154,13 +160,21 @@ class LocalCluster(Services):
             ]
             command = [*UNSHARE, "sh", "-ec", "\n".join(steps)]
         else:
-            shared.rmdir()
-            shared.symlink_to(self.workspace.root)
+            if not shared.is_symlink():
+                shared.rmdir()
+                shared.symlink_to(self.workspace.root)
             command = ["sh", "-ec", f"cd {own / 'cwd'}\nexec {shlex.join(worker)}"]
+        with self.log(name).open("a") as log:
+            log.write(f"{name}: starting\n")
         self.run(name, command, env=environment)
 
+    def wait_machine(self, name: str) -> None:
+        """Wait until the machine's worker accepts runs; its log may have those of earlier starts."""
+        started = f"{name}: starting\n"
+        self.wait(name, lambda: " ready." in self.log(name).read_text().rpartition(started)[2])
+
     def kill_machine(self, name: str) -> None:
-        """SIGKILL everything that runs on a machine."""
+        """SIGKILL a machine, or a service, with everything that it has started."""
         process = self.processes.pop(name)
         below = psutil.Process(process.pid).children(recursive=True)
         process.kill()
@@ -170,13 +184,13 @@ class LocalCluster(Services):
         process.wait()
         psutil.wait_procs(below)
 
+    def machines_of(self, run: str) -> list[str]:
+        """Return the machines that have logged something of a run: one, or none before it has begun."""
+        return [path.stem for path in sorted(self.folder.glob("m*.log")) if run in path.read_text()]
+
     def machine_of(self, run: str) -> str:
         """Return the machine that executes a run."""
-        found = self.wait(
-            f"the machine of {run}",
-            lambda: [path.stem for path in sorted(self.folder.glob("m*.log")) if run in path.read_text()],
-        )
-        return found[0]
+        return self.wait(f"the machine of {run}", lambda: self.machines_of(run))[0]
 
     # --- Runs
 
@@ -219,13 +233,13 @@ class LocalCluster(Services):
 
     def wait_done(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         """Wait until each run, or a retry of it, has succeeded, and return the runs that did."""
+        return self.wait("runs that succeed", lambda: self.succeeded(ids))
 
-        def done() -> list[dict[str, Any]] | None:
-            found = [run for run in self.runs() if run["status"] == "SUCCESS"]
-            reached = {run["tags"].get("dagster/root_run_id", run["runId"]) for run in found}
-            return found if reached >= set(ids) else None
-
-        return self.wait("runs that succeed", done)
+    def succeeded(self, ids: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Return the runs that have succeeded, if each of `ids` is one or was retried by one; else None."""
+        found = [run for run in self.runs() if run["status"] == "SUCCESS"]
+        reached = {run["tags"].get("dagster/root_run_id", run["runId"]) for run in found}
+        return found if reached >= set(ids) else None
 
     def answers(self) -> dict[str, list[str]]:
         """Return the ids of the questions in each evaluation's journal."""
@@ -236,9 +250,11 @@ class LocalCluster(Services):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in [name for name in self.processes if name[0] == "m"]:
-            self.kill_machine(name)
-        self.stop_all()
+        for name in reversed(list(self.processes)):  # at once: how services end is tested in tests/deployment
+            if name == "postgres":
+                self.kill_service(name)
+            else:
+                self.kill_machine(name)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.code_pointer import CodePointer
 from dagster._core.launcher import WorkerStatus
-from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
+from dagster_celery.tags import DAGSTER_CELERY_QUEUE_TAG, DAGSTER_CELERY_TASK_ID_TAG
 
 from rag_eval_pipeline.celery import launcher as module
 from rag_eval_pipeline.celery.launcher import MISSES, RECONNECTION_CHECKS, HealthyCeleryRunLauncher
@@ -16,6 +18,7 @@ IDLE = {"celery@m1": []}
 ELSEWHERE = {"celery@m1": [], "celery@m2": ["task"]}
 STARTED = ("STARTED", {"hostname": "celery@m1"})
 PENDING = ("PENDING", None)
+CODE = CodePointer.from_module("rag_eval_pipeline.definitions", "defs", None)
 
 
 class Celery:
@@ -137,3 +140,35 @@ def test_health_asks_a_worker_once_for_all_its_runs(launcher, clock):
 
 def test_health_of_a_run_whose_task_was_not_recorded(launcher):
     assert launcher.check_run_worker_health(run_of(None)).status == WorkerStatus.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("context", "tags", "expected"),
+    [
+        pytest.param({"celery": {"queue": "rag-eval-1-abc"}}, {}, "rag-eval-1-abc", id="that of the code location"),
+        pytest.param(None, {}, "rag-eval", id="the default, where the code location names none"),
+        pytest.param(
+            {"celery": {"queue": "rag-eval-1-abc"}}, {DAGSTER_CELERY_QUEUE_TAG: "mine"}, "mine", id="the tag of a run"
+        ),
+    ],
+)
+def test_queue_of_a_run(launcher, context, tags, expected):
+    sent: dict[str, Any] = {}
+
+    class Task:
+        task_id = "task"
+
+        def apply_async(self, **options: Any) -> "Task":
+            sent.update(options)
+            return self
+
+    origin = JobPythonOrigin("evaluate", RepositoryPythonOrigin("python", CODE, container_context=context))
+    run = dg.DagsterRun(job_name="evaluate", job_code_origin=origin, tags=tags)
+    with dg.DagsterInstance.ephemeral() as instance:
+        launcher.register_instance(instance)
+        instance.add_run(run)
+        launcher._launch_celery_task_run(run=run, task_signature=Task(), routing_key="execute_job")
+        recorded = instance.get_run_by_id(run.run_id).tags
+
+    assert (sent["queue"], sent["routing_key"]) == (expected, f"{expected}.execute_job")
+    assert recorded == {**tags, DAGSTER_CELERY_TASK_ID_TAG: "task"}  # no queue: a retry may be another image's

@@ -61,7 +61,7 @@ def seen(folder: Path) -> Seen:
             messages = [event["message"] for event in cluster.events(lost) if event.get("message")]
             printed = {machines[run]: cluster.captured(run) for run in conversions}
             answers = cluster.answers()
-        asked = server.counts(by_question=False)["questions"]
+        asked = server.counts(by_question=False)["attempts"]
         for name in BENCHMARKS:
             convert(Workspace(alone), name)
         for benchmark, system in PAIRS:

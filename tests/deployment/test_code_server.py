@@ -74,15 +74,15 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An instance for all tests: to make its databases takes longer than what is tested."""
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An instance for tests without one of their own: to make its databases takes longer than what is tested."""
     home = tmp_path_factory.mktemp("instance")
     shutil.copy(REPOSITORY / "dagster.yaml", home)
     return home
 
 
 @pytest.fixture
-def start(tmp_path: Path, home: Path) -> Iterator[Start]:
+def start(tmp_path: Path, shared_home: Path) -> Iterator[Start]:
     """Starts the code server with a stand-in for the `dagster` beside its interpreter."""
     started = []
 
@@ -93,6 +93,8 @@ def start(tmp_path: Path, home: Path) -> Iterator[Start]:
         stand_in = python.with_name("dagster")
         stand_in.write_text(dagster)
         stand_in.chmod(0o755)
+        home = tmp_path / "instance"
+        home = home if home.exists() else shared_home
         # A link to the interpreter does not know the environment that it is part of.
         paths = os.pathsep.join([str(tmp_path), str(REPOSITORY), *site.getsitepackages()])
         process = subprocess.Popen(

@@ -14,6 +14,7 @@ from tests.deployment.services import COMPOSE, INSTALLED
 
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text().replace("\\\n", " ")
 SERVICES = COMPOSE["services"]
+MACHINES = yaml.safe_load((REPOSITORY / "deploy" / "celery" / "compose.yaml").read_text())
 NAMESPACES = {"clone", "clone3", "unshare", "chroot"}  # what Chromium's sandbox is made with
 ATTACKS = {"mount", "setns", "pivot_root", "ptrace", "bpf", "keyctl", "io_uring_setup", "open_by_handle_at", "reboot"}
 
@@ -195,14 +196,64 @@ def test_code_is_found_where_the_environment_says():
     assert "RAG_EVAL_CODE_PORT=4000" in DOCKERFILE
 
 
-def test_settings_that_the_document_shows_are_read_by_yaml_and_its_commands_name_what_is_there():
+def test_document_names_the_variables_of_compose():
     document = (REPOSITORY / "docs" / "how-to" / "deploy.md").read_text()
-    blocks = [yaml.safe_load(body) for body in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)]
     variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
 
-    assert [next(iter(block)) for block in blocks] == ["storage", "run_launcher", "execution"]
     assert variables == set(re.findall(r"\$\{(RAG_EVAL_[A-Z]+)", (REPOSITORY / "compose.yaml").read_text()))
     assert len(document.splitlines()) <= 120
+
+
+def test_many_machines_have_the_services_of_one_with_workers_and_servers():
+    services = MACHINES["services"]
+    ours = {name: service for name, service in services.items() if name not in ("postgres", "redis")}
+
+    assert ours.keys() == SERVICES.keys() | {"worker"}
+    for name, service in ours.items():
+        alone = SERVICES["code" if name == "worker" else name]
+        assert service["image"] == f"{alone['image']}-celery"
+        assert service["volumes"][0] == "./dagster.yaml:/instance/dagster.yaml:ro"
+        for key in ("user", "read_only", "cap_drop", "restart", "networks", "stop_grace_period"):
+            assert service[key] == alone[key], (name, key)
+        assert [option.replace("../", "deploy/") for option in service["security_opt"]] == alone["security_opt"]
+        if name != "worker":
+            assert service["command"] == alone["command"]
+    assert all("127.0.0.1" in port for service in services.values() for port in service.get("ports", []))
+    assert services["code"]["build"]["args"]["REQUIREMENTS"] == "requirements-celery.txt"
+    assert INSTALLED + "/celery/worker.yaml" in " ".join(services["worker"]["command"])
+
+
+def test_many_machines_have_the_settings_of_one_where_they_do_not_differ_on_purpose():
+    alone, many = (
+        yaml.safe_load((REPOSITORY / name).read_text()) for name in ("dagster.yaml", "deploy/celery/dagster.yaml")
+    )
+    worker = yaml.safe_load((REPOSITORY / "deploy" / "celery" / "worker.yaml").read_text())["execution"]["config"]
+    variables = set(re.findall(r"env: (\w+)", (REPOSITORY / "deploy" / "celery" / "dagster.yaml").read_text()))
+
+    assert many["run_queue"]["tag_concurrency_limits"] == alone["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert {key for key in alone if many.get(key) != alone[key]} == {"concurrency", "run_monitoring"}
+    assert (worker["broker"], worker["backend"]) == tuple(
+        many["run_launcher"]["config"][k] for k in ("broker", "backend")
+    )
+    for name in ("code", "daemon", "webserver", "worker"):
+        assert variables <= MACHINES["services"][name]["environment"].keys()
+
+
+def test_variables_of_many_machines_are_explained_at_the_top_of_their_file():
+    text = (REPOSITORY / "deploy" / "celery" / "compose.yaml").read_text()
+    head, _, rest = text.partition("\nname:")
+
+    assert set(re.findall(r"\$\{(RAG_EVAL_[A-Z_]+)", rest)) == set(
+        re.findall(r"^#   (RAG_EVAL_\w+)", head, re.MULTILINE)
+    )
+
+
+def test_image_of_many_machines_has_the_packages_of_the_image_of_one():
+    run, celery, cluster = (pinned(f"requirements-{name}.txt") for name in ("run", "celery", "cluster"))
+
+    assert run.items() <= celery.items()
+    assert {"dagster-celery", "dagster-postgres", "redis"} <= celery.keys()
+    assert celery.items() <= cluster.items()
 
 
 def test_versions_of_launchers_and_chart_belong_to_the_pinned_dagster():
