@@ -176,6 +176,8 @@ def corpus(conversion: Conversion) -> StepReport:
     preview = [document_facts(document) for document in built[:LISTED]]
     counts = corpus_counts(built, known, paths.corpus)
     report = conversion.report("corpus", counts, checks, preview, document_notes(built))
+    if report.record.failed:
+        shards.discard_shards(paths)  # else the next conversion would merge them again and try no document
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,
