@@ -116,6 +116,23 @@ def test_shard_that_failed_is_requested_again_by_another_conversion_only(large, 
     assert again.partition_key == failed.partition_key
 
 
+def test_second_conversion_of_one_source_requests_its_shards_and_merge_anew(large, run, tick):
+    for one in tick():
+        run_shard(large, one.partition_key)
+    [merge] = tick()
+    assert run("convert", NAME, merge.asset_selection, merge.run_config).success
+    assert tick() == []
+    shutil.rmtree(large.benchmark(NAME).dataset)
+
+    run("convert", NAME)
+
+    again = tick()
+    assert len(again) == 3
+    for one in again:
+        run_shard(large, one.partition_key)
+    assert [one.job_name for one in tick()] == ["convert"]
+
+
 def test_shard_made_by_hand_is_merged_like_the_others(large, run, tick):
     for one in tick():
         run_shard(large, one.partition_key)
