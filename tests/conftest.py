@@ -35,14 +35,20 @@ BUNDLED = {
     for spec in sorted(folder.glob("*/benchmark.yaml"))
 }
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
+# These wait for servers, daemons and browsers more than they compute: they begin first, those that wait longest before the
+# others, and the rest fills their time.
+WAITING = ("test_ui.py", "test_services.py", "nights", "e2e", "deployment", "hostile")
 MadeOnce = Callable[[str, Callable[[Path], None]], Path]
-# These wait for servers, daemons and browsers more than they compute: they begin first, and the others fill their time.
-WAITING = ("ui", "deployment", "e2e", "nights", "hostile")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests that wait before the others; else their order stays."""
-    items.sort(key=lambda item: not set(WAITING) & set(item.path.relative_to(REPOSITORY).parts))
+
+    def place(item: pytest.Item) -> int:
+        parts = item.path.relative_to(REPOSITORY).parts
+        return next((number for number, name in enumerate(WAITING) if name in parts), len(WAITING))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,12 +7,13 @@ from rag_eval_pipeline.definitions import defs
 GRAPH = """
 conversion:
   corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!, page_words_in_pdf
-  corpus_shards(corpus_shards) <- questions
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, ground_truth_validates!, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   train_json(benchmarks) <- corpus_text, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
+shards:
+  corpus_shards(corpus_shards) <- questions
 evaluation:
   answer_scores(benchmark x system) <- responses
   citation_scores(benchmark x system) <- responses
@@ -58,7 +59,7 @@ def described() -> str:
     lines = [""]
     assets = list(defs.assets or [])
     standalone = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
-    for group in ("conversion", "evaluation", "aggregation"):
+    for group in ("conversion", "shards", "evaluation", "aggregation"):
         lines.append(f"{group}:")
         for asset in assets:
             assert isinstance(asset, dg.AssetsDefinition)

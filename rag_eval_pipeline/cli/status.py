@@ -53,7 +53,9 @@ def _benchmark_lines(benchmarks: "list[BenchmarkState] | tuple[BenchmarkState, .
     yield painted("Benchmarks", "bold") if benchmarks else "No benchmarks."
     width = max((len(one.name) for one in benchmarks), default=0)
     for one in benchmarks:
-        counts = "" if one.questions is None else f"{one.questions:,} questions, {one.documents:,} documents"
+        counts = one.shards or ""
+        if one.questions is not None:
+            counts = f"{one.questions:,} questions, {one.documents:,} documents"
         yield _line(one.name, width, one.state, counts, one.title or "")
 
 

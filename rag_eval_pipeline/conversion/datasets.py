@@ -6,9 +6,12 @@ Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data
 import functools
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, time
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +27,7 @@ from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.agreement import citation_agreement
 from rag_eval_pipeline.formats.annotation_checks import check_quality, citation_name, offset_base, reanchor
 from rag_eval_pipeline.formats.dataset import CONVERTED_METADATA, DatasetMetadata, EvaluationDataset, SourceDocument
@@ -40,6 +43,7 @@ from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.files import publish, publishing
 
 LISTED = 20  # names in a check's numbers
+SPANS_AT_ONCE = 1000
 ANNOTATOR = "source"  # of gold texts that came with the benchmark
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
 QUERY_DEPTH = 2  # an array under the key `queries`
@@ -198,9 +202,9 @@ def write_evaluation_dataset(
 ) -> list[str]:
     """Publish an `.eval.json` and return the faults that a check of the written bytes found.
 
-    `head` is the dataset without its queries; the questions have no missing documents.
+    `head` is the dataset without its queries; the questions have no missing documents. Spans are in their order.
     """
-    located = _located(spans)
+    located: dict[int, list[GoldSpan]] = {}  # of the batches that are being written
     # The key `queries` is followed by `documents` or by nothing.
     whole = head.model_copy(update={"documents": tuple(documents) or None})
     before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
@@ -208,8 +212,8 @@ def write_evaluation_dataset(
     check = QueryCheck()
     write_rows(
         path,
-        batches,
-        lambda batch: query_rows(batch, located),
+        _with_spans(batches, spans, located),
+        lambda batch: query_rows(batch, {number: located.pop(number, []) for number in batch.column("id").to_pylist()}),
         depth=QUERY_DEPTH,
         head=(before + '"queries": ').encode(),
         tail=after.encode() + b"\n",
@@ -218,21 +222,28 @@ def write_evaluation_dataset(
     return check.findings
 
 
-def _located(spans: Iterable[GoldSpan]) -> dict[int, list[GoldSpan]]:
-    """Return the located spans by question id."""
-    located: dict[int, list[GoldSpan]] = {}
-    for span in spans:
-        if span.method is not None:
-            located.setdefault(span.question_id, []).append(span)
-    return located
+def _with_spans(
+    batches: Iterable[pa.RecordBatch], spans: Iterable[GoldSpan], located: dict[int, list[GoldSpan]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, each when the spans of its questions are in `located`."""
+    pending = _located(spans)
+    following = next(pending, None)
+    for batch in batches:
+        while following is not None and following[0] <= batch.column("id")[-1].as_py():
+            located[following[0]] = following[1]
+            following = next(pending, None)
+        yield batch
 
 
-def source_ground_truth(spec: BenchmarkSpec, spans: Iterable[GoldSpan]) -> GroundTruth | None:
-    """Return the located gold texts as one annotation for each question; None when nothing was located."""
-    annotations = tuple(_annotation(question_id, found) for question_id, found in _located(spans).items())
-    if not annotations:
-        return None
-    return GroundTruth(dataset_id=spec.name, version=spec.version, annotations=annotations)
+def _located(spans: Iterable[GoldSpan]) -> Iterator[tuple[int, list[GoldSpan]]]:
+    """Yield the located spans of each question that has some, by its id."""
+    located = (span for span in spans if span.method is not None)
+    return ((number, list(group)) for number, group in groupby(located, attrgetter("question_id")))
+
+
+def source_annotations(spans: Iterable[GoldSpan]) -> Iterator[CitationAnnotation]:
+    """Yield the located gold texts as one annotation for each question."""
+    return (_annotation(question_id, found) for question_id, found in _located(spans))
 
 
 def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotation:
@@ -266,8 +277,8 @@ def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
 
 def locate_gold(
     questions: Iterable[Question], planned: Sequence[PlannedDocument], pages: Sequence[Page]
-) -> list[GoldSpan]:
-    """Return every gold text with a document, located or not, in the questions' order; pieces follow each other.
+) -> Iterator[GoldSpan]:
+    """Yield every gold text with a document, located or not, in the questions' order; pieces follow each other.
 
     Where the source gives the place of a text in its own body, and the body has it there, the same place is searched in
     the corpus.
@@ -292,34 +303,59 @@ def locate_gold(
         stated = None if context.end is None else SourcePlace(body, context.start, context.end)
         return Hint(context.page, context.start / len(body.text), stated)
 
-    spans = []
     for question in questions:
         for context in question.contexts:
             if context.file_name is None or context.text is None:
                 continue
             found = index_of(context.file_name).locate(context.text, hint_of(context))
             if not found:
-                spans.append(GoldSpan(question.id, context.file_name, context.text, None, 0.0, 1, 0, 0, 0, 0))
+                yield GoldSpan(question.id, context.file_name, context.text, None, 0.0, 1, 0, 0, 0, 0)
             for piece, at in enumerate(found):
                 text = at.text if len(found) > 1 else context.text
                 offsets = (at.start, at.end, at.page_start, at.page_end)
-                spans.append(
-                    GoldSpan(question.id, context.file_name, text, at.method, at.score, at.page, *offsets, piece)
-                )
-    return spans
+                yield GoldSpan(question.id, context.file_name, text, at.method, at.score, at.page, *offsets, piece)
 
 
-def write_gold_spans(path: Path, spans: Sequence[GoldSpan]) -> None:
+def write_gold_spans(path: Path, spans: Iterable[GoldSpan]) -> None:
     """Publish the spans, one row each."""
     types = {name: pa.string() for name in ("file_name", "text", "method")} | {"score": pa.float64()}
-    schema = pa.schema([(field.name, types.get(field.name, pa.int64())) for field in fields(GoldSpan)])
+    schema = pa.schema([(one.name, types.get(one.name, pa.int64())) for one in fields(GoldSpan)])
+    tables, pending = [schema.empty_table()], iter(spans)
+    while part := list(islice(pending, SPANS_AT_ONCE)):
+        tables.append(pa.Table.from_pylist([asdict(span) for span in part], schema=schema))
     with publishing(path) as file:
-        pq.write_table(pa.Table.from_pylist([asdict(span) for span in spans], schema=schema), file)
+        # One chunk, so that the bytes do not depend on how many spans are read at once.
+        pq.write_table(pa.concat_tables(tables).combine_chunks(), file)
 
 
-def read_gold_spans(path: Path) -> list[GoldSpan]:
-    """Return the spans of a file."""
-    return [GoldSpan(**row) for row in parquet.read_rows(path)]
+def read_gold_spans(path: Path) -> Iterator[GoldSpan]:
+    """Yield the spans of a file."""
+    for batch in parquet.read_table(path).to_batches(SPANS_AT_ONCE):
+        yield from (GoldSpan(**row) for row in batch.to_pylist())
+
+
+@dataclass(slots=True)
+class GoldTally:
+    """Counts of gold texts, those with one place in the corpus among them, and the first that have none."""
+
+    questions: Sequence[int]  # whose located gold texts are counted one by one
+    gold_texts: int = 0
+    located: int = 0
+    not_located: list[str] = field(default_factory=list)
+    of_question: Counter[int] = field(default_factory=Counter)
+
+    def counting(self, spans: Iterable[GoldSpan]) -> Iterator[GoldSpan]:
+        """Yield the spans as they are."""
+        for span in spans:
+            self.gold_texts += span.piece == 0
+            if span.method is None:
+                if len(self.not_located) < LISTED:
+                    self.not_located.append(f"question {span.question_id}: {excerpt(span.text)}")
+            elif span.piece == 0:
+                self.located += 1
+                if span.question_id in self.questions:
+                    self.of_question[span.question_id] += 1
+            yield span
 
 
 def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
@@ -355,12 +391,10 @@ def document_texts(pages: Sequence[Page]) -> dict[str, str]:
     return {name: "\f".join(page.text for page in own) for name, own in pages_by_document(pages).items()}
 
 
-def annotated_truth(
-    conversion: Conversion, source: GroundTruth | None
-) -> tuple[GroundTruth | None, tuple[Check, ...], tuple[str, ...]]:
-    """Merge the source's annotations with those that people made, moved to where the corpus has their texts.
+def annotated_truth(conversion: Conversion) -> tuple[GroundTruth, tuple[Check, ...], tuple[str, ...]]:
+    """Move the annotations that people made to where the corpus has their texts.
 
-    Returns all annotations, the source's first, or None; checks of people's work, which only warn; notes on annotations
+    Returns the ground truth with their annotations only; checks of people's work, which only warn; notes on annotations
     that were refused or moved.
     """
     spec = conversion.spec
@@ -370,7 +404,6 @@ def annotated_truth(
     texts = document_texts(read_pages(conversion.paths.pages)) if made.annotations else {}
     base = offset_base(made, texts)
     people = reanchor(made, texts, base=base)
-    annotations = (*(source.annotations if source is not None else ()), *people.annotations)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
     counts = {"read": found.read, "imported": found.imported, "refused": found.refused}
     checks = [
@@ -381,7 +414,7 @@ def annotated_truth(
         numbers = {"checked": check.checked, "failed": check.failed, **check.counts}
         offenders = list(check.offenders[:LISTED])
         checks.append(make_check(check.name, check.passed, {**numbers, "offenders": offenders}, blocking=False))
-    return empty.model_copy(update={"annotations": annotations}) if annotations else None, tuple(checks), notes
+    return empty.model_copy(update={"annotations": people.annotations}), tuple(checks), notes
 
 
 def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:

@@ -34,9 +34,13 @@ _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?")
 # Answers that say that there is none, folded and without a full stop.
 NO_ANSWERS = frozenset(
-    {"unanswerable", "not answerable", "cannot be answered", "can't be answered", "no answer", "no answer found"}
-    | {"no answer present", "no answer available", "i don't know", "i do not know"}
-    | {"invalid question", "insufficient information", "not enough information"}
+    spelled
+    for text in (
+        *("unanswerable", "not answerable", "cannot be answered", "can't be answered", "no answer", "no answer found"),
+        *("no answer present", "no answer available", "i don't know", "i do not know"),
+        *("invalid question", "insufficient information", "not enough information"),
+    )
+    for spelled in (text, text.replace("'", "’"))
 )
 ESCAPED_AMPERSAND = "&amp;"
 _METADATA = "a struct, a map or a JSON object"

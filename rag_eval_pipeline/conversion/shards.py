@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -51,7 +52,7 @@ from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.parquet import count_rows, limit_allocators
+from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
@@ -90,6 +91,9 @@ class ShardPlan(FileModel):
     shards: int
     recheck: Recheck
     requests: int = pydantic.Field(0, description="How often the merge found parts missing and asked for them.")
+    nonce: str = pydantic.Field(
+        default_factory=lambda: secrets.token_hex(4), description="Tells this conversion from earlier ones of the plan."
+    )
 
     def rows(self, number: int) -> range:
         """Return the positions of a shard's documents in the plan; shards differ by at most one document."""
@@ -98,6 +102,11 @@ class ShardPlan(FileModel):
     def key(self, number: int) -> str:
         """Return the partition key of a shard: `<benchmark>~<plan>~0017`."""
         return f"{self.benchmark}~{self.digest[:8]}~{number:04}"
+
+    @property
+    def request(self) -> str:
+        """Return the name of the latest request for parts; Dagster launches no two runs with one run key."""
+        return f"{self.nonce}#{self.requests}"
 
     def missing(self, paths: BenchmarkPaths) -> list[int]:
         """Return the numbers of the shards that are not done."""
@@ -162,7 +171,7 @@ def plan_shards(conversion: Conversion) -> ShardPlan | None:
     """
     paths = conversion.paths
     limit = read_conversion_settings(conversion.workspace).shard_documents
-    documents = count_rows(paths.planned)
+    documents = manifest.count_rows(paths.planned)
     if documents <= limit:
         shutil.rmtree(paths.shards, ignore_errors=True)
         return None
@@ -338,5 +347,5 @@ def merged_pages(conversion: Conversion) -> Iterator[Page] | None:
 
 
 def discard_shards(paths: BenchmarkPaths) -> None:
-    """Remove the parts, which have been merged."""
+    """Remove the parts: they have been merged, or what they were merged to was refused."""
     shutil.rmtree(paths.shards, ignore_errors=True)

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -77,9 +77,11 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import SourceDocument
+from rag_eval_pipeline.formats.ground_truth import Annotation
 from rag_eval_pipeline.formats.json_rows import write_rows
+from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.spec import shown_path
@@ -174,6 +176,8 @@ def corpus(conversion: Conversion) -> StepReport:
     preview = [document_facts(document) for document in built[:LISTED]]
     counts = corpus_counts(built, known, paths.corpus)
     report = conversion.report("corpus", counts, checks, preview, document_notes(built))
+    if report.record.failed:
+        shards.discard_shards(paths)  # else the next conversion would merge them again and try no document
     sheet = first_pages(built, paths.corpus)
     return replace(
         report,
@@ -282,35 +286,35 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     has_gold = conversion.require("questions").counts["gold_texts"] or counted.get("texts_found")
     asked = datasets.with_gold(_remaining(conversion)) if has_gold else ()
     pages = read_pages(paths.pages)
-    spans = datasets.locate_gold(asked, planned, pages)
-    datasets.write_gold_spans(paths.gold_spans, spans)
+    first = _first_questions(_remaining(conversion))
+    gold = datasets.GoldTally([question.id for question in first])
+    datasets.write_gold_spans(paths.gold_spans, gold.counting(datasets.locate_gold(asked, planned, pages)))
     head = datasets.dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
     texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
     documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
     findings = datasets.write_evaluation_dataset(
-        made, head, _remaining(conversion, datasets.QUERY_COLUMNS), spans, documents
+        made,
+        head,
+        _remaining(conversion, datasets.QUERY_COLUMNS),
+        datasets.read_gold_spans(paths.gold_spans),
+        documents,
     )
     datasets.publish_version(conversion, made, target)
-    gold_texts = [span for span in spans if span.piece == 0]
-    lost = [span for span in gold_texts if span.method is None]
-    located = len(gold_texts) - len(lost)
-    counts = {"queries": counted["accepted"], "gold_texts": len(gold_texts), "gold_texts_located": located}
-    not_located = [f"question {span.question_id}: {excerpt(span.text)}" for span in lost[:LISTED]]
+    counts = {"queries": counted["accepted"], "gold_texts": gold.gold_texts, "gold_texts_located": gold.located}
     checks = (
         make_check("dataset_validates", not findings, {"findings": findings[:LISTED]}),
         make_check(
             "gold_texts_located",
-            located >= LOCATED_SHARE * len(gold_texts),
-            {"located": located, "gold_texts": len(gold_texts), "not_located": not_located},
+            gold.located >= LOCATED_SHARE * gold.gold_texts,
+            {"located": gold.located, "gold_texts": gold.gold_texts, "not_located": gold.not_located},
             blocking=False,
         ),
     )
-    gold = Counter(span.question_id for span in gold_texts if span.method is not None)
     preview = [
-        {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold[q.id]}
-        for q in _first_questions(_remaining(conversion))
+        {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold.of_question[q.id]}
+        for q in first
     ]
     return conversion.report("evaluation_dataset", counts, checks, preview)
 
@@ -319,18 +323,28 @@ def ground_truth(conversion: Conversion) -> StepReport:
     """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
     conversion.paths.stamp.unlink(missing_ok=True)  # of an earlier conversion: it must not outlive a failed check
     records = [conversion.require(step) for step in EARLIER]
-    own = datasets.source_ground_truth(conversion.spec, datasets.read_gold_spans(conversion.paths.gold_spans))
-    truth, quality, notes = datasets.annotated_truth(conversion, own)
+    truth, quality, notes = datasets.annotated_truth(conversion)
+    own = datasets.source_annotations(datasets.read_gold_spans(conversion.paths.gold_spans))
+    annotations = chain(own, truth.annotations)  # the source's first
+    first = list(islice(annotations, PREVIEW_ROWS))
+    written = 0
+
+    def counted() -> Iterator[Annotation]:
+        nonlocal written
+        for annotation in chain(first, annotations):
+            written += 1
+            yield annotation
+
     target = conversion.workspace.gt_json(conversion.spec.name, conversion.spec.version)
-    if truth is None:
-        target.unlink(missing_ok=True)
+    findings = []
+    if first:
+        write_with_rows(target, truth.model_copy(update={"annotations": ()}), "annotations", counted())
+        findings = validate(target)
     else:
-        truth.write(target)
-    annotations = () if truth is None else truth.annotations
-    findings = [] if truth is None else validate(target)
+        target.unlink(missing_ok=True)
     check = make_check("ground_truth_validates", not findings, {"findings": findings[:LISTED]})
-    preview = [{"query": a.query_id, "citations": len(a.citations)} for a in annotations[:PREVIEW_ROWS]]
-    report = conversion.report("ground_truth", {"annotations": len(annotations)}, (check, *quality), preview, notes)
+    preview = [{"query": a.query_id, "citations": len(a.citations)} for a in first]
+    report = conversion.report("ground_truth", {"annotations": written}, (check, *quality), preview, notes)
     if not report.record.failed:
         _stamp(conversion, [*records, report.record])
     return report

@@ -148,6 +148,16 @@ def iterate_rows(
         raise _bad_manifest(path, error) from error
 
 
+def count_rows(path: Path) -> int:
+    """Return the number of rows of a parquet file; 0 when there is no file."""
+    try:
+        return parquet.count_rows(path)
+    except FileNotFoundError:
+        return 0
+    except pa.ArrowException as error:
+        raise _bad_manifest(path, error) from error
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a parquet file."""
     return list(iterate_rows(path))

@@ -81,7 +81,7 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 
 
 @dg.asset(
-    partitions_def=corpus_shard_keys, group_name=GROUP, kinds={"playwright", "pdf"}, output_required=False,
+    partitions_def=corpus_shard_keys, group_name="shards", kinds={"playwright", "pdf"}, output_required=False,
     deps=[dg.AssetDep("questions", partition_mapping=dg.AllPartitionMapping())],
 )  # fmt: skip
 def corpus_shards(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[dg.MaterializeResult]:

@@ -9,8 +9,9 @@ import dagster as dg
 
 from rag_eval_pipeline.defs.execution import UNFINISHED
 from rag_eval_pipeline.defs.metadata import labelled
-from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
+from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys, pair_key, systems
 
+CORPUS_SHARDS = dg.AssetKey("corpus_shards")
 DEFAULT_LAUNCHER = "DefaultRunLauncher"
 FINISHED = [status for status in dg.DagsterRunStatus if status not in UNFINISHED]
 
@@ -85,11 +86,13 @@ def prune_runs(instance: dg.DagsterInstance, *, days: int, now: datetime, dry_ru
 
 
 def _runs_of_newest_materializations(instance: dg.DagsterInstance) -> Iterator[str]:
+    shards = set(instance.get_dynamic_partitions(corpus_shard_keys.name or ""))
     for key in instance.get_asset_keys():
+        partitions = instance.get_materialized_partitions(key)
+        if key == CORPUS_SHARDS:
+            partitions &= shards  # those that were merged are shown no more
         filters = [dg.AssetRecordsFilter(key)]
-        filters += [
-            dg.AssetRecordsFilter(key, asset_partitions=[one]) for one in instance.get_materialized_partitions(key)
-        ]
+        filters += [dg.AssetRecordsFilter(key, asset_partitions=[one]) for one in partitions]
         for wanted in filters:
             for record in instance.fetch_materializations(wanted, limit=1).records:
                 yield record.run_id

@@ -10,9 +10,7 @@ from rag_eval_pipeline.defs.resources import WorkspaceResource
 NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
-    "convert",
-    selection=dg.AssetSelection.groups("conversion") - dg.AssetSelection.assets("corpus_shards"),
-    description="One benchmark's corpus and datasets.",
+    "convert", selection=dg.AssetSelection.groups("conversion"), description="One benchmark's corpus and datasets."
 )
 convert_shard = dg.define_asset_job(
     "convert_shard",

@@ -69,9 +69,8 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
     asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
     asked |= {target: wanted[target] for target in targets}
-    left_out = [
-        f"{name} is {not_nightly_hint(name)}" for name, file in registry.system_files.items() if not file.is_nightly
-    ]
+    undecided = [name for name, file in registry.system_files.items() if file.is_nightly_undecided]
+    left_out = [f"{name} is {not_nightly_hint(name)}" for name in undecided]
     for line in left_out:
         context.log.info(line)
     idle = f"nothing new in {len(registry.benchmarks)} benchmarks and {len(registry.systems)} systems"
@@ -126,7 +125,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
         if plan is None or not is_current(paths, plan):
             continue
         keys |= {plan.key(number) for number in range(plan.shards)}
-        request = f"{plan.digest}#{plan.requests}"
+        request = plan.request
         asked[request] = earlier.get(request, [])
         missing = plan.missing(paths)
         lines.append(f"{name}: {plan.shards - len(missing)} of {plan.shards} shards are made")
@@ -151,7 +150,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
 
 def _shard_request(plan: "ShardPlan", number: int) -> dg.RunRequest:
     key = plan.key(number)
-    return dg.RunRequest(run_key=f"{key}#{plan.requests}", job_name=schedules.convert_shard.name, partition_key=key)
+    return dg.RunRequest(run_key=f"{key}#{plan.request}", job_name=schedules.convert_shard.name, partition_key=key)
 
 
 def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:

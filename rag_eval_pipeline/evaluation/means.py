@@ -1,10 +1,13 @@
 """Means over the questions of a scored evaluation, with intervals, and the judge's shares of claims and citations."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
 
 from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
@@ -17,12 +20,12 @@ from rag_eval_pipeline.evaluation.scoring import (
     custom_metrics_of,
 )
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_responses, read_scores
+from rag_eval_pipeline.evaluation.storage import PAGE, Flags, QueryScores, Responses, ScoreTable, read_scores
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
-from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, overall_scores
-from rag_eval_pipeline.metrics.intervals import Scores, Summary, summarise, summarise_all
+from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
+from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, summarise, summarise_all
 from rag_eval_pipeline.systems.base import RagAnswer
 
 PAGE_SHARE = 0.9  # of the questions; a headline must not depend on the few whose gold text was located
@@ -36,17 +39,17 @@ OVERALL = ("overall_citation_accuracy", "overall_coverage")
 class JudgedShares:
     """Claims and citations counted over all judged answers; intervals resample questions that share documents."""
 
-    def __init__(self, rows: Sequence[QueryScores], clusters: Mapping[str, str], *, judges_support: bool) -> None:
-        self._rows = [row for row in rows if row.outcome == "scored" and "claims" in row.scores]
-        self._clusters = clusters
+    def __init__(self, rows: ScoreTable, clusters: Units, *, judges_support: bool) -> None:
+        judged = rows.has("scored") & rows.values("claims")[1]
+        self._rows = rows.where(judged)
+        self._clusters = clusters[judged]
         self._judges_support = judges_support
-        skipped = any(row.reason == NO_JUDGE for row in rows)
-        self._nothing = NO_JUDGE if skipped or not rows else "nothing_judged"
+        self._nothing = NO_JUDGE if rows.reasons()[NO_JUDGE] or not len(rows) else "nothing_judged"
 
     def completeness(self) -> form.ClaimShare:
         """Return the share of claims with a citation."""
         claims, cited = self._counts("claims"), self._counts("cited_claims")
-        is_known = all("cited_claims" in row.scores for row in self._rows)
+        is_known = bool(self._rows.values("cited_claims")[1].all())
         total = {"total_claims": sum(claims)}
         return self._share(cited, claims, "no_claims", total, is_known=is_known, cited_claims=sum(cited))
 
@@ -60,7 +63,7 @@ class JudgedShares:
     def consistency(self) -> form.ClaimShare:
         """Return the share of claims supported by their cited texts, of those whose citations exist."""
         claims, good = self._counts("resolved_claims"), self._weighted("factual_consistency", "resolved_claims")
-        scores = tuple(row.scores["citation_support"] for row in self._rows if "citation_support" in row.scores)
+        scores = tuple(self._rows.values("citation_support")[0].tolist())
         facts: dict[str, Any] = {"total_claims": sum(claims), "consistency_scores": scores}
         mean = sum(scores) / len(scores) if scores else None
         return self._share(good, claims, "no_citations", {}, mean_consistency=mean, **facts)
@@ -70,19 +73,26 @@ class JudgedShares:
         measure = f"hallucination_vs_{against}"
         claims = self._counts("claims")
         if self._judges_support:
-            claims = [n if measure in row.scores else 0 for n, row in zip(claims, self._rows, strict=True)]
+            claims = [n if has else 0 for n, has in zip(claims, self._rows.values(measure)[1], strict=True)]
         bad = self._weighted(measure, "claims")
         total = {"total_claims": sum(claims)}
         if self._judges_support and against == "citations" and any(claims) and not any(self._counts("citations")):
             return form.ClaimShare(**total, reason="no_citations")
         return self._share(bad, claims, "no_claims", total, hallucinated_claims=sum(bad))
 
+    def _column(self, name: str) -> Values:
+        """Return the scores of all rows; 0.0 where a row has none."""
+        values, has = self._rows.values(name)
+        column = np.zeros(len(self._rows))
+        column[has] = values
+        return column
+
     def _counts(self, name: str) -> list[int]:
-        return [int(row.scores.get(name, 0)) for row in self._rows]
+        return [int(count) for count in self._column(name)]
 
     def _weighted(self, share: str, count: str) -> list[int]:
         """Convert shares back to counts, which is exact for shares of whole numbers."""
-        return [round(row.scores[share] * row.scores[count]) if share in row.scores else 0 for row in self._rows]
+        return [round(float(part)) for part in self._column(share) * self._column(count)]
 
     def _share(
         self,
@@ -94,17 +104,14 @@ class JudgedShares:
         is_known: bool | None = None,
         **facts: Any,
     ) -> form.ClaimShare:
-        if not self._rows:
+        if not len(self._rows):
             return form.ClaimShare(reason=self._nothing)
         if not (self._judges_support if is_known is None else is_known):
             return form.ClaimShare(**total, reason=NEEDS_SUPPORT_JUDGE)
         if not sum(wholes):
             return form.ClaimShare(reason=reason)
-        names = [self._clusters[row.query_id] for row in self._rows]
-        found = summarise(
-            [value for n, whole in zip(parts, wholes, strict=True) for value in [1.0] * n + [0.0] * (whole - n)],
-            clusters=[name for name, whole in zip(names, wholes, strict=True) for _ in range(whole)],
-        )
+        good = [value for n, whole in zip(parts, wholes, strict=True) for value in (n, whole - n)]
+        found = summarise(np.repeat(np.tile((1.0, 0.0), len(parts)), good), clusters=np.repeat(self._clusters, wholes))
         return form.ClaimShare(
             value=sum(parts) / sum(wholes),
             confidence_interval=found.confidence_interval,
@@ -115,16 +122,28 @@ class JudgedShares:
         )
 
 
+class QuestionFacts(NamedTuple):
+    """What the means need to know of each question, in the dataset's order.
+
+    Args:
+        clusters: Numbers; questions about exactly the same documents have one, a question without any its own.
+    """
+
+    clusters: Units
+    has_citations: Flags
+    is_impossible: Flags
+
+
 @dataclass(frozen=True)
 class ScoredRun:
     """Questions, answers and scores of an evaluation, one of each per question, in the dataset's order."""
 
     queries: Sequence[EvaluationQuery]
-    answers: Sequence[RagAnswer]
-    retrieval: Sequence[QueryScores]
-    citations: Sequence[QueryScores]
-    answer_scores: Sequence[QueryScores]
-    judged: Sequence[QueryScores]
+    answers: Iterable[RagAnswer]
+    retrieval: ScoreTable
+    citations: ScoreTable
+    answer_scores: ScoreTable
+    judged: ScoreTable
     judges_support: bool = True
 
     @classmethod
@@ -132,7 +151,7 @@ class ScoredRun:
         """Read an evaluation that has answers and all scores; raises `bad_responses`, `bad_scores`."""
         return cls(
             queries=pair.queries,
-            answers=read_responses(evaluation.responses),
+            answers=Responses(evaluation.responses),
             retrieval=read_scores(evaluation.scores("retrieval_scores")),
             citations=read_scores(evaluation.scores("citation_scores")),
             answer_scores=read_scores(evaluation.scores("answer_scores")),
@@ -141,22 +160,28 @@ class ScoredRun:
         )
 
     @cached_property
-    def clusters(self) -> Mapping[str, str]:
-        """The cluster of each question."""
-        return question_clusters(self.queries)
+    def questions(self) -> QuestionFacts:
+        """What the means need to know of the questions."""
+        numbers: dict[str, int] = {}
+        clusters = np.empty(len(self.queries), np.int64)
+        flags = np.empty((2, len(self.queries)), np.bool_)
+        for at, query in enumerate(self.queries):
+            name = cluster_name(query)
+            clusters[at] = numbers.setdefault(name, len(numbers)) if name else len(self.queries) + at
+            flags[:, at] = bool(query.citations), query.is_impossible
+        return QuestionFacts(clusters, flags[0], flags[1])
 
     @cached_property
     def shares(self) -> JudgedShares:
         """The judge's shares over all answers."""
-        return JudgedShares(self.judged, self.clusters, judges_support=self.judges_support)
+        return JudgedShares(self.judged, self.questions.clusters, judges_support=self.judges_support)
 
     @cached_property
-    def overall(self) -> list[QueryScores]:
+    def overall(self) -> ScoreTable:
         """The overall citation score, made of several scores; failed where one of them failed."""
-        return [
-            _overall(answer, (citations, judged))
-            for answer, citations, judged in zip(self.answers, self.citations, self.judged, strict=True)
-        ]
+        tables = (self.answers, self.citations.only(WEIGHTS), self.judged.only(WEIGHTS))
+        rows = (_overall(answer, (one, other)) for answer, one, other in zip(*tables, strict=True))
+        return ScoreTable.of(rows, OVERALL)
 
 
 def _overall(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
@@ -170,8 +195,12 @@ def _overall(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
 
 def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
     """Return the cluster of each question: exactly its documents; a question without any is its own cluster."""
-    named = {query.query_id: "/".join(sorted(query.relevant_documents)) for query in queries}
-    return {query_id: name or f"question {query_id}" for query_id, name in named.items()}
+    return {query.query_id: cluster_name(query) or f"question {query.query_id}" for query in queries}
+
+
+def cluster_name(query: EvaluationQuery) -> str:
+    """Return one name for exactly the documents of a question; "" without any."""
+    return sys.intern("/".join(sorted(query.relevant_documents)))
 
 
 class MeanGroup(NamedTuple):
@@ -179,13 +208,15 @@ class MeanGroup(NamedTuple):
 
     Args:
         measures: Name in the results -> name in the rows.
+        clusters: One for each row.
         left_out: Questions that have no row here; they are skipped.
         custom: Custom metrics, which may apply to a question without an answer.
         reasons: Name in the rows -> why it has no value, if no question has one.
     """
 
-    rows: Sequence[QueryScores]
+    rows: ScoreTable
     measures: Mapping[str, str]
+    clusters: Units
     level: form.Level | None = None
     left_out: int = 0
     custom: frozenset[str] = frozenset()
@@ -195,26 +226,45 @@ class MeanGroup(NamedTuple):
 class Means:
     """The mean of each measure of each group; questions are resampled once for all measures."""
 
-    def __init__(self, groups: Mapping[str, MeanGroup], clusters: Mapping[str, str], *, seed: int) -> None:
+    def __init__(self, groups: Mapping[str, MeanGroup], *, seed: int) -> None:
+        self._chosen: dict[bytes, Units] = {}  # most measures have a score for the same questions
         scores = {
-            f"{group}\n{name}": _scores(scored, measure, clusters)
+            f"{group}\n{name}": self._scores(scored, measure)
             for group, scored in groups.items()
             for name, measure in scored.measures.items()
         }
-        self._groups = groups
         self._summaries = summarise_all(scores, seed=seed)
+        self._chosen.clear()
+        self._levels = {name: group.level for name, group in groups.items()}
+        self._measures = {name: list(group.measures) for name, group in groups.items()}
+        self._custom = {name: group.custom for name, group in groups.items()}
+
+    def _scores(self, group: MeanGroup, measure: str) -> Scores:
+        values, has = group.rows.values(measure)
+        fails = group.rows.faulty(measure)
+        if measure not in group.custom:  # fails with the answer
+            fails |= group.rows.has("failed")
+        failed = int((fails & ~has).sum())
+        clusters = group.clusters[has]
+        return Scores(
+            values,
+            failed=failed,
+            skipped=group.left_out + len(has) - len(values) - failed,
+            clusters=self._chosen.setdefault(clusters.tobytes(), clusters),
+            reason=group.reasons.get(measure) or _common_reason(group.rows),
+        )
 
     def one(self, group: str, name: str) -> form.Metric:
         """Return the mean of a measure."""
-        return metric_of(self._summaries[f"{group}\n{name}"], self._groups[group].level)
+        return metric_of(self._summaries[f"{group}\n{name}"], self._levels[group])
 
     def all_of(self, group: str) -> dict[str, form.Metric]:
         """Return every mean of a group, in the order of its measures."""
-        return {name: self.one(group, name) for name in self._groups[group].measures}
+        return {name: self.one(group, name) for name in self._measures[group]}
 
     def custom_of(self, group: str) -> frozenset[str]:
         """Return the names of the custom metrics in a group."""
-        return self._groups[group].custom
+        return self._custom[group]
 
 
 def named(measures: Iterable[str]) -> dict[str, str]:
@@ -227,28 +277,11 @@ def metric_of(summary: Summary, level: form.Level | None = None) -> form.Metric:
     return form.Metric(**asdict(summary), level=level)
 
 
-def _scores(scored: MeanGroup, measure: str, clusters: Mapping[str, str]) -> Scores:
-    values: list[float | None] = []
-    names: list[str] = []
-    skipped = scored.left_out
-    fails_with_the_answer = measure not in scored.custom
-    for row in scored.rows:
-        value = row.scores.get(measure)
-        if value is None and not (measure in row.faults or (fails_with_the_answer and row.outcome == "failed")):
-            skipped += 1
-            continue
-        values.append(value)
-        names.append(clusters[row.query_id])
-    return Scores(
-        values, skipped=skipped, clusters=names, reason=scored.reasons.get(measure) or _common_reason(scored.rows)
-    )
-
-
-def _common_reason(rows: Sequence[QueryScores]) -> str | None:
+def _common_reason(rows: ScoreTable) -> str | None:
     """Return why a run's retrieval is unknown, if that left no question to score."""
-    if any(row.outcome == "scored" for row in rows):
+    if rows.has("scored").any():
         return None
-    found = Counter(row.reason for row in rows if row.reason in NOTHING_KNOWN)
+    found = Counter({reason: count for reason, count in rows.reasons().items() if reason in NOTHING_KNOWN})
     return found.most_common(1)[0][0] if found else None
 
 
@@ -259,25 +292,27 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
     def custom(kind: str) -> list[str]:
         return [metric.metric.name for metric in custom_metrics_of(settings.custom_metrics, kind)]
 
-    def group(rows: Sequence[QueryScores], names: Iterable[str], kind: str, **more: Any) -> MeanGroup:
-        return MeanGroup(rows, named([*names, *custom(kind)]), custom=frozenset(custom(kind)), **more)
+    clusters, has_citations, is_impossible = parts.questions
 
-    located = [row for query, row in zip(parts.queries, parts.retrieval, strict=True) if query.citations]
-    pairs = list(zip(parts.queries, parts.answer_scores, strict=True))
-    answerable = [row for query, row in pairs if not query.is_impossible]
-    unanswerable = [row for query, row in pairs if query.is_impossible]
-    judged = dict.fromkeys(name for row in parts.judged for name in row.scores if name not in CLAIM_COUNTS)
-    if all(name.startswith(PREFIX) for name in judged) and any(row.outcome == "failed" for row in parts.judged):
+    def group(rows: ScoreTable, names: Iterable[str], kind: str, **more: Any) -> MeanGroup:
+        return MeanGroup(rows, named([*names, *custom(kind)]), clusters, custom=frozenset(custom(kind)), **more)
+
+    def part(
+        rows: ScoreTable, chosen: Flags, measures: Mapping[str, str], level: form.Level | None = None
+    ) -> MeanGroup:
+        chosen_rows = rows.only(measures.values()).where(chosen)
+        return MeanGroup(chosen_rows, measures, clusters[chosen], level, left_out=int((~chosen).sum()))
+
+    judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS)
+    if all(name.startswith(PREFIX) for name in judged) and parts.judged.has("failed").any():
         judged |= dict.fromkeys(CORRECTNESS_MEASURES)  # null, with the number of failures, and not absent
     without_support: dict[str, str] = {}
-    if not parts.judges_support and any("claims" in row.scores for row in parts.judged):
+    if not parts.judges_support and "claims" in parts.judged.measures:
         without_support = dict.fromkeys(SUPPORT_MEASURES, NEEDS_SUPPORT_JUDGE)
         judged |= dict.fromkeys(without_support)
     groups = {
-        "documents": MeanGroup(parts.retrieval, named(measures), level="document"),
-        "pages": MeanGroup(
-            located, {name: PAGE + name for name in measures}, level="page", left_out=len(pairs) - len(located)
-        ),
+        "documents": MeanGroup(parts.retrieval, named(measures), clusters, level="document"),
+        "pages": part(parts.retrieval, has_citations, {name: PAGE + name for name in measures}, "page"),
         "contexts": group(parts.retrieval, CONTEXT_MEASURES, "retrieval_scores"),
         "citations": group(
             parts.citations, [name for name in CITATION_MEASURES if name not in SPAN_COUNTS], "citation_scores"
@@ -285,12 +320,12 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         "answers": group(
             parts.answer_scores, [name for name in ANSWER_MEASURES if name != "abstained"], "answer_scores"
         ),
-        "answerable": MeanGroup(answerable, named(["exact_match", "f1"]), left_out=len(unanswerable)),
-        "unanswerable": MeanGroup(unanswerable, named(["exact_match"]), left_out=len(answerable)),
+        "answerable": part(parts.answer_scores, ~is_impossible, named(["exact_match", "f1"])),
+        "unanswerable": part(parts.answer_scores, is_impossible, named(["exact_match"])),
         "judged": group(parts.judged, judged, "judge_scores", reasons=without_support),
-        "overall": MeanGroup(parts.overall, named(OVERALL)),
+        "overall": MeanGroup(parts.overall, named(OVERALL), clusters),
     }
-    return Means(groups, parts.clusters, seed=settings.random_seed)
+    return Means(groups, seed=settings.random_seed)
 
 
 def further_metrics(means: Means) -> dict[str, form.Metric]:

@@ -1,16 +1,16 @@
 """A benchmark and a system, with what an evaluation of them needs before it asks anything."""
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, merged_settings, metrics_fingerprint
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, StoredDataset, open_dataset
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.settings import judge_fingerprint
+from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -24,12 +24,12 @@ class Pair:
     system: str
     system_file: SystemFile
     stamp: Stamp
-    dataset: EvaluationDataset
+    dataset: StoredDataset
     settings: EvaluationSettings
     fingerprints: Fingerprints
 
     @property
-    def queries(self) -> tuple[EvaluationQuery, ...]:
+    def queries(self) -> Sequence[EvaluationQuery]:
         """The questions to ask: the first of the dataset where the system's file sets a limit."""
         return self.dataset.queries[: self.system_file.limit]
 
@@ -48,12 +48,12 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         dataset_path = workspace.eval_json(stamp.dataset_id, stamp.dataset_version)
         made = {dataset_path: stamp.dataset_fingerprint, **{paths.dataset / n: sha for n, sha in stamp.files.items()}}
         for path, sha256 in made.items():
-            if hashlib.sha256(read_bytes(path)).hexdigest() != sha256:
-                raise InputError(
-                    "changed_dataset", path, "the file that the conversion wrote",
-                    hint=f"Convert again: rag-eval convert {benchmark}",
-                )  # fmt: skip
-        dataset = EvaluationDataset.read(dataset_path)
+            hint = f"Convert again: rag-eval convert {benchmark}"
+            if not path.is_file():
+                raise InputError("missing_file", path, "a file", hint=hint)
+            if sha256_of(path) != sha256:
+                raise InputError("changed_dataset", path, "the file that the conversion wrote", hint=hint)
+        dataset = open_dataset(dataset_path)
         if not dataset.queries:
             raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
     file = find_system_file(workspace, system)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rag_eval_pipeline.evaluation.runs import (
     same_answers,
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric, open_results
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
 
@@ -65,7 +66,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
             "question": query.query_text, "answer": query.generated_answer or query.error or "",
             "f1": query.individual_metrics.get("f1"), "ndcg@10": query.individual_metrics.get("ndcg@10"),
         }
-        for query in results.query_results[:PREVIEW_ROWS]
+        for query in islice(open_results(path).rows, PREVIEW_ROWS)
     ]  # fmt: skip
     return Published(
         evaluation_id=results.evaluation_id,

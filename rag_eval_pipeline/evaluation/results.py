@@ -8,14 +8,17 @@ import logging
 import math
 import os
 import platform
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
@@ -35,10 +38,11 @@ from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.scoring import is_fault
 from rag_eval_pipeline.evaluation.settings import load_custom_metrics
-from rag_eval_pipeline.evaluation.storage import QueryScores, scored_evaluation_id
+from rag_eval_pipeline.evaluation.storage import ScoreTable, scored_evaluation_id
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.formats.store import read_results_header
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.judgement import Judgement
@@ -47,6 +51,7 @@ from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates
 from rag_eval_pipeline.metrics.claims import THRESHOLDS, QualityThresholds, broken_thresholds
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
+from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
@@ -59,11 +64,12 @@ FAULTS_SHOWN = 10  # per metric; a metric that always fails always fails alike
 
 
 def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
-    """Write the results file and mark the evaluation as published.
+    """Write the results file and mark the evaluation as published; returns the results without `query_results`.
 
     Raises:
         InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
     """
+    limit_allocators()
     evaluation.require_answered()
     record = evaluation.record
     missing = [kind for kind in SCORE_FILES if scored_evaluation_id(evaluation.scores(kind)) != record.evaluation_id]
@@ -72,8 +78,10 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
             "missing_scores", evaluation.scores(missing[0]), f"scores of {record.evaluation_id}",
             hint=f"Materialize {', '.join(missing)} of {record.benchmark} x {record.system}.",
         )  # fmt: skip
-    results = build_results(workspace, evaluation, pair, now=_dated(workspace, record, now))
-    results.write(results_path(workspace, evaluation.record.evaluation_id))
+    parts = ScoredRun.read(evaluation, pair)
+    results = build_results(workspace, evaluation, pair, parts, now=_dated(workspace, record, now))
+    path = results_path(workspace, evaluation.record.evaluation_id)
+    write_with_rows(path, results, form.ROWS, query_results(parts))
     evaluation.save(state="published", retrieval_level=results.retrieval_level)
     for fault in results.metric_faults:
         logger.warning("%s: %s", results.evaluation_id, fault.message)
@@ -95,14 +103,19 @@ def results_path(workspace: Workspace, evaluation_id: str) -> Path:
     return workspace.results / f"{evaluation_id}.results.json"
 
 
-def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
-    """Build the results of an evaluation; values that need a judge or a baseline are null with a reason."""
-    record, parts = evaluation.record, ScoredRun.read(evaluation, pair)
+def build_results(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, parts: ScoredRun, *, now: datetime
+) -> form.EvaluationResults:
+    """Build the results of an evaluation without `query_results`, which would not fit into memory.
+
+    Values that need a judge or a baseline are null with a reason.
+    """
+    record = evaluation.record
     seed = record.settings.random_seed
     means = means_of(parts, record.settings)
     files = CorpusFiles.read(pair.paths)
     retrieved = retrieved_documents(parts.answers, files, kind=pair.system_file.kind)
-    answered = [answer for answer in parts.answers if answer.status == "ok"]
+    answered = sum(answer.status == "ok" for answer in parts.answers)
     documents, pages = means.all_of("documents"), means.all_of("pages")
     citations, answers = citation_metrics(parts, means, seed=seed), answer_metrics(parts, means)
     return form.EvaluationResults(
@@ -116,9 +129,9 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         configuration=record.configuration,
         fingerprints=record.fingerprints,
         summary=form.Summary(
-            total_queries=len(parts.answers),
-            successful_queries=len(answered),
-            failed_queries=len(parts.answers) - len(answered),
+            total_queries=len(parts.queries),
+            successful_queries=answered,
+            failed_queries=len(parts.queries) - answered,
             average_latency_ms=latency_stats(measured_latencies(parts.answers)).mean,
             total_evaluation_time_seconds=record.asking_seconds,
         ),
@@ -135,7 +148,7 @@ def build_results(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, n
         metric_faults=tuple(_first_faults(parts)),
         warnings=(*record.warnings, *retrieved.warnings()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
-        query_results=tuple(query_results(parts)),
+        query_results=(),
         statistical_analysis=form.StatisticalAnalysis(
             significance_tests={"against_baseline": against_baseline(workspace, record)},
             confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
@@ -207,11 +220,13 @@ def answer_metrics(parts: ScoredRun, means: Means) -> form.AnswerQualityMetrics:
 
 def _abstention(parts: ScoredRun) -> form.Abstention:
     asked = [
-        AskedQuestion(query.is_impossible, bool(row.scores["abstained"]) if row.outcome == "scored" else None)
-        for query, row in zip(parts.queries, parts.answer_scores, strict=True)
+        AskedQuestion(bool(is_impossible), bool(row.scores["abstained"]) if row.outcome == "scored" else None)
+        for is_impossible, row in zip(
+            parts.questions.is_impossible, parts.answer_scores.only(["abstained"]), strict=True
+        )
         if row.outcome != "skipped"
     ]
-    names = [parts.clusters[row.query_id] for row in parts.answer_scores if row.outcome != "skipped"]
+    names = parts.questions.clusters[~parts.answer_scores.has("skipped")]
     counts = count_abstentions(asked)
     rates = {name: metric_of(rate) for name, rate in abstention_rates(asked, names).items()}
     return form.Abstention(**asdict(counts), **rates)
@@ -229,18 +244,20 @@ def citation_metrics(parts: ScoredRun, means: Means, *, seed: int) -> form.Citat
 
 
 def _span_accuracy(parts: ScoredRun, means: Means, seed: int) -> form.SpanAccuracy:
-    rows = [row for row in parts.citations if row.outcome == "scored"]
+    is_scored = parts.citations.has("scored")
+    rows, clusters = parts.citations.where(is_scored), parts.questions.clusters[is_scored]
+    true_spans = rows.values("true_spans")[0]
     spans = _total(rows, "true_spans")
 
     def per_span(measure: str) -> float | None:
         """Return the specification's mean, which is over expected spans, not over questions."""
-        return sum(row.scores[measure] * row.scores["true_spans"] for row in rows) / spans if spans else None
+        return sum((rows.values(measure)[0] * true_spans).tolist()) / spans if spans else None
 
     def interval(measure: str) -> form.PooledInterval | None:
         # A question's spans are resampled together, as are the questions of a document.
-        values = [row.scores[measure] for row in rows for _ in range(int(row.scores["true_spans"]))]
-        names = [parts.clusters[row.query_id] for row in rows for _ in range(int(row.scores["true_spans"]))]
-        found = summarise(values, clusters=names, seed=seed)
+        repeats = true_spans.astype(int)
+        values = np.repeat(rows.values(measure)[0], repeats)
+        found = summarise(values, clusters=np.repeat(clusters, repeats), seed=seed)
         if found.confidence_interval is None:
             return None
         low, high = found.confidence_interval
@@ -259,16 +276,12 @@ def _span_accuracy(parts: ScoredRun, means: Means, seed: int) -> form.SpanAccura
         precision=means.one("citations", "span_precision"),
         recall=means.one("citations", "span_recall"),
         f1=means.one("citations", "span_f1"),
-        reason=None if spans else NO_CITATIONS if _are_uncited(parts.citations) else "no_gold_spans",
+        reason=None if spans else NO_CITATIONS if parts.citations.reasons()[NO_CITATIONS] else "no_gold_spans",
     )
 
 
-def _are_uncited(rows: Sequence[QueryScores]) -> bool:
-    return any(row.reason == NO_CITATIONS for row in rows)
-
-
-def _total(rows: Sequence[QueryScores], measure: str) -> int:
-    return int(sum(row.scores[measure] for row in rows))
+def _total(rows: ScoreTable, measure: str) -> int:
+    return int(rows.values(measure)[0].sum())
 
 
 def judge_record(kind: str, fingerprint: str | None, judgements: Iterable[Judgement]) -> form.JudgeRecord | None:
@@ -295,13 +308,15 @@ def judge_record(kind: str, fingerprint: str | None, judgements: Iterable[Judgem
 
 def judge_usage(judgements: Iterable[Judgement]) -> dict[form.JudgeUsageName, float]:
     """Return the sums of what judging used; empty without a judge."""
-    usages = [judgement.usage for judgement in judgements]
-    names = get_args(form.JudgeUsageName) if usages else ()
-    return {name: math.fsum(getattr(usage, name) for usage in usages) for name in names}
+    sums: dict[form.JudgeUsageName, array[float]] = {}
+    for judgement in judgements:
+        for name in get_args(form.JudgeUsageName):
+            sums.setdefault(name, array("d")).append(getattr(judgement.usage, name))
+    return {name: math.fsum(values) for name, values in sums.items()}
 
 
 def performance(
-    workspace: Workspace, evaluation: Evaluation, pair: Pair, answers: Sequence[RagAnswer]
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, answers: Iterable[RagAnswer]
 ) -> form.PerformanceMetrics:
     """Measure time, memory and tokens; reused answers keep the values of the evaluation that measured them."""
     sources = {answer.reused_from for answer in answers}
@@ -340,7 +355,7 @@ def performance(
     )
 
 
-def measured_latencies(answers: Sequence[RagAnswer]) -> list[float]:
+def measured_latencies(answers: Iterable[RagAnswer]) -> list[float]:
     """Return the measured latencies of the answered questions."""
     return [answer.latency_ms for answer in answers if answer.status == "ok" and answer.latency_ms is not None]
 
@@ -426,7 +441,8 @@ def _custom_metrics(names: Iterable[str]) -> dict[str, form.OwnMetric]:
 def _first_faults(parts: ScoredRun) -> Iterator[form.MetricFault]:
     """Yield the first errors of each metric; its mean counts them all."""
     shown: Counter[str] = Counter()
-    for row in (*parts.retrieval, *parts.citations, *parts.answer_scores, *parts.judged):
+    tables = (parts.retrieval, parts.citations, parts.answer_scores, parts.judged)
+    for row in chain.from_iterable(table.where(table.faulty()) for table in tables):
         for name, line in row.faults.items():
             if is_fault(line) and shown[name] < FAULTS_SHOWN:
                 shown[name] += 1
@@ -499,13 +515,18 @@ def results_thresholds(
         fingerprint=record.fingerprints.judge,
         task="support",
     )
-    scores = [{**one.scores, **other.scores} for one, other in zip(parts.citations, parts.judged, strict=True)]
-    counts = Counter(name for row in scores for name in broken_thresholds(row, thresholds))
+    scored: Counter[str] = Counter()
+    broken: Counter[str] = Counter()
+    measures = [measure for measure, _ in THRESHOLDS.values()]
+    for one, other in zip(parts.citations.only(measures), parts.judged.only(measures), strict=True):
+        scores = {**one.scores, **other.scores}
+        scored.update(scores.keys())
+        broken.update(broken_thresholds(scores, thresholds))
     return {
         name: form.HeldThreshold(
             **held._asdict(),
-            answers_scored=sum(THRESHOLDS[name][0] in row for row in scores),
-            answers_broken=None if held.reason else counts[name],
+            answers_scored=scored[THRESHOLDS[name][0]],
+            answers_broken=None if held.reason else broken[name],
         )
         for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
     }

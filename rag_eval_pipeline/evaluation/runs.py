@@ -25,6 +25,7 @@ from rag_eval_pipeline.evaluation.storage import iter_responses, write_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json, replace_file
 from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
 from rag_eval_pipeline.storage.lock import locked
@@ -331,9 +332,12 @@ def unanswered_queries(
     queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
 ) -> Sequence[EvaluationQuery]:
     """Return the questions without any answer; with `failed`, those without a good one."""
+    ids = (query.query_id for query in queries)
     if which == "failed":
-        return [query for query in queries if statuses.get(query.query_id) != "ok"]
-    return [query for query in queries if query.query_id not in statuses]
+        places = [place for place, query_id in enumerate(ids) if statuses.get(query_id) != "ok"]
+    else:
+        places = [place for place, query_id in enumerate(ids) if query_id not in statuses]
+    return queries.take(places) if isinstance(queries, RowFile) else [queries[place] for place in places]
 
 
 def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
@@ -354,8 +358,8 @@ def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
         benchmark=pair.paths.name,
         system=pair.system,
         system_version=pair.system_file.version,
-        dataset_id=pair.dataset.dataset_id,
-        dataset_version=pair.dataset.version,
+        dataset_id=pair.dataset.head.dataset_id,
+        dataset_version=pair.dataset.head.version,
         fingerprints=pair.fingerprints,
         settings=pair.settings,
         configuration={"kind": pair.system_file.kind, **pair.system_file.settings.model_dump()},

@@ -4,8 +4,9 @@ A question to which measures do not apply is `skipped`, answered or not; any oth
 `failed`. An error in a custom metric costs the score of one question: it is stored, counted and reported.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, get_args
 
 from rag_eval_pipeline.errors import InputError
@@ -22,7 +23,15 @@ from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_ans
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.settings import KIND_OF, load_custom_metrics
-from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, iter_responses, scored_evaluation_id, write_scores
+from rag_eval_pipeline.evaluation.storage import (
+    PAGE,
+    Outcome,
+    QueryScores,
+    ScoreTable,
+    iter_responses,
+    scored_evaluation_id,
+    write_scores,
+)
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -35,6 +44,7 @@ from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, Question
 from rag_eval_pipeline.metrics.metric_info import MetricInfo
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 from rag_eval_pipeline.metrics.spans import Citation, Span
+from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 
@@ -50,6 +60,7 @@ ANSWER_MEASURES = (
 )  # fmt: skip
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 NOT_JUDGED = "not_judged"
+QUESTIONS_AT_ONCE = 20_000  # some 100 MB of rankings and scores
 _STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED})
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
 
@@ -59,16 +70,16 @@ class ScoringReport:
     """The rows of one score asset; `retrieved` is None except for retrieval scores."""
 
     evaluation_id: str
-    rows: tuple[QueryScores, ...]
+    rows: ScoreTable
     retrieved: RetrievedDocuments | None = None
 
-    def count(self, outcome: str) -> int:
+    def count(self, outcome: Outcome) -> int:
         """Return the number of questions with an outcome."""
-        return sum(row.outcome == outcome for row in self.rows)
+        return int(self.rows.has(outcome).sum())
 
     def mean(self, measure: str) -> float | None:
         """Return the mean of a measure over the questions that have it; None if none has."""
-        values = [row.scores[measure] for row in self.rows if measure in row.scores]
+        values = self.rows.values(measure)[0].tolist()
         return sum(values) / len(values) if values else None
 
 
@@ -87,48 +98,56 @@ def score_rows(
     Args:
         score: Returns the scores of one answered question, or the input of `finish`.
         skipped: Returns why the measures do not apply to a question; None where they do.
-        finish: Computes the scores of all questions at once.
+        finish: Computes the scores of many questions at once.
     """
+    limit_allocators()
     evaluation.require_answered()
-    rows: list[QueryScores] = []
-    scored: list[int] = []
-    found: list[Any] = []
-    answers = iter_responses(evaluation.responses)
-    for query, answer in zip(pair.queries, answers, strict=True):
-        if (reason := skipped(query, answer)) is not None:
-            rows.append(QueryScores(query.query_id, "skipped", reason))
-        elif answer.status != "ok":
-            rows.append(QueryScores(query.query_id, "failed", answer.status))
-        else:
-            scored.append(len(rows))
-            found.append(score(query, answer))
-            rows.append(QueryScores(query.query_id, "scored"))
-    for at, scores in zip(scored, finish(found), strict=True):
-        rows[at] = replace(rows[at], scores=scores)
+
+    def rows_of(part: Iterable[tuple[EvaluationQuery, RagAnswer]]) -> Iterator[QueryScores]:
+        rows: list[QueryScores] = []
+        scored: list[int] = []
+        found: list[Any] = []
+        for query, answer in part:
+            if (reason := skipped(query, answer)) is not None:
+                rows.append(QueryScores(query.query_id, "skipped", reason))
+            elif answer.status != "ok":
+                rows.append(QueryScores(query.query_id, "failed", answer.status))
+            else:
+                scored.append(len(rows))
+                found.append(score(query, answer))
+                rows.append(QueryScores(query.query_id, "scored"))
+        for at, scores in zip(scored, finish(found), strict=True):
+            rows[at] = replace(rows[at], scores=scores)
+        return iter(rows)
+
+    asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
+    parts = iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), [])
+    rows = chain.from_iterable(map(rows_of, parts))
     return publish_rows(evaluation, pair, kind, rows, measures)
 
 
 def publish_rows(
-    evaluation: Evaluation, pair: Pair, kind: str, rows: Sequence[QueryScores], measures: Sequence[str]
+    evaluation: Evaluation, pair: Pair, kind: str, rows: Iterable[QueryScores], measures: Sequence[str]
 ) -> ScoringReport:
     """Publish the rows of one score asset with the scores of custom metrics added."""
     evaluation_id = evaluation.record.evaluation_id
     metrics = custom_metrics_of(evaluation.record.settings.custom_metrics, kind)
+    records: list[EvaluationOfQuestion] = []
     if metrics:
         asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
-        rows, records = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths))
-        if records:
-            batch = EvaluationBatch(
-                batch_id=f"{evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
-            )
-            batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
+        rows = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths), records)
     columns = [*measures, *(metric.metric.name for metric in metrics)]
-    write_scores(evaluation.scores(kind), rows, columns, evaluation_id=evaluation_id)
+    table = write_scores(evaluation.scores(kind), rows, columns, evaluation_id=evaluation_id)
+    if records:
+        batch = EvaluationBatch(
+            batch_id=f"{evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
+        )
+        batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
     if evaluation.record.state == "answered" and all(
         scored_evaluation_id(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
     ):
         evaluation.save(state="scored")
-    return ScoringReport(evaluation_id, tuple(rows))
+    return ScoringReport(evaluation_id, table)
 
 
 def custom_metrics_of(names: Iterable[str], kind: str) -> list[QuestionMetric]:
@@ -142,14 +161,13 @@ def is_fault(line: str) -> bool:
 
 
 def add_custom_scores(
-    rows: Sequence[QueryScores],
+    rows: Iterable[QueryScores],
     metrics: Sequence[QuestionMetric],
     asked: Iterable[tuple[EvaluationQuery, RagAnswer]],
     files: CorpusFiles,
-) -> tuple[list[QueryScores], list[EvaluationOfQuestion]]:
-    """Return the rows with the scores of custom metrics, and the evaluation records that these returned."""
-    added: list[QueryScores] = []
-    records: list[EvaluationOfQuestion] = []
+    records: list[EvaluationOfQuestion],
+) -> Iterator[QueryScores]:
+    """Yield the rows with the scores of custom metrics; the evaluation records that these returned go to `records`."""
     for row, (query, answer) in zip(rows, asked, strict=True):
         scores, faults = dict(row.scores), dict(row.faults)
         question = _question(query, answer, row, files) if answer.status == "ok" else None
@@ -169,8 +187,7 @@ def add_custom_scores(
                 scores[key] = value
             if record is not None:
                 records.append(record)
-        added.append(replace(row, scores=scores, faults=faults))
-    return added, records
+        yield replace(row, scores=scores, faults=faults)
 
 
 def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row: QueryScores) -> bool:
@@ -222,7 +239,7 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         return _documents(query, answer, files), _pages(query, answer, files), _contexts(query, answer, files)
 
     def scores(given: list[tuple[_Ranking, _Ranking, dict[str, float]]]) -> list[dict[str, float]]:
-        # All at once, which is twenty times faster than question by question.
+        # Many at once, which is twenty times faster than question by question.
         documents = score_rankings((by_document for by_document, _, _ in given), settings.measures)
         pages = score_rankings((by_page for _, by_page, _ in given), settings.measures)
         return [
@@ -270,7 +287,7 @@ def _states_citations(evaluation: Evaluation) -> bool:
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
-    language = pair.dataset.metadata.language
+    language = pair.dataset.head.metadata.language
     texts = CorpusTexts(files.pages())
     evaluation.require_answered()
     has_citations = _states_citations(evaluation)

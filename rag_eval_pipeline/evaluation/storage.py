@@ -1,14 +1,18 @@
 """The parquet files of a run: `responses.parquet` with its answers, and one file of scores per score asset."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self, overload
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.settings import COLUMNS
@@ -20,7 +24,11 @@ BATCH_ROWS = 1000  # some ten megabytes of answers with their passages
 PAGE = "page/"  # prefix of page-level measures
 FAULTS = "faults"  # a column only where a metric failed
 
+_FAULTS = pa.map_(pa.string(), pa.string())
+
 Outcome = Literal["scored", "failed", "skipped"]
+Flags = NDArray[np.bool_]  # one for each row
+Values = NDArray[np.float64]
 
 _PASSAGE = {
     "document": pa.string(), "page": pa.int64(), "text": pa.string(), "score": pa.float64(), "rank": pa.int64(),
@@ -82,6 +90,16 @@ def write_responses(path: Path, answers: Iterable[RagAnswer]) -> None:
             writer.write_table(pa.Table.from_pylist(rows, schema=_RESPONSES))
 
 
+class Responses:
+    """The answers of a run, read anew each time that they are gone through; raises `bad_responses`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[RagAnswer]:
+        return iter_responses(self._path)
+
+
 def read_responses(path: Path) -> list[RagAnswer]:
     """Return the answers of a run; raises `bad_responses`."""
     return list(iter_responses(path))
@@ -99,38 +117,125 @@ def iter_responses(path: Path) -> Iterator[RagAnswer]:
         raise _damaged("bad_responses", path, "the answers of an evaluation", error) from error
 
 
-def write_scores(path: Path, rows: Sequence[QueryScores], measures: Sequence[str], *, evaluation_id: str) -> None:
+class ScoreTable(Sequence[QueryScores]):
+    """The rows of one score asset, kept by column: a row is made when it is asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        names = [name for name in table.column_names if table[name].null_count < len(table) or name in COLUMNS]
+        self._table = table.select(names)
+
+    @classmethod
+    def of(cls, rows: Iterable[QueryScores], measures: Sequence[str]) -> Self:
+        """Return the table of rows with some measures."""
+        return cls(_table(rows, measures))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, place: int) -> QueryScores: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[QueryScores]: ...
+    def __getitem__(self, place: int | slice) -> QueryScores | list[QueryScores]:
+        places = range(len(self))[place if isinstance(place, slice) else slice(place, place + 1 or None)]
+        rows = list(ScoreTable(self._table.take(list(places))))
+        return rows if isinstance(place, slice) else rows[0]
+
+    def __iter__(self) -> Iterator[QueryScores]:
+        for batch in self._table.to_batches(BATCH_ROWS):
+            for row in batch.to_pylist():
+                yield QueryScores(
+                    row["query_id"],
+                    row["outcome"],
+                    row["reason"],
+                    {name: value for name, value in row.items() if name not in COLUMNS and value is not None},
+                    dict(row.get(FAULTS) or ()),
+                )
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The id of each row's question."""
+        return tuple(self._table["query_id"].to_pylist())
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that any row has, in the order in which the rows name them."""
+        found = [name for name in self._table.column_names if name not in COLUMNS]
+        first = {name: pc.index(self._table[name].is_valid(), True).as_py() for name in found}
+        return sorted(found, key=first.__getitem__)
+
+    def values(self, measure: str) -> tuple[Values, Flags]:
+        """Return the scores of the rows that have a measure, and which rows these are."""
+        if measure not in self._table.column_names:
+            return np.empty(0), np.zeros(len(self), np.bool_)
+        column = self._table[measure]
+        if column.null_count:
+            return column.drop_null().to_numpy(), column.is_valid().to_numpy()
+        return (column.chunk(0) if column.num_chunks == 1 else column).to_numpy(), np.ones(len(self), np.bool_)
+
+    def faulty(self, measure: str | None = None) -> Flags:
+        """Return which rows have a fault of a measure, or of any."""
+        if FAULTS not in self._table.column_names:
+            return np.zeros(len(self), np.bool_)
+        faults = (dict(row or ()) for batch in self._table[FAULTS].chunks for row in batch.to_pylist())
+        return np.array([bool(row) if measure is None else measure in row for row in faults], np.bool_)
+
+    def where(self, chosen: Flags) -> "ScoreTable":
+        """Return some of the rows."""
+        return self if chosen.all() else ScoreTable(self._table.filter(pa.array(chosen)))
+
+    def only(self, measures: Iterable[str]) -> "ScoreTable":
+        """Return the rows with some of their measures."""
+        wanted = {*measures, *COLUMNS}
+        return ScoreTable(self._table.select([name for name in self._table.column_names if name in wanted]))
+
+    def reasons(self) -> Counter[str]:
+        """Count the reasons of the rows that have one."""
+        counts = self._table["reason"].drop_null().value_counts().to_pylist()
+        return Counter({one["values"]: one["counts"] for one in counts})
+
+    def has(self, outcome: Outcome) -> Flags:
+        """Return which rows have an outcome."""
+        flags: Flags = pc.equal(self._table["outcome"], outcome).to_numpy()
+        return flags
+
+
+def write_scores(path: Path, rows: Iterable[QueryScores], measures: Sequence[str], *, evaluation_id: str) -> ScoreTable:
     """Publish scores with one column per measure; absent scores are null."""
-    columns = {
-        "query_id": pa.array([row.query_id for row in rows], pa.string()),
-        "outcome": pa.array([row.outcome for row in rows], pa.string()),
-        "reason": pa.array([row.reason for row in rows], pa.string()),
-        **{name: pa.array([row.scores.get(name) for row in rows], pa.float64()) for name in measures},
-    }
-    if any(row.faults for row in rows):
-        faults = [list(row.faults.items()) for row in rows]
-        columns[FAULTS] = pa.array(faults, pa.map_(pa.string(), pa.string()))
-    table = pa.table(columns).replace_schema_metadata({"evaluation_id": evaluation_id})
+    table = _table(rows, measures).replace_schema_metadata({"evaluation_id": evaluation_id})
     with publishing(path) as file:
         pq.write_table(table, file)
+    return ScoreTable(table)
 
 
-def read_scores(path: Path) -> list[QueryScores]:
+def _table(rows: Iterable[QueryScores], measures: Sequence[str]) -> pa.Table:
+    """Return rows as a table, with a column of faults if one has any; memory holds a part of the rows at a time."""
+    pending, tables, has_faults = iter(rows), [_part([], measures)], False
+    while part := list(islice(pending, BATCH_ROWS)):
+        tables.append(_part(part, measures))
+        has_faults = has_faults or any(row.faults for row in part)
+    table = pa.concat_tables(tables).combine_chunks()
+    return table if has_faults else table.drop_columns([FAULTS])
+
+
+def _part(rows: Sequence[QueryScores], measures: Sequence[str]) -> pa.Table:
+    return pa.table(
+        {
+            "query_id": pa.array([row.query_id for row in rows], pa.string()),
+            "outcome": pa.array([row.outcome for row in rows], pa.string()),
+            "reason": pa.array([row.reason for row in rows], pa.string()),
+            **{name: pa.array([row.scores.get(name) for row in rows], pa.float64()) for name in measures},
+            FAULTS: pa.array([list(row.faults.items()) for row in rows], _FAULTS),
+        }
+    )
+
+
+def read_scores(path: Path) -> ScoreTable:
     """Return the scores of a file in its order; raises `bad_scores`."""
     try:
-        rows = parquet.read_rows(path)
-    except (FileNotFoundError, pa.ArrowException) as error:
+        return ScoreTable(parquet.read_table(path))
+    except (FileNotFoundError, KeyError, pa.ArrowException) as error:
         raise _damaged("bad_scores", path, "the scores of an evaluation", error) from error
-    return [
-        QueryScores(
-            row["query_id"],
-            row["outcome"],
-            row["reason"],
-            {name: value for name, value in row.items() if name not in COLUMNS and value is not None},
-            dict(row.get(FAULTS) or ()),
-        )
-        for row in rows
-    ]
 
 
 def scored_evaluation_id(path: Path) -> str | None:

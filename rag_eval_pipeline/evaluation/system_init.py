@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.evaluation.system_file_text import endpoint_lines, file_text, flow, http_lines, indent
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.yaml import parse_yaml, resolve_scalars
 from rag_eval_pipeline.scaffold.writer import comment_lines, quote_scalar
@@ -166,8 +166,8 @@ def _place(workspace: Workspace, wanted: Wanted) -> _Place:
         hint = f"Convert it first: rag-eval convert {name}"
         raise InputError("not_converted", name, "a converted benchmark", hint=hint)
     stamp = Stamp.read(paths.stamp)
-    dataset = EvaluationDataset.read(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
-    texts = [query.query_text for query in dataset.queries if not query.is_impossible] or [DEFAULT_QUESTION]
+    dataset = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
+    first = next((query.query_text for query in dataset.queries if not query.is_impossible), DEFAULT_QUESTION)
     corpus = system_corpus(
         workspace,
         paths,
@@ -176,7 +176,7 @@ def _place(workspace: Workspace, wanted: Wanted) -> _Place:
         started=clock.now(),
         retrieval_only=dataset.is_retrieval_only,
     )
-    return _Place(file, wanted.question or texts[0], corpus, CorpusFiles.read(paths), [])
+    return _Place(file, wanted.question or first, corpus, CorpusFiles.read(paths), [])
 
 
 def _row(place: _Place, answer: RagAnswer) -> dict[str, Any]:

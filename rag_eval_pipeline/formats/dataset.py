@@ -6,7 +6,8 @@ filled in. In CSV a row is a question; the dataset's fields have separate column
 Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -33,6 +34,7 @@ from rag_eval_pipeline.formats.model import (
     model_findings,
     parse_value,
 )
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
 CSV = (".csv",)
@@ -143,11 +145,6 @@ class EvaluationDataset(FileModel):
         _require_unique("document", (document.document_id for document in self.documents or ()))
         return self
 
-    @property
-    def is_retrieval_only(self) -> bool:
-        """Whether no question has an answer, so that passages alone can be scored."""
-        return not any(query.accepted_answers or query.is_impossible for query in self.queries)
-
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the dataset of a file in any form."""
@@ -174,6 +171,27 @@ def _require_unique(what: str, ids: Iterable[str]) -> None:
                 "duplicate_id", "{what} ids without repeats, but {id} occurs twice", {"what": what, "id": repr(one)}
             )
         seen.add(one)
+
+
+class StoredDataset(NamedTuple):
+    """A dataset without its questions, and the questions, each of which is read when it is asked for."""
+
+    head: EvaluationDataset
+    queries: Sequence[EvaluationQuery]
+
+    @property
+    def is_retrieval_only(self) -> bool:
+        """Whether no question has an answer, so that passages alone can be scored."""
+        return not any(query.accepted_answers or query.is_impossible for query in self.queries)
+
+
+def open_dataset(path: Path) -> StoredDataset:
+    """Open a dataset that a conversion wrote and nobody has changed; any other file is read as a whole."""
+    rows = RowFile.open(path, "queries", partial(EvaluationQuery.model_validate_json, strict=True))
+    if rows is None:
+        whole = EvaluationDataset.read(path)
+        return StoredDataset(whole.model_copy(update={"queries": ()}), whole.queries)
+    return StoredDataset(EvaluationDataset.model_validate_json(rows.rest, strict=True), rows)
 
 
 class ReadDataset(NamedTuple):

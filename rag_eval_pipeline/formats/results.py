@@ -5,12 +5,19 @@ A failure is never a number, and every mean counts its questions.
 Source: Evaluation Data Formats 2.3; Citation Accuracy Evaluation 6.
 """
 
-from typing import ClassVar, Literal
+import contextlib
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.io import checked_json
 from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion
+from rag_eval_pipeline.formats.row_files import RowFile
 
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
 Level = Literal["document", "page"]
@@ -300,6 +307,9 @@ class ResultsMetadata(Model):
     quality_assurance: dict[str, str]
 
 
+ROWS = "query_results"
+
+
 class EvaluationResults(FileModel):
     """One evaluation, published."""
 
@@ -351,3 +361,41 @@ class EvaluationResults(FileModel):
     query_results: tuple[QueryResult, ...]
     statistical_analysis: StatisticalAnalysis
     metadata: ResultsMetadata
+
+
+class StoredResults(NamedTuple):
+    """A results file without its rows, and the rows, which are read anew each time that they are gone through."""
+
+    head: EvaluationResults
+    rows: Iterable[QueryResult]
+
+
+def open_results(path: Path) -> StoredResults:
+    """Open a results file; of one that this pipeline wrote, one row is in memory at a time.
+
+    Raises:
+        InputError: As `EvaluationResults.read`; also while the rows are gone through.
+    """
+    rows = RowFile.open(path, ROWS, partial(_row, path)) if path.name.endswith(".json") and path.is_file() else None
+    if rows is not None:
+        with contextlib.suppress(pydantic.ValidationError, InputError):
+            head = EvaluationResults.model_validate_json(checked_json(rows.rest, path), strict=True)
+            return StoredResults(head, _Rows(path, rows))
+    whole = EvaluationResults.read(path)
+    return StoredResults(whole.model_copy(update={ROWS: ()}), whole.query_results)
+
+
+def _row(path: Path, data: bytes) -> QueryResult:
+    return QueryResult.model_validate_json(checked_json(data, path), strict=True)
+
+
+class _Rows:
+    def __init__(self, path: Path, rows: RowFile[QueryResult]) -> None:
+        self._path, self._rows = path, rows
+
+    def __iter__(self) -> Iterator[QueryResult]:
+        try:
+            yield from self._rows
+        except (pydantic.ValidationError, InputError):
+            EvaluationResults.read(self._path)  # raises the error with its place in the file
+            raise

@@ -27,10 +27,11 @@ from rag_eval_pipeline.formats.dataset import (
     parse_evret_dataset,
 )
 from rag_eval_pipeline.formats.evret import is_evret_csv
-from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, GroundTruth, read_annotation_file
-from rag_eval_pipeline.formats.io import JSON, read_json_bytes
+from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
+from rag_eval_pipeline.formats.io import JSON, checked_json, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
-from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.results import EvaluationResults, open_results
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
 
@@ -129,9 +130,12 @@ def _dataset(path: Path, corpus: Path | None) -> list[Finding]:
 
 
 def _ground_truth(path: Path) -> list[Finding]:
-    file = read_annotation_file(path)
-    findings = [Finding.from_error(error) for error in file.errors]
-    counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
+    findings: list[Finding] = []
+    counts = _annotation_ids(path)
+    if counts is None:
+        file = read_annotation_file(path)
+        findings = [Finding.from_error(error) for error in file.errors]
+        counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
     for (annotator, annotation), count in counts.items():
         if count > 1:
             expected = f"ids that an annotator uses once, but {annotator!r} has this one {count} times"
@@ -141,13 +145,33 @@ def _ground_truth(path: Path) -> list[Finding]:
     return findings
 
 
+def _annotation_ids(path: Path) -> Counter[tuple[str, str]] | None:
+    """Count the ids of a file that has no fault and the layout that a conversion writes; None for any other file."""
+    if not path.name.endswith(".json"):
+        return None
+    reader: pydantic.TypeAdapter[Annotation] = pydantic.TypeAdapter(Annotation)
+    rows = RowFile.open(path, "annotations", lambda row: reader.validate_json(checked_json(row, path)))
+    try:
+        if rows is None:
+            return None
+        GroundTruth.model_validate_json(checked_json(rows.rest, path))
+        return Counter((one.annotator_id, one.annotation_id) for one in rows)
+    except (pydantic.ValidationError, InputError):
+        return None
+
+
 def _results(path: Path) -> list[Finding]:
     """Check a results file; its counts must agree with its rows."""
     try:
-        results = parse_file(EvaluationResults, path)
+        try:
+            results, given = open_results(path)
+            ids = Counter(row.query_id for row in given)
+        except InputError:  # which names the first error only
+            results = parse_file(EvaluationResults, path)
+            ids = Counter(row.query_id for row in results.query_results)
     except pydantic.ValidationError as error:
         return model_findings(path, error)
-    summary, rows = results.summary, len(results.query_results)
+    summary, rows = results.summary, ids.total()
     findings = []
     if summary.total_queries != rows:
         expected = f"the number of query_results, {rows}"
@@ -158,7 +182,7 @@ def _results(path: Path) -> list[Finding]:
         expected = f"with failed_queries, {summary.failed_queries}, the sum total_queries, {summary.total_queries}"
         found = summary.successful_queries
         findings.append(finding("error", "counts", path, expected, field="summary.successful_queries", found=found))
-    repeated = [query for query, count in Counter(row.query_id for row in results.query_results).items() if count > 1]
+    repeated = [query for query, count in ids.items() if count > 1]
     findings += [
         finding("error", "duplicate_id", path, "each query once", field="query_results.query_id", found=query)
         for query in repeated

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.metrics.intervals import Interval, Summary, make_summary, summarise
+from rag_eval_pipeline.metrics.intervals import Clusters, Interval, Summary, make_summary, summarise
 
 
 class AskedQuestion(NamedTuple):
@@ -57,7 +57,7 @@ _RATES = {
 }
 
 
-def abstention_rates(questions: Sequence[AskedQuestion], clusters: Sequence[str] | None = None) -> dict[str, Summary]:
+def abstention_rates(questions: Sequence[AskedQuestion], clusters: Clusters | None = None) -> dict[str, Summary]:
     """Return the rates of a run by name; intervals count the documents named in `clusters`, one for each question.
 
     Declining is the positive class of precision and recall. Precision has no value if nothing was declined, F1 is then
@@ -71,7 +71,7 @@ def abstention_rates(questions: Sequence[AskedQuestion], clusters: Sequence[str]
     return rates
 
 
-def _summarise_rate(rate: _Rate, questions: Sequence[AskedQuestion], names: Sequence[str]) -> Summary:
+def _summarise_rate(rate: _Rate, questions: Sequence[AskedQuestion], names: Clusters) -> Summary:
     values, clusters = [], []
     failed = 0
     for (impossible, declined), name in zip(questions, names, strict=True):

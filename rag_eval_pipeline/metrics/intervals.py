@@ -27,6 +27,7 @@ DRAWS_AT_ONCE = 2_000_000  # at most 50 MB of indices, counts and weights
 
 Values = NDArray[np.float64]
 Units = NDArray[np.int64]
+Clusters = Sequence[str] | Units  # names (documents), or their numbers
 
 
 class Interval(NamedTuple):
@@ -40,12 +41,12 @@ class Scores(NamedTuple):
     """The scores of one metric over the questions of a run."""
 
     # One score a question; None is a failure. Questions that the metric does not apply to are left out and counted in
-    # `skipped`.
-    values: Sequence[float | None]
+    # `skipped`. An array has no failures.
+    values: Sequence[float | None] | Values
     failed: int = 0  # failures that are not in `values`
     skipped: int = 0  # questions that were left out
     reason: str | None = None  # why there is no value, if there is none; otherwise `all_failed` or `nothing_to_score`
-    clusters: Sequence[str] | None = None  # one name (document) for each value
+    clusters: Clusters | None = None  # one for each value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,13 @@ class Summary:
 
 
 def summarise(
-    values: Sequence[float | None],
+    values: Sequence[float | None] | Values,
     *,
     failed: int = 0,
     skipped: int = 0,
     reason: str | None = None,
     seed: int = SEED,
-    clusters: Sequence[str] | None = None,
+    clusters: Clusters | None = None,
 ) -> Summary:
     """Return the mean of one metric; the arguments are those of `Scores`."""
     return summarise_all({"": Scores(values, failed, skipped, reason, clusters)}, seed=seed)[""]
@@ -92,7 +93,7 @@ def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[st
         if values.size == 0:
             summaries[name] = make_summary(None, 0, n_failed, scores.skipped, reason=scores.reason)
             continue
-        n_clusters = None if clusters is None else len(set(clusters))
+        n_clusters = None if clusters is None else _n_distinct(clusters)
         if name in intervals:
             interval, method = intervals[name], f"bootstrap percentile, {RESAMPLES} resamples, seed {seed}"
             if clusters is not None:
@@ -115,15 +116,24 @@ class Column(NamedTuple):
     """Finite scores of one metric, and one cluster name for each; None if no two scores share a cluster."""
 
     values: Values
-    clusters: Sequence[str] | None = None
+    clusters: Clusters | None = None
 
 
 def _column(scores: Scores) -> Column:
-    values = np.array([value for value in scores.values if value is not None], dtype=np.float64)
-    if scores.clusters is None:
+    clusters = scores.clusters
+    if isinstance(scores.values, np.ndarray):
+        values = scores.values
+    else:
+        values = np.array([value for value in scores.values if value is not None], dtype=np.float64)
+        if clusters is not None:
+            clusters = [name for name, value in zip(clusters, scores.values, strict=True) if value is not None]
+    if clusters is None or _n_distinct(clusters) == len(clusters):
         return Column(values)
-    names = [name for name, value in zip(scores.clusters, scores.values, strict=True) if value is not None]
-    return Column(values, names if len(set(names)) < len(names) else None)
+    return Column(values, clusters)
+
+
+def _n_distinct(clusters: Clusters) -> int:
+    return np.unique(clusters).size if isinstance(clusters, np.ndarray) else len(set(clusters))
 
 
 def make_summary(
@@ -157,10 +167,13 @@ def mean(values: Sequence[float] | Values) -> float:
     return float(np.cumsum(np.asarray(values, dtype=np.float64))[-1]) / len(values)
 
 
-def number_units(clusters: Sequence[str] | None, n_questions: int) -> Units:
+def number_units(clusters: Clusters | None, n_questions: int) -> Units:
     """Number the unit of each question, its cluster or itself, from 0 in order of first appearance."""
     if clusters is None:
         return np.arange(n_questions, dtype=np.int64)
+    if isinstance(clusters, np.ndarray):
+        _, first, units = np.unique(clusters, return_index=True, return_inverse=True)
+        return first.argsort().argsort()[units]
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.int64)
 
@@ -193,7 +206,7 @@ def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE)
 
 
 def clustered_wilson_interval(
-    values: Values, clusters: Sequence[str], confidence: float = CONFIDENCE
+    values: Values, clusters: Clusters, confidence: float = CONFIDENCE
 ) -> tuple[Interval, float]:
     """Return Wilson's interval of a share of 0s and 1s over shared documents, and the effective number of questions.
 
@@ -254,7 +267,7 @@ def bootstrap_interval(
     seed: int = SEED,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
-    clusters: Sequence[str] | None = None,
+    clusters: Clusters | None = None,
 ) -> Interval | None:
     """Return the bootstrap interval of one column; see `bootstrap_intervals`."""
     column = Column(np.asarray(values, dtype=np.float64), clusters)
@@ -278,7 +291,7 @@ def bootstrap_intervals(
     for place, table in enumerate(tables):
         if not _is_constant(table):
             is_clustered = table.shape[1] == 2
-            over: object = tuple(columns[place].clusters or ()) if is_clustered else len(table)
+            over: object = _as_key(columns[place].clusters) if is_clustered else len(table)
             together.setdefault(over if _few_distinct_rows(table) is None else ("alone", place), []).append(place)
     for places in together.values():
         sums, sizes = [tables[place][:, 0] for place in places], tables[places[0]][:, 1:]
@@ -291,6 +304,10 @@ def bootstrap_intervals(
                 interval = _widen(interval, columns[place].values, sizes[:, 0], confidence)
             intervals[place] = interval
     return intervals
+
+
+def _as_key(clusters: Clusters | None) -> object:
+    return clusters.tobytes() if isinstance(clusters, np.ndarray) else tuple(clusters or ())
 
 
 def _by_unit(column: Column) -> Values:

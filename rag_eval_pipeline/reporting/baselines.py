@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord, load_evaluation
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
 from rag_eval_pipeline.reporting.comparison import (
     COMPARED,
@@ -194,7 +194,7 @@ def baseline_warnings(workspace: Workspace, baseline: Baseline) -> list[str]:
     """Return a line for each reason why nights that are compared with a baseline may get no verdict."""
     runs = _runs(workspace, baseline)
     record = load_evaluation(workspace, baseline.evaluations[-1]).record
-    queries = EvaluationDataset.read(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
+    queries = open_dataset(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
     found = []
     counts = [(run, run.columns[FAILURE_RATE].scores.count(1.0)) for run in runs]
     if failed := [f"{count} of {len(run.query_ids)} in {run.evaluation_id}" for run, count in counts if count]:

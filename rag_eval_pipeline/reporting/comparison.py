@@ -17,10 +17,10 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, results_path
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.storage import PAGE, QueryScores, read_scores
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.evaluation.storage import PAGE, read_scores
+from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.formats.results import EvaluationResults, Fingerprints
+from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import QualityThresholds
@@ -143,16 +143,18 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
     """Read the scores in an evaluation's folder."""
     record = evaluation.record
     columns: dict[str, Column] = {}
-    answers: Sequence[QueryScores] = ()
     for file, measures in COMPARED.items():
-        rows = read_scores(evaluation.scores(file))
-        answers = rows if file == "answer_scores" else answers
+        table = read_scores(evaluation.scores(file))
         for name in with_levels(file, measures):
-            if any(name in row.scores for row in rows):
+            values, has = table.values(name)
+            if has.any():
+                given = iter(values.tolist())
                 columns[name] = Column(
-                    tuple(row.scores.get(name) for row in rows),
-                    tuple(name in row.scores or row.outcome == "failed" for row in rows),
+                    tuple(next(given) if one else None for one in has.tolist()),
+                    tuple((has | table.has("failed")).tolist()),
                 )
+        if file == "answer_scores":
+            answers = table
     return ScoredRun(
         evaluation_id=record.evaluation_id,
         benchmark=record.benchmark,
@@ -163,21 +165,27 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         min_coverage=record.settings.min_coverage,
         opened_at=record.opened_at,
         ended_at=record.answered_at or record.opened_at,
-        query_ids=tuple(row.query_id for row in answers),
-        columns=columns | {FAILURE_RATE: _failures(row.outcome == "failed" for row in answers)},
+        query_ids=answers.query_ids,
+        columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
     )
 
 
 def run_of_results(path: Path) -> ScoredRun:
     """Read the scores in a results file."""
-    results = EvaluationResults.read(path)
-    rows = results.query_results
-    columns: dict[str, Column] = {}
-    for file, measures in COMPARED.items():
-        for name in with_levels(file, measures):
-            scores = tuple(row.individual_metrics.get(RESULTS_NAMES.get(name, name)) for row in rows)
-            if any(score is not None for score in scores):
-                columns[name] = Column(scores, tuple(score is not None for score in scores))
+    results, rows = open_results(path)
+    names = [name for file, measures in COMPARED.items() for name in with_levels(file, measures)]
+    scores: dict[str, list[float | None]] = {name: [] for name in names}
+    query_ids, failed = [], []
+    for row in rows:
+        query_ids.append(row.query_id)
+        failed.append(row.status != "ok")
+        for name, column in scores.items():
+            column.append(row.individual_metrics.get(RESULTS_NAMES.get(name, name)))
+    columns = {
+        name: Column(tuple(column), tuple(score is not None for score in column))
+        for name, column in scores.items()
+        if any(score is not None for score in column)
+    }
     return ScoredRun(
         evaluation_id=results.evaluation_id,
         benchmark=results.benchmark,
@@ -188,8 +196,8 @@ def run_of_results(path: Path) -> ScoredRun:
         min_coverage=MIN_COVERAGE,
         opened_at=results.timestamp,
         ended_at=results.timestamp,
-        query_ids=tuple(row.query_id for row in rows),
-        columns=columns | {FAILURE_RATE: _failures(row.status != "ok" for row in rows)},
+        query_ids=tuple(query_ids),
+        columns=columns | {FAILURE_RATE: _failures(failed)},
     )
 
 
@@ -248,7 +256,7 @@ def dataset_clusters(
     """Return question -> its documents as one name; None if the settings test questions."""
     if settings.units == "questions":
         return None
-    return question_clusters(EvaluationDataset.read(workspace.eval_json(dataset_id, version)).queries)
+    return question_clusters(open_dataset(workspace.eval_json(dataset_id, version)).queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,5 +464,5 @@ def _side(workspace: Workspace | None, name: str) -> _Side:
 
 
 def _side_of_results(path: Path) -> _Side:
-    results = EvaluationResults.read(path)
+    results = open_results(path).head
     return _Side(run_of_results(path), results.dataset_id, results.dataset_version)

@@ -19,11 +19,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self, overload
 
 import duckdb
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import PydanticCustomError
@@ -32,7 +34,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric, QueryResult, StoredResults, open_results
 from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.nightly import Night, Nights, find_reruns
@@ -47,6 +49,8 @@ LAYOUT = 2  # of a row's header; results files are read again when it is raised
 # The nightly aggregation reads this much of the files again: each one within a month, for a year of 30 pairs.
 VERIFIED_BYTES = 250_000_000
 ROWS_PER_GROUP = 1000  # few, so that reading and writing need little memory
+SCORES_PER_GROUP = 1024 * 1024  # rows of a row group, as pyarrow writes a whole table
+QUESTIONS_AT_ONCE = 1000
 ALWAYS = ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms")  # metrics that every results file has
 KEPT_UNPACKED = 256  # headers, of some 40 kB each
 SHOWN = ("hit@1", "ndcg@10", "exact_match", "f1")  # metrics of a line of `rag-eval history`
@@ -497,7 +501,7 @@ def update_history(workspace: Workspace, *, verify_bytes: float = VERIFIED_BYTES
         is_done = all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables)
         if row.fault is None and not is_done:
             try:
-                _write_tables(workspace, EvaluationResults.read(results_path(workspace, name)))
+                _write_tables(workspace, open_results(results_path(workspace, name)))
             except InputError as error:
                 history.damaged.append(str(error))
     return history
@@ -540,22 +544,34 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _write_tables(workspace: Workspace, results: EvaluationResults) -> None:
+def _write_tables(workspace: Workspace, stored: StoredResults) -> None:
+    results = stored.head
     head = {name: getattr(results, name) for name in _HEAD}
-    tables = {"figures": _figures(results), "questions": _scores(results)}
-    for name, rows in tables.items():
-        table = pa.Table.from_pylist([{**head, **row} for row in rows], schema=COLUMNS[name])
-        with publishing(history_folder(workspace) / name / f"{results.evaluation_id}.parquet") as file:
-            pq.write_table(table, file, compression="zstd")
+    measured = 0
+
+    def counted() -> Iterator[QueryResult]:
+        nonlocal measured
+        for row in stored.rows:
+            measured += row.status == "ok" and row.latency_ms is not None
+            yield row
+
+    path = history_folder(workspace) / "questions" / f"{results.evaluation_id}.parquet"
+    with publishing(path) as file, pq.ParquetWriter(file, COLUMNS["questions"], compression="zstd") as writer:
+        for table in _tables_of_scores(head, counted()):
+            writer.write_table(table)
+    rows = [{**head, **row} for row in _figures(results, measured)]
+    table = pa.Table.from_pylist(rows, schema=COLUMNS["figures"])
+    with publishing(history_folder(workspace) / "figures" / f"{results.evaluation_id}.parquet") as file:
+        pq.write_table(table, file, compression="zstd")
 
 
-def _figures(results: EvaluationResults) -> Iterator[dict[str, Any]]:
-    for name, metric in _metrics(results):
+def _figures(results: EvaluationResults, measured: int) -> Iterator[dict[str, Any]]:
+    for name, metric in _metrics(results, measured):
         low, high = metric.confidence_interval or (None, None)
         yield {"metric": name, "low": low, "high": high} | metric.model_dump()
 
 
-def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
+def _metrics(results: EvaluationResults, measured: int) -> Iterator[tuple[str, Metric]]:
     yield from results.retrieval_metrics.items()
     yield from ((f"page/{name}", metric) for name, metric in results.page_retrieval_metrics.items())
     yield from ((name, metric) for name, metric in results.answer_quality_metrics if isinstance(metric, Metric))
@@ -568,14 +584,36 @@ def _metrics(results: EvaluationResults) -> Iterator[tuple[str, Metric]]:
     spans = citations.span_accuracy
     yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
     performance = results.performance_metrics
-    measured = sum(row.status == "ok" and row.latency_ms is not None for row in results.query_results)
     limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
     for name, value in performance.latency_stats.items():
         interval, reason = limits.get(name), performance.latency_reason
         yield f"latency_{name}_ms", Metric(value=value, confidence_interval=interval, n_scored=measured, reason=reason)
 
 
-def _scores(results: EvaluationResults) -> Iterator[dict[str, Any]]:
-    for row in results.query_results:
-        for name, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items():
-            yield {"query_id": row.query_id, "status": row.status, "metric": name, "value": value}
+def _tables_of_scores(head: Mapping[str, Any], rows: Iterable[QueryResult]) -> Iterator[pa.Table]:
+    """Yield the scores of all questions, `SCORES_PER_GROUP` a table; one without any row if there are none."""
+    schema = COLUMNS["questions"]
+    own = [name for name in schema.names if name not in head]
+    pending = schema.empty_table().select(own)
+    names, is_empty = list(head), True
+
+    def group(table: pa.Table) -> pa.Table:
+        same = [pa.repeat(pa.scalar(head[name], schema.field(name).type), len(table)) for name in names]
+        return pa.table([*same, *table.combine_chunks().columns], schema=schema)
+
+    scored = iter(rows)
+    while part := list(islice(scored, QUESTIONS_AT_ONCE)):
+        scores = [{**row.individual_metrics, "latency_ms": row.latency_ms} for row in part]
+        repeated = pa.array(np.repeat(np.arange(len(part)), list(map(len, scores))))
+        columns = [
+            pa.array([row.query_id for row in part]).take(repeated),
+            pa.array([row.status for row in part]).take(repeated),
+            pa.array([name for one in scores for name in one], _TEXT),
+            pa.array([value for one in scores for value in one.values()], _NUMBER),
+        ]
+        pending = pa.concat_tables([pending, pa.table(columns, names=own)])
+        while len(pending) >= SCORES_PER_GROUP:
+            yield group(pending.slice(0, SCORES_PER_GROUP))
+            pending, is_empty = pending.slice(SCORES_PER_GROUP), False
+    if is_empty or len(pending):
+        yield group(pending)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from rag_eval_pipeline.conversion.shards import is_current, read_shard_plan
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
@@ -31,7 +32,10 @@ NOT_COMPARED = "not compared yet"
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkState:
-    """A benchmark; counts are those of its last conversion, `fault` is the error in its benchmark.yaml."""
+    """A benchmark; counts are those of its last conversion, `fault` is the error in its benchmark.yaml.
+
+    `shards` says how many of a large corpus are made while it is converted (`2 of 3 shards`).
+    """
 
     name: str
     state: Literal["converted", "stale", "not converted", "converting", "invalid"]
@@ -39,6 +43,7 @@ class BenchmarkState:
     questions: int | None = None
     documents: int | None = None
     fault: str | None = None
+    shards: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,11 @@ def benchmark_states(workspace: Workspace, registry: Registry) -> Iterator[Bench
         except InputError as error:
             yield BenchmarkState(name, "invalid", fault=str(error))
             continue
-        if is_locked(paths.lock):
+        plan = read_shard_plan(paths)
+        if plan is not None and is_current(paths, plan):
+            made = f"{plan.shards - len(plan.missing(paths))} of {plan.shards} shards"
+            yield BenchmarkState(name, "converting", spec.title, shards=made)
+        elif is_locked(paths.lock):
             yield BenchmarkState(name, "converting", spec.title)
         elif name in registry.stamps:
             counts = registry.stamps[name].counts

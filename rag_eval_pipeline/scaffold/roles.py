@@ -308,21 +308,24 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
 
 def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
     """Return the answers that only say that there is none, if they are some of all answers."""
-    cells = [value if isinstance(value, list) else [value] for value in answer.present]
-    first = [_plain(str(cell[0])) for cell in cells if cell and answer.kind in {"text", "texts"}]
-    said = sorted(set(filter(says_no_answer, first)))
-    count = sum(text in said for text in first)
-    if not said or count == len(first):
+    if answer.kind not in {"text", "texts"}:
         return None
-    value = answer.sql if answer.kind == "text" else f"{answer.sql}[1]"
+    all_answers = (value if isinstance(value, list) else [value] for value in answer.present)
+    cells = [[_plain(str(text)) for text in texts] for texts in all_answers]
+    refusals = [cell for cell in cells if cell and all(map(says_no_answer, cell))]
+    said = sorted({text for cell in refusals for text in cell})
+    if not said or len(refusals) == len(cells):
+        return None
     remark = (
-        f"{count} of {len(answer.values)} rows have the answer {', '.join(map(repr, said))} and are treated as "
+        f"{len(refusals)} of {len(answer.values)} rows have the answer {', '.join(map(repr, said))} and are treated as "
         "unanswerable: a correct system says that it does not know."
     )
+    remark += " So are rows without an answer." if len(cells) < len(answer.values) else ""
     listed = ", ".join(map(literal, said))
-    missing = f"coalesce(lower(trim({value})) IN ({listed}), true)"
-    remark += " So are rows without an answer." if len(first) < len(answer.values) else ""
-    return ColumnExpr(missing), None, remark
+    if answer.kind == "text":
+        return ColumnExpr(f"coalesce(lower(trim({answer.sql})) IN ({listed}), true)"), None, remark
+    others = f"list_filter({answer.sql}, lambda said: lower(trim(said)) NOT IN ({listed}))"
+    return ColumnExpr(f"coalesce(len({others}) = 0, true)"), None, remark
 
 
 def _plain(text: str) -> str:

@@ -17,14 +17,17 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("dagster_k8s", reason="the extra k8s is not installed")
+pytest.importorskip("dagster_postgres", reason="the extra postgres is not installed")
 
 import dagster as dg
 import kubernetes
+import sqlalchemy
 import yaml
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.launcher import LaunchRunContext
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster_k8s.models import k8s_model_from_dict, k8s_snake_case_dict
+from dagster_postgres.utils import pg_url_from_config
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOYMENT = "dagster-user-deployments/deployments/0"
@@ -107,6 +110,11 @@ class Chart:
             "telemetry": {"enabled": self.take("telemetry/enabled")},
         }
 
+    def database(self) -> dict:
+        """Return `dagsterYaml.postgresql.config`, which the three storages share."""
+        database = {"username": "test", "password": "test", "hostname": "r-postgresql", "db_name": "test", "port": 5432}
+        return database | self.settings("postgresql", {"postgresqlScheme": "scheme"})
+
     def code_location(self) -> tuple[str, dict]:
         """Return image and container context of the code location: `dagsterUserDeployments.k8sContainerContext`."""
         one = f"{DEPLOYMENT}/"
@@ -184,7 +192,7 @@ def api(tmp_path_factory):
 def launch(values: dict, api, home: Path) -> SimpleNamespace:
     """Launch a run in an instance of these values and return its Job as it was sent; refuse what nobody reads."""
     chart = Chart(values)
-    settings = chart.instance()
+    settings, database = chart.instance(), chart.database()
     image, context = chart.code_location()
     unread = ["/".join(map(str, path)) for path in leaves(chart.left)]
     assert not unread, f"the chart reads none of these: {unread}"
@@ -203,7 +211,7 @@ def launch(values: dict, api, home: Path) -> SimpleNamespace:
         instance.run_launcher.launch_run(LaunchRunContext(run, None))
         queue = instance.run_coordinator
     job = kubernetes.client.ApiClient().deserialize(SimpleNamespace(data=json.dumps(api.jobs[-1])), "V1Job")
-    return SimpleNamespace(job=job, body=api.jobs[-1], queue=queue, settings=settings)
+    return SimpleNamespace(job=job, body=api.jobs[-1], queue=queue, settings=settings, database=database)
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +275,12 @@ def test_run_brings_the_settings_of_its_instance_with_it(launched):
     assert container.args[:3] == ["dagster", "api", "execute_run"]
     assert "K8sRunLauncher" in container.args[3]
     assert "poll_interval_seconds" in container.args[3]
+
+
+def test_driver_of_the_database_is_installed(launched):
+    url = pg_url_from_config({"postgres_db": launched.database})
+
+    assert sqlalchemy.create_engine(url).driver == "psycopg2"
 
 
 def test_every_field_of_the_job_is_one_that_kubernetes_has(launched):

@@ -39,7 +39,7 @@ def context(text=GOLD, **place):
 
 
 def located(*contexts, document=None):
-    return locate_gold([question(*contexts)], [document or planned()], sheets(*PAGES))
+    return list(locate_gold([question(*contexts)], [document or planned()], sheets(*PAGES)))
 
 
 PLACES = {
@@ -97,7 +97,7 @@ def test_each_document_is_searched_for_its_own_texts():
     both = [*sheets(*PAGES), *sheets("It was lit at dawn. " + GOLD, file_name="Other.pdf")]
     contexts = (context(), Context("other", "Other.pdf", GOLD))
 
-    spans = locate_gold([question(*contexts), question(contexts[1], number=1)], [planned()], both)
+    spans = list(locate_gold([question(*contexts), question(contexts[1], number=1)], [planned()], both))
 
     assert [(span.question_id, span.file_name, span.start) for span in spans] == [
         (0, "Log.pdf", 224), (0, "Other.pdf", 20), (1, "Other.pdf", 20),
@@ -117,7 +117,7 @@ def test_what_is_not_found_is_kept_without_a_place(tmp_path, given, file_name):
 
     write_gold_spans(tmp_path / "gold_spans.parquet", spans)
 
-    assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
+    assert list(read_gold_spans(tmp_path / "gold_spans.parquet")) == spans
 
 
 def test_context_without_text_or_without_document_is_no_gold_text():

@@ -326,7 +326,7 @@ def test_glob_beside_a_gold_text_has_to_fit_one_file(benchmark):
 
 
 def test_answer_that_says_there_is_none_is_impossible_unless_stated_otherwise(benchmark):
-    rows = "q,a,i\n1,Unanswerable,\n2,I don't know.,\n3,unanswerable,false\n4,No answer to that was given,\n"
+    rows = "q,a,i\n1,Unanswerable,\n2,I don’t know.,\n3,unanswerable,false\n4,No answer to that was given,\n"
 
     stated = plan(benchmark(f"{HEAD}source: q.csv\nquestions: {{question: q, answer: a}}\n", {"q.csv": rows}))
     own = "SELECT q AS question, a AS answer, nullif(i, '') AS is_impossible FROM source"

@@ -235,6 +235,35 @@ def test_shard_that_died_makes_only_what_is_not_in_its_journal(workspace, whole,
     assert products(workspace) == products(whole)
 
 
+def test_documents_that_a_check_refused_are_tried_again(tmp_path, monkeypatch):
+    workspace = make(tmp_path)
+    set_limit(workspace, 4)
+    spec = workspace.benchmark(NAME).source / "benchmark.yaml"
+    spec.write_text(spec.read_text() + "on_missing_document: fail\n")
+    tried, run_task = [], builder._run_task
+
+    async def counted(task, *arguments):
+        tried.append(task.document.key)
+        return await run_task(task, *arguments)
+
+    monkeypatch.setattr(builder, "_run_task", counted)
+    with pytest.raises(InputError, match="every_document_on_disk"):
+        convert(workspace, NAME)
+    tried.clear()
+
+    with pytest.raises(InputError, match="every_document_on_disk"):
+        convert(workspace, NAME)
+
+    assert tried == ["mirror.example/bad.pdf"]
+
+
+def test_damaged_plan_is_named(workspace):
+    workspace.benchmark(NAME).planned.write_bytes(b"PAR1 damaged PAR1")
+
+    with pytest.raises(InputError, match="bad_manifest"):
+        run_step(workspace, NAME, "corpus")
+
+
 def test_shards_wait_for_a_conversion_and_for_another_run_of_themselves(workspace, monkeypatch):
     monkeypatch.setattr(locked.__wrapped__, "__kwdefaults__", {"wait_seconds": 0.0})
     paths, key = workspace.benchmark(NAME), keys(workspace)[0]

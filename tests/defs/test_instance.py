@@ -8,7 +8,7 @@ import pytest
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.defs.instance import fail_orphaned_runs, prune_runs
-from rag_eval_pipeline.defs.partitions import pair_key
+from rag_eval_pipeline.defs.partitions import corpus_shard_keys, pair_key
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 
 OBSERVATORY = "cairnmoor-observatory"
@@ -94,6 +94,11 @@ def board():
     print("logged")
 
 
+@dg.asset(partitions_def=corpus_shard_keys)
+def corpus_shards():
+    pass
+
+
 @dg.job
 def nothing():
     """A job of no steps."""
@@ -137,6 +142,15 @@ def test_prune_runs_keeps_the_newest_of_each_partition(instance):
     assert run_ids() == {*newest, started}
     assert instance.get_materialized_partitions(dg.AssetKey("letter")) == {"a", "b"}
     assert instance.all_logs(old[0]) == []
+
+
+def test_prune_runs_keeps_those_of_shards_only_while_they_are_partitions(instance):
+    keys = [f"large~12345678~{number:04}" for number in range(3)]
+    instance.add_dynamic_partitions("corpus_shards", keys)
+    runs = [made(instance, corpus_shards, key) for key in keys]
+    instance.delete_dynamic_partition("corpus_shards", keys[0])
+
+    assert prune_runs(instance, days=90, now=datetime.now(UTC) + timedelta(days=91)) == [runs[0]]
 
 
 def test_prune_runs_deletes_their_logs(stored, home):

@@ -13,6 +13,8 @@ from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import sensors
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, benchmarks
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.evaluation.registry import read_registry
+from rag_eval_pipeline.reporting.status import benchmark_states
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.test_shards import ASKED, NAME, make, planned, products, rows  # noqa: F401
@@ -114,6 +116,23 @@ def test_shard_that_failed_is_requested_again_by_another_conversion_only(large, 
     assert again.partition_key == failed.partition_key
 
 
+def test_second_conversion_of_one_source_requests_its_shards_and_merge_anew(large, run, tick):
+    for one in tick():
+        run_shard(large, one.partition_key)
+    [merge] = tick()
+    assert run("convert", NAME, merge.asset_selection, merge.run_config).success
+    assert tick() == []
+    shutil.rmtree(large.benchmark(NAME).dataset)
+
+    run("convert", NAME)
+
+    again = tick()
+    assert len(again) == 3
+    for one in again:
+        run_shard(large, one.partition_key)
+    assert [one.job_name for one in tick()] == ["convert"]
+
+
 def test_shard_made_by_hand_is_merged_like_the_others(large, run, tick):
     for one in tick():
         run_shard(large, one.partition_key)
@@ -173,3 +192,11 @@ def test_workspace_sensor_does_not_convert_what_is_made_in_shards(large, run, ti
     assert sensors.workspace_sensor(context).run_requests == []
     assert json.loads(sensors.workspace_sensor(context).cursor)["asked"] == {}
     assert read_shard_plan(large.benchmark(NAME)) is not None
+
+
+def test_status_counts_the_shards_that_are_made(large, tick):
+    run_shard(large, tick()[0].partition_key)
+
+    [state] = benchmark_states(large, read_registry(large))
+
+    assert (state.state, state.shards) == ("converting", "1 of 3 shards")

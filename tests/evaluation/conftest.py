@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.means import ScoredRun
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.results import build_results
+from rag_eval_pipeline.evaluation.results import build_results, query_results
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.evaluation.storage import write_responses
@@ -53,6 +54,8 @@ def results_of(workspace, evaluation, pair):
         write_responses(evaluation.responses, [given.get(q.query_id) or failed(q.query_id) for q in pair.queries])
         for score in SCORERS.values():
             score(workspace, evaluation, pair, None)
-        return build_results(workspace, evaluation, pair, now=NIGHT)
+        parts = ScoredRun.read(evaluation, pair)
+        built = build_results(workspace, evaluation, pair, parts, now=NIGHT)
+        return built.model_copy(update={"query_results": tuple(query_results(parts))})
 
     return results

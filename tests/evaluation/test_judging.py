@@ -1,6 +1,7 @@
 """The judge's part of an evaluation: counted by hand on answers written by hand, and failing apart from the rest."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
@@ -9,6 +10,7 @@ from rag_eval_pipeline.evaluation.means import JudgedShares
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.storage import ScoreTable
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
 from rag_eval_pipeline.metrics.claims import RAGCHECKER_MEASURES
@@ -101,7 +103,7 @@ def test_shares_of_a_support_judge_are_counted_over_claims(row):
     case = Case("1", "?", ("x",), False, "y" * 30, citations)
 
     scored = judgement_scores(case, Judgement("1", "completed", claims=claims, citation_support=support))
-    shares = JudgedShares([scored], {"1": "a.pdf"}, judges_support=True)
+    shares = shares_of(scored)
 
     found = (
         shares.completeness(), shares.correctness(), shares.consistency(), shares.hallucination(against="citations"),
@@ -114,10 +116,14 @@ def test_shares_of_a_support_judge_are_counted_over_claims(row):
     )  # fmt: skip
 
 
+def shares_of(scored):
+    return JudgedShares(ScoreTable.of([scored], list(scored.scores)), np.array([0]), judges_support=True)
+
+
 def test_system_that_cites_nothing_has_no_hallucination_rate_against_citations():
     case = Case("1", "?", ("x",), False, "The moon is made of cheese.", (), ("Cheese.",))
     scored = judgement_scores(case, Judgement("1", "completed", claims=(Claim(0, 27, (), None, NO),)))
-    shares = JudgedShares([scored], {"1": "a.pdf"}, judges_support=True)
+    shares = shares_of(scored)
 
     rate = shares.hallucination(against="citations")
     assert (rate.value, rate.reason) == (None, "no_citations")

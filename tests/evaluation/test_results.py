@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
 
@@ -13,7 +14,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import check_thresholds, metadata, performance, read_quality_thresholds
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
+from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.formats.validation import validate
@@ -159,7 +160,8 @@ def test_overall_score_of_an_answer(citations, judged, status, expected):
     answer = RagAnswer("0", status, "x" if status == "ok" else None, False, (), (), 1.0)
     plain = QueryScores("0", "scored")
 
-    [row] = ScoredRun([query("0", "a.pdf")], [answer], [plain], [citations], [plain], [judged]).overall
+    tables = [ScoreTable.of([row], list(row.scores)) for row in (plain, citations, plain, judged)]
+    [row] = ScoredRun([query("0", "a.pdf")], [answer], *tables).overall
 
     assert (row.outcome, row.reason, row.scores.get("overall_citation_accuracy")) == expected
 
@@ -219,11 +221,13 @@ ROWS = [
     QueryScores("4", "failed", "timeout"),
     QueryScores("5", "failed", "error", {}, {"custom": "error"}),
 ]
-CLUSTERS = {"0": "a", "1": "a", "2": "b", "3": "b", "4": "c", "5": "c"}
+TABLE = ScoreTable.of(ROWS, ["hit", "gain", "custom"])
+CLUSTERS = np.array([0, 0, 1, 1, 2, 2])
+FIRST = CLUSTERS == 0
 GROUPS = {
-    "all": MeanGroup(ROWS, named(["hit", "gain", "none"]), level="document"),
-    "renamed": MeanGroup(ROWS[:2], {"hit@1": "hit"}, left_out=4),
-    "custom": MeanGroup(ROWS, named(["custom"]), custom=frozenset({"custom"})),
+    "all": MeanGroup(TABLE, named(["hit", "gain", "none"]), CLUSTERS, level="document"),
+    "renamed": MeanGroup(TABLE.where(FIRST), {"hit@1": "hit"}, CLUSTERS[FIRST], left_out=4),
+    "custom": MeanGroup(TABLE, named(["custom"]), CLUSTERS, custom=frozenset({"custom"})),
 }
 MEANS = {
     #                                                            group      name      value   scored failed skipped
@@ -236,7 +240,7 @@ MEANS = {
 
 @pytest.mark.parametrize(("group", "name", "value", "scored", "failed", "skipped"), MEANS.values(), ids=MEANS)
 def test_means_count_every_question(group, name, value, scored, failed, skipped):
-    metric = Means(GROUPS, CLUSTERS, seed=7).one(group, name)
+    metric = Means(GROUPS, seed=7).one(group, name)
 
     assert (metric.value, metric.n_scored, metric.n_failed, metric.n_skipped) == (value, scored, failed, skipped)
     assert metric.level == GROUPS[group].level
@@ -246,7 +250,7 @@ def test_means_count_every_question(group, name, value, scored, failed, skipped)
 def test_faults_are_stored_beside_the_scores(tmp_path):
     write_scores(tmp_path / "s.parquet", ROWS, ["hit", "gain", "custom"], evaluation_id="e")
 
-    assert read_scores(tmp_path / "s.parquet") == ROWS
+    assert list(read_scores(tmp_path / "s.parquet")) == ROWS
 
 
 # --- quality thresholds

@@ -1,11 +1,14 @@
 """The history names each results file that is not what was published, reads each once, and is rebuilt when it is lost."""
 
 import hashlib
+import io
 import json
 import logging
 import multiprocessing
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -341,3 +344,24 @@ def test_history_query_without_history_is_empty_and_a_bad_one_is_refused(tmp_pat
     with pytest.raises(InputError) as caught:
         query_history(Workspace(tmp_path), "SELECT nothing FROM nowhere")
     assert caught.value.code == "bad_query"
+
+
+def test_table_of_scores_has_the_bytes_of_one_that_is_written_at_once(nights, monkeypatch):
+    monkeypatch.setattr(history_module, "SCORES_PER_GROUP", 7)
+    monkeypatch.setattr(history_module, "QUESTIONS_AT_ONCE", 2)
+    published = EvaluationResults.read(results(nights, 0))
+    schema = history_module.COLUMNS["questions"]
+    head = {name: getattr(published, name) for name in schema.names[:4]}
+    rows = [
+        {**head, "query_id": row.query_id, "status": row.status, "metric": metric, "value": value}
+        for row in published.query_results
+        for metric, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items()
+    ]
+    expected = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), expected, compression="zstd", row_group_size=7)
+    table = history_folder(nights) / "questions" / f"{published.evaluation_id}.parquet"
+    table.unlink()
+
+    update_history(nights)
+
+    assert table.read_bytes() == expected.getvalue()

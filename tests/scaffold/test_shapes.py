@@ -185,13 +185,20 @@ IMPOSSIBLE = {
     "flag in other words":   ("question,answer,unanswerable\nA?,a,no\nB?,,yes\n",      [False, True]),
     "negated flag":          ("question,answer,Answerable?\nA?,a,yes\nB?,,no\n",       [False, True]),
     "said in the answer":    ("question,answer\nA?,a\nB?,No Answer Present.\n",         [False, True]),
+    "said by each of several": (
+        '{"question": "A?", "answers": ["No answer", "one"]}\n{"question": "B?", "answers": ["Can’t be answered."]}\n'
+        '{"question": "C?", "answers": ["two"]}\n',
+        [False, True, False],
+    ),
     "empty answer":          ("question,answer\nA?,a\nB?,\n",                          [False, True]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_unanswerable_questions_are_recognised(planned, text, expected):
-    assert [question.is_impossible for question in planned({"table.csv": text}).questions] == expected
+    name = "table.jsonl" if text.startswith("{") else "table.csv"
+
+    assert [question.is_impossible for question in planned({name: text}).questions] == expected
 
 
 GUESSES = {

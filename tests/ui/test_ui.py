@@ -38,6 +38,7 @@ AUTOMATIONS = [
     "aggregation_sensor",
     "check_hourly",
     "confirmation_sensor",
+    "corpus_shards_sensor",
     "nightly",
     "recheck",
     "run_failure_alerts",

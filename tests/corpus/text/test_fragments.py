@@ -116,7 +116,7 @@ def test_fragments_of_a_text_torn_anywhere_leave_out_the_table():
 def located(*contexts: Context):
     pages = LAYOUTS["a table at the head of the next page"][0]
     sheets = [Page("Log.pdf", 1, 0, pages[0]), Page("Log.pdf", 2, len(pages[0]) + 1, pages[1])]
-    return locate_gold([Question(7, "Who?", "he", ("he",), False, contexts)], [], sheets)
+    return list(locate_gold([Question(7, "Who?", "he", ("he",), False, contexts)], [], sheets))
 
 
 def test_gold_span_of_a_torn_text_has_its_pieces(tmp_path):
@@ -129,4 +129,4 @@ def test_gold_span_of_a_torn_text_has_its_pieces(tmp_path):
     ]
     assert spans[0].text == FIRST
     write_gold_spans(tmp_path / "gold_spans.parquet", spans)
-    assert read_gold_spans(tmp_path / "gold_spans.parquet") == spans
+    assert list(read_gold_spans(tmp_path / "gold_spans.parquet")) == spans
