@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -102,8 +103,8 @@ def watch(
         runs = [run for run in cluster.runs() if run["status"] not in ("SUCCESS", "FAILURE")]
         texts = []
         for run in runs:
-            machine = cluster.machines_of(run["runId"])
-            texts.append(f"{run['jobName']} {run['tags']['dagster/partition']} {machine[0] if machine else 'queued'}")
+            [where, *_] = cluster.machines_of(run["runId"]) or [run["status"].lower()]
+            texts.append(f"{run['jobName']} {run['tags']['dagster/partition']} {where}")
         say(f"{', '.join(texts) or 'nothing runs'}; {sum(map(len, cluster.answers().values()))} answers")
         time.sleep(1)
 
@@ -207,6 +208,14 @@ def stop_postgres(cluster: LocalCluster, run: str) -> None:
     cluster.kill_service("postgres")
     time.sleep(AWAY_S["postgres"])
     cluster.start_postgres()
+    cluster.wait("the webserver", lambda: answers_again(cluster))
+
+
+def answers_again(cluster: LocalCluster) -> bool:
+    """Whether the webserver has noticed that its pooled connections are gone, which costs it a request."""
+    with contextlib.suppress(AssertionError, httpx.HTTPError):
+        return bool(cluster.runs())
+    return False
 
 
 KILLS: dict[str, Callable[[LocalCluster, str], None]] = {

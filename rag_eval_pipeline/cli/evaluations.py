@@ -85,12 +85,12 @@ def evaluate(
         for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
         print_next(as_json, f"rag-eval evaluate {' '.join(names)} --system {system}")
         return
-    failed, is_nightly = 0, True
+    failed, is_undecided = 0, False
 
     def one(name: str) -> dict[str, Any]:
-        nonlocal failed, is_nightly
+        nonlocal failed, is_undecided
         pair = load_pair(root, name, system)
-        is_nightly = is_nightly and pair.system_file.is_nightly and pair.system_file.takes(name)
+        is_undecided = pair.system_file.is_nightly_undecided
         detects = warning = None
         if not published_evaluations(root, name, system):  # printed once, with the first evaluation
             settings = read_verdict_settings(root)
@@ -138,7 +138,7 @@ def evaluate(
     if strict and failed:
         raise typer.Exit(STRICT)
     print_next(as_json, "rag-eval report --open")
-    if not as_json and not is_nightly:
+    if not as_json and is_undecided:
         print_notes([f"{system} is {not_nightly_hint(system)}"])
 
 

@@ -84,6 +84,8 @@ def find_workspace_if_any(given: Path | None) -> Workspace | None:
     if given is None and (os.environ.get(WORKSPACE_VARIABLE) or os.environ.get(STORE_VARIABLE)):
         given = Path(default_root())
     if given is not None and not (given / "data" / "sources").is_dir():
+        if os.environ.get(STORE_VARIABLE):
+            return None  # nothing was fetched yet
         hint = f"To make one: rag-eval new {given}"
         raise InputError("no_workspace", given, "a folder that holds data/sources", hint=hint)
     root = given or nearest_root(Path.cwd())
@@ -246,14 +248,14 @@ def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]
 STORE_SCOPES = {
     "convert": "convert", "evaluate": "evaluate", "rescore": "rescore", "pin": "pin", "report": "aggregate",
     "calibrate": "calibrate", "prune": "prune", "init": "edit", "init_system": "edit", "plan": "read", "export": "read",
-    "probe": "read",
+    "probe": "read", "up": "tick", "doctor": "tick",
 }  # fmt: skip
-NOT_IN_STORE = frozenset({"new", "doctor", "render", "score", "spans", "validate"})  # no workspace, or not its files
+NOT_IN_STORE = frozenset({"new", "render", "score", "spans", "validate", "worker_queue"})  # of no workspace
 
 
 def _in_store(command: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Return a context that fetches what a command reads and puts what it writes, if the workspace is in a store."""
-    if not os.environ.get(STORE_VARIABLE) or command in NOT_IN_STORE:
+    if not os.environ.get(STORE_VARIABLE) or command in NOT_IN_STORE or arguments.get("only") == "store":
         return nullcontext()
     from rag_eval_pipeline.storage.session import working_on
 

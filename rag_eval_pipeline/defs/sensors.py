@@ -69,9 +69,8 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
     asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
     asked |= {target: wanted[target] for target in targets}
-    left_out = [
-        f"{name} is {not_nightly_hint(name)}" for name, file in registry.system_files.items() if not file.is_nightly
-    ]
+    undecided = [name for name, file in registry.system_files.items() if file.is_nightly_undecided]
+    left_out = [f"{name} is {not_nightly_hint(name)}" for name in undecided]
     for line in left_out:
         context.log.info(line)
     idle = f"nothing new in {len(registry.benchmarks)} benchmarks and {len(registry.systems)} systems"

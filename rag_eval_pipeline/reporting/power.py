@@ -69,7 +69,7 @@ class Power(NamedTuple):
             few = f"{self.n_questions} question{'s are' if self.n_questions > 1 else ' is'} too few for a verdict"
             more = f", {_count(usual.needed)} {noise}" if noise else ""
             return f"{few} ({settings.min_questions} are needed); a drop of {wanted} takes {needed}{more}."
-        shown = f"{self.n_questions} questions in {self.n_groups} groups by document detect drops of"
+        shown = f"{self._counted()} detect drops of"
         more = f"; {_points(usual.drops.usually)} and {_count(usual.needed)} {noise}" if noise else ""
         return f"{shown} {_points(best.drops.at_best)} at best, and {wanted} take {needed}{more}."
 
@@ -93,13 +93,14 @@ class Power(NamedTuple):
             f"Pin runs (rag-eval pin {benchmark} SYSTEM --ask), {remedy}."
         )
 
+    def _counted(self) -> str:
+        is_shared = self.n_groups < self.n_questions
+        return f"{self.n_questions} questions" + (f" in {self.n_groups} groups by document" if is_shared else "")
+
     def lines(self) -> Iterator[str]:
         """Yield the table as lines for a terminal."""
         unit = "whole documents" if self.unit == "documents" else "questions"
-        yield (
-            f"{self.n_questions} questions in {self.n_groups} groups by document; {unit} are tested, "
-            f"with {METRICS} metrics and {BASELINE_RUNS} pinned runs."
-        )
+        yield f"{self._counted()}; {unit} are tested, with {METRICS} metrics and {BASELINE_RUNS} pinned runs."
         yield f"{'answers that differ':>20}{'detected at best':>18}{'on 4 nights of 5':>18}{'5 points take':>18}"
         for row in self.rows:
             shares = f"{100 * row.flip_share:g} %", _points(row.drops.at_best), _points(row.drops.usually)

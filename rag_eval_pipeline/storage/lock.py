@@ -67,7 +67,7 @@ def _acquire(descriptor: int, path: Path, kind: int, wait_seconds: float) -> Non
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                holder = os.pread(descriptor, 200, 0).decode(errors="backslashreplace") or "an evaluation"
+                holder = os.pread(descriptor, 200, 0).decode(errors="backslashreplace") or "an evaluation or a shard"
                 raise ServiceError(
                     "locked", f"{path.parent.name} is in use by {holder}", hint="Wait for it, or end that process."
                 ) from None

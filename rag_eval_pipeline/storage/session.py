@@ -102,7 +102,7 @@ SCOPES = {
             "data/evaluation/spending/*",
         ),
         writes=(f"{POINTERS}/{{benchmark}}/{{system}}.json", "data/evaluation/systems/{system}/{benchmark}/*"),
-        adds=("data/evaluation/spending/*", f"{JUDGE_CACHE}/*"),
+        adds=(f"{JUDGE_CACHE}/*",),
         runs="own",
         is_long=True,
     ),
@@ -226,7 +226,7 @@ class Session:
             for one in sorted(self._ids)
             for pattern in (
                 f"{RUNS}/{one}/*", f"data/evaluation/results/{one}.results.json",
-                f"data/evaluation/evaluations/{one}.evaluations.json",
+                f"data/evaluation/evaluations/{one}.evaluations.json", f"data/evaluation/spending/*/{one}.json",
             )
         ]  # fmt: skip
         return [*own, *self._patterns(self.scope.writes)]

@@ -7,6 +7,7 @@ a shared file system use, by `file://`. Both refuse a put whose condition does n
 import contextlib
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -171,7 +172,7 @@ class ObjectStore:
         names = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
         is_plain = any(os.environ.get(name, "").startswith("http://") for name in names)
         retries = {
-            "max_retries": 100,
+            "max_retries": 10_000,
             "retry_timeout": timedelta(seconds=RETRY_SECONDS),
             "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=3), "base": 2},
         }
@@ -250,3 +251,39 @@ class ObjectStore:
 def _line(error: Exception) -> str:
     """Return the first line of an error; obstore's goes on with the structure of its source."""
     return str(error).strip().partition("\n")[0].strip()[:400]
+
+
+def check_store(store: Store) -> None:
+    """Try what leases and pointers rest on, with an object that is removed again.
+
+    Raises:
+        ServiceError: `store_unfit` for a store that overwrites against the condition or lists other tags than it
+            returns, and those of a store that cannot be used.
+    """
+    folder = f"leases/check-{secrets.token_hex(4)}"
+    path = f"{folder}/object"
+    first = store.put(path, b"1", replaces=None)
+    try:
+        second = store.put(path, b"2", replaces=first)
+        kept = [_refuses(store, path, replaces) for replaces in (None, first)]
+        listed = [found.tag for found in store.list(folder)]
+    finally:
+        store.delete(path)
+    faults = [
+        *([] if kept[0] else ["it overwrites an object that a put asked not to be there"]),
+        *([] if kept[1] else ["it overwrites an object that another had replaced meanwhile"]),
+        *([] if not all(kept) or listed == [second] else ["it lists other entity tags than it returns"]),
+    ]
+    if faults:
+        hint = "Use one that supports If-None-Match and If-Match on PUT."
+        raise ServiceError(
+            "store_unfit", f"{store.url} is no store for several machines: {'; '.join(faults)}", hint=hint
+        )
+
+
+def _refuses(store: Store, path: str, replaces: str | None) -> bool:
+    try:
+        store.put(path, b"3", replaces=replaces)
+    except ConflictError:
+        return True
+    return False

@@ -143,7 +143,7 @@ class WorkingCopy:
             names = sorted((p for p in changed if _rank(p)), key=lambda p: (_rank(p), local[p].st_mtime_ns))
             self._delete([path for path in gone if _rank(path)])
             with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-                list(pool.map(lambda path: self._upload(path, confirm), data))
+                list(pool.map(lambda path: self._upload(path, confirm, is_shared=not _matches(path, patterns)), data))
             for path in journals:
                 if whole:
                     self._upload(path, confirm)
@@ -206,7 +206,7 @@ class WorkingCopy:
                 data += found[0]
         return bytes(data)
 
-    def _upload(self, path: str, confirm: Callable[[], None]) -> None:
+    def _upload(self, path: str, confirm: Callable[[], None], *, is_shared: bool = False) -> None:
         file, row = self.root / path, self._row(path)
         try:
             status = file.stat()
@@ -220,7 +220,9 @@ class WorkingCopy:
             try:
                 tag = self.store.put(path, data, replaces=tag)
             except ConflictError:
-                if "/judge_cache/" in path:  # two machines asked the same: the first reply stays
+                if (
+                    is_shared
+                ):  # two asked a judge the same, or two processes of this machine put one file: the first stays
                     return
                 raise _changed(self.store, path) from None
         self._remember(path, _Row(tag or "", status.st_size, status.st_mtime_ns, sha256))
@@ -283,6 +285,7 @@ class WorkingCopy:
                     file = Path(folder, name)
                     path = file.relative_to(self.root).as_posix()
                     if _is_ours(path) and _matches(path, patterns) and not file.is_symlink():
+                        _check_text(path)
                         with contextlib.suppress(FileNotFoundError):
                             found[path] = file.stat()
         return found
@@ -367,6 +370,12 @@ def _benchmark_of(path: str) -> str | None:
     if parts[:2] == ["data", "datasets"] and len(parts) > 3:
         return parts[2]
     return parts[1] if parts[0] == "corpus" and len(parts) > 2 else None
+
+
+def _check_text(path: str) -> None:
+    if not path.isascii() and path.encode("utf-8", "replace").decode() != path:
+        hint = "Rename the file, or what it is made from."
+        raise InputError("bad_name", ascii(path), "a name in UTF-8, as an object's is", hint=hint)
 
 
 def _folder(pattern: str) -> str:

@@ -102,6 +102,11 @@ class SystemFile(Model):
         return self.enabled and (self.traits.is_free if self.nightly is None else self.nightly)
 
     @property
+    def is_nightly_undecided(self) -> bool:
+        """Whether it takes no part in automatic runs because nobody has said whether it should."""
+        return self.enabled and self.nightly is None and not self.is_nightly
+
+    @property
     def is_deterministic(self) -> bool:
         """Whether a new evaluation may reuse the answers of one with the same inputs."""
         return self.traits.is_deterministic if self.deterministic is None else self.deterministic

@@ -147,7 +147,7 @@ class Machines:
 
     def run(self, machine: str, *command: str) -> str:
         process = self.start(machine, *command)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=400)
         assert process.returncode == 0, err
         return out
 
@@ -269,7 +269,7 @@ def test_a_machine_that_is_killed_is_continued_by_another(machines: Machines, sy
             killed.send_signal(signal.SIGKILL)
 
     system.on_answer = kill
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=400)
     machines.run("b", "evaluate", NAME, "--system", "paid")
 
     assert killed.returncode == -signal.SIGKILL
@@ -292,7 +292,7 @@ def test_a_machine_that_stood_still_publishes_nothing(machines: Machines, system
     machines.run("b", "evaluate", NAME, "--system", "paid")
     before = machines.objects()
     frozen.send_signal(signal.SIGCONT)
-    _, err = frozen.communicate(timeout=60)
+    _, err = frozen.communicate(timeout=400)
 
     assert frozen.returncode == 4, err
     assert err.splitlines()[-1].startswith("rag-eval: pair/ledger/paid was taken over by another machine"), err

@@ -143,13 +143,14 @@ def test_workspace_sensor_never_evaluates_a_system_that_opts_out(text, workspace
     assert "third" in instance.get_dynamic_partitions("systems")
 
 
-def test_workspace_sensor_names_systems_that_are_not_nightly(workspace, tick):
-    workspace.system_file("third").write_text("kind: embedded\nnightly: false\n")
+def test_workspace_sensor_names_systems_of_which_nobody_has_said_whether_they_are_nightly(workspace, tick):
+    workspace.system_file("third").write_text("kind: python\nsettings: {callable: 'mine:answer'}\n")
+    workspace.system_file("fourth").write_text("kind: embedded\nnightly: false\n")
     tick()
     tick()
 
     assert tick.result.skip_reason.skip_message == (
-        "nothing new in 2 benchmarks and 3 systems; third is not nightly: set `nightly: true` in "
+        "nothing new in 2 benchmarks and 4 systems; third is not nightly: set `nightly: true` in "
         "data/config/systems/third.config.yaml"
     )
 

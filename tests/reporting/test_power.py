@@ -88,4 +88,10 @@ def test_power_of_few_documents_is_less_because_their_noise_is_known_less_well(q
 
     assert many.usually < few.usually < 1.6 * many.usually
 
+
+def test_groups_by_document_are_not_named_where_no_document_is_shared():
+    apart = power([1] * 48, VerdictSettings())
+
+    assert apart.sentence(VerdictSettings()).startswith("48 questions detect drops of")
+    assert next(apart.lines()).startswith("48 questions; questions are tested")
     assert power([], VerdictSettings()).sentence(VerdictSettings()) == "Without questions nothing is detected."

@@ -7,7 +7,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lease import Lease, lease_path, wait_until_free
-from rag_eval_pipeline.storage.store import ANY, ConflictError, FolderStore, open_store
+from rag_eval_pipeline.storage.store import ANY, ConflictError, FolderStore, check_store, open_store
 
 
 @pytest.fixture
@@ -131,3 +131,16 @@ def test_readers_wait_for_a_holder_but_not_for_a_dead_one(store: FolderStore) ->
 
     assert wait_until_free(store, "a", wait_seconds=10) == store.get(lease_path("a"))[1]  # type: ignore[index]
     lease.release()
+
+
+@pytest.mark.parametrize("ignores_conditions", [False, True])
+def test_a_store_that_ignores_conditions_is_found_out(store: FolderStore, ignores_conditions: bool) -> None:
+    put = store.put
+    if ignores_conditions:
+        store.put = lambda path, data, *, replaces: put(path, data, replaces=ANY)  # type: ignore[method-assign]
+        with pytest.raises(ServiceError, match=r"asked not to be there; .* replaced meanwhile \[store_unfit\]"):
+            check_store(store)
+    else:
+        check_store(store)
+
+    assert list(store.list()) == []

@@ -240,3 +240,17 @@ def test_an_evaluation_reads_no_half_of_a_conversion(tmp_path: Path, store: Coun
         eval_json: "new", POINTER: "new",
     }  # fmt: skip
     evaluation.close()
+
+
+def test_of_what_several_add_the_first_stays_and_a_name_must_be_utf8(
+    machines: tuple[WorkingCopy, WorkingCopy], store: CountingStore
+) -> None:
+    reply = "data/evaluation/judge_cache/replies/s/ab/abc.json"
+    for copy, text in zip(machines, ("first", "second"), strict=True):
+        write(copy, {reply: text})
+        copy.put((), lambda: None, adds=("data/evaluation/judge_cache/*",), whole=True)
+    assert store.get(reply)[0] == b"first"  # type: ignore[index]
+
+    write(machines[0], {"corpus/frames/\udce9.pdf": "pdf"})
+    with pytest.raises(InputError, match="bad_name"):
+        put(machines[0])
