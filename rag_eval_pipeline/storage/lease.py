@@ -6,6 +6,7 @@ seen it unchanged for its whole term takes it over. No machine's clock is compar
 
 import contextlib
 import logging
+import math
 import os
 import secrets
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lock import WAIT_SECONDS
 from rag_eval_pipeline.storage.store import ConflictError, Store
 
@@ -115,7 +116,23 @@ class Lease:
 
 def lease_term() -> float:
     """Return the term of leases in seconds: RAG_EVAL_LEASE_SECONDS, else 60."""
-    return float(os.environ.get(LEASE_VARIABLE) or LEASE_SECONDS)
+    return seconds(LEASE_VARIABLE, LEASE_SECONDS)
+
+
+def seconds(variable: str, default: float) -> float:
+    """Return the seconds, more than 0, that an environment variable gives.
+
+    Raises:
+        InputError: `bad_seconds`; a lease of 0 s would be everybody's at once.
+    """
+    text = os.environ.get(variable) or str(default)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError("bad_seconds", f"${variable}", "a number of seconds above 0", found=text)
+    return value
 
 
 def lease_path(name: str) -> str:

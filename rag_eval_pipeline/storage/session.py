@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.lease import Lease, lease_tag, lease_term, wait_until_free
+from rag_eval_pipeline.storage.lease import Lease, lease_tag, lease_term, seconds, wait_until_free
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.store import ConflictError, Store, open_store
 from rag_eval_pipeline.storage.working_copy import WorkingCopy, lock_here
@@ -144,6 +144,7 @@ class Session:
         self._store = store
         self._taken: dict[str, set[str]] = {}  # ids by date
         self._ids: set[str] = set()  # evaluations that this session writes
+        self._put_seconds = seconds(PUT_VARIABLE, PUT_SECONDS)
         self._ended = threading.Event()
         self._locks = contextlib.ExitStack()
         self._leases = [
@@ -277,7 +278,7 @@ class Session:
         return locked(self.copy.root / lock_here(name), holder=f"process {os.getpid()}", exclusive=True)
 
     def _put_always(self) -> None:
-        while not self.is_lost and not self._ended.wait(float(os.environ.get(PUT_VARIABLE) or PUT_SECONDS)):
+        while not self.is_lost and not self._ended.wait(self._put_seconds):
             try:
                 self.put(whole=False)
             except (ServiceError, OSError) as error:

@@ -77,7 +77,7 @@ def open_store(url: str) -> Store:
         InputError: `bad_store` for another scheme or a URL without a bucket, `missing_package` without obstore.
     """
     parts = urlsplit(url)
-    example = "one of s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, file:///folder"
+    example = "one of s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder"
     if parts.scheme not in SCHEMES or parts.query or (parts.scheme != "file" and not parts.netloc):
         raise InputError("bad_store", STORE_VARIABLE, example, found=url)
     if parts.scheme == "file":

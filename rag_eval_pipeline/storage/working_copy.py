@@ -141,7 +141,7 @@ class WorkingCopy:
             journals = [path for path in changed if path.endswith(JOURNALS)]
             data = [path for path in changed if not _rank(path) and path not in journals]
             names = sorted((p for p in changed if _rank(p)), key=lambda p: (_rank(p), local[p].st_mtime_ns))
-            self._delete([path for path in gone if _rank(path)])
+            self._delete([path for path in gone if _rank(path)], confirm)
             with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
                 list(pool.map(lambda path: self._upload(path, confirm, is_shared=not _matches(path, patterns)), data))
             for path in journals:
@@ -152,15 +152,14 @@ class WorkingCopy:
                     self._upload_part(path)
             for path in names:
                 self._upload(path, confirm)
+            self._delete([path for path in gone if not _rank(path)], confirm)
             confirm()
-            self._delete([path for path in gone if not _rank(path)])
 
     def remove(self, patterns: Iterable[str], confirm: Callable[[], None]) -> None:
         """Delete there what has gone here, and nothing else."""
         gone = [path for path, _ in self._rows(patterns) if not (self.root / path).exists()]
         if gone:
-            confirm()
-            self._delete(gone)
+            self._delete(gone, confirm)
 
     # --- the store's side
 
@@ -251,8 +250,9 @@ class WorkingCopy:
         for part in list(self.store.list(path + PARTS.rstrip("/"))):
             self.store.delete(part.path)
 
-    def _delete(self, paths: Iterable[str]) -> None:
+    def _delete(self, paths: Iterable[str], confirm: Callable[[], None]) -> None:
         for path in paths:
+            confirm()  # deletion has no condition, and that of thousands may take longer than a lease
             self.store.delete(path)
             if path.endswith(JOURNALS):
                 self._delete_parts(path)

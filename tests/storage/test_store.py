@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.lease import Lease, lease_path, wait_until_free
+from rag_eval_pipeline.storage.lease import Lease, lease_path, lease_term, wait_until_free
 from rag_eval_pipeline.storage.store import ANY, ConflictError, FolderStore, check_store, open_store
 
 
@@ -144,3 +144,11 @@ def test_a_store_that_ignores_conditions_is_found_out(store: FolderStore, ignore
         check_store(store)
 
     assert list(store.list()) == []
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
+def test_term_of_a_lease_that_is_no_time_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("RAG_EVAL_LEASE_SECONDS", text)
+
+    with pytest.raises(InputError, match="bad_seconds"):
+        lease_term()

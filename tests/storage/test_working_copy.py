@@ -254,3 +254,22 @@ def test_of_what_several_add_the_first_stays_and_a_name_must_be_utf8(
     write(machines[0], {"corpus/frames/\udce9.pdf": "pdf"})
     with pytest.raises(InputError, match="bad_name"):
         put(machines[0])
+
+
+def test_holder_that_loses_its_lease_while_it_deletes_deletes_no_more(
+    machines: tuple[WorkingCopy, WorkingCopy], store: CountingStore
+) -> None:
+    one, _ = machines
+    write(one, {"corpus/frames/1.pdf": "1", "corpus/frames/2.pdf": "2"})
+    put(one)
+    for file in (one.root / "corpus/frames").iterdir():
+        file.unlink()
+
+    def confirm() -> None:
+        if len(list(store.list("corpus"))) < 2:
+            raise ServiceError("lease_lost", "taken over")
+
+    with pytest.raises(ServiceError, match="lease_lost"):
+        one.put(ALL, confirm, whole=True)
+
+    assert [found.path for found in store.list("corpus")] == ["corpus/frames/2.pdf"]
