@@ -27,6 +27,7 @@ from rag_eval_pipeline.storage.session import fetch_missing
 
 DATABASE = "judgements.sqlite"  # of an earlier release
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
+BUSY_SECONDS = 30.0  # for a process of that release
 UNUSABLE_FILES = 1_000  # replies that could not be read, kept for people
 
 logger = logging.getLogger(__name__)
@@ -108,7 +109,8 @@ class JudgementCache:
         unusable = {"key": key, "fault": fault, "reply": reply.encode(errors="replace").decode()}
         with _as_service_error(self._folder):
             _write(folder / name, msgspec.json.encode(unusable), now)
-            for old in sorted(os.listdir(folder))[:-UNUSABLE_FILES]:
+            names = sorted(one for one in os.listdir(folder) if not one.startswith(TEMP_PREFIX))
+            for old in names[:-UNUSABLE_FILES]:
                 (folder / old).unlink(missing_ok=True)
 
     def prune(self, *, max_bytes: int | None = None, max_age_days: float | None = None) -> int:
@@ -146,7 +148,7 @@ class JudgementCache:
             return
         imported, aside = 0, path.with_name(f"{DATABASE}.damaged-{int(self._clock())}")
         try:
-            with contextlib.closing(sqlite3.connect(path)) as database:
+            with contextlib.closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
                 for key, server, model, reply, crc, used_at in database.execute(
                     "SELECT key, server, model, reply, crc, used_at FROM replies"
                 ):
@@ -154,6 +156,10 @@ class JudgementCache:
                         self._keep(key, server, CachedReply(reply, model), used_at)
                         imported += 1
         except sqlite3.Error as error:
+            is_refused = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
+            if is_refused:  # by another process's lock or missing rights, which is no damage; a missing table is
+                text = f"the cache of judgements {path} cannot be taken over: {error}"
+                raise ServiceError("cache_unusable", text) from error
             path.rename(aside)
             logger.warning(
                 "The cache of judgements in SQLite was damaged (%s): %d replies were kept, and it was moved to %s",

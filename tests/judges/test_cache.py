@@ -1,5 +1,6 @@
 """The cache keeps verdicts across processes and machines, drops damaged ones, and takes over an earlier release's."""
 
+import contextlib
 import logging
 import sqlite3
 import subprocess
@@ -10,7 +11,9 @@ import msgspec
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.judges import cache as cache_module
 from rag_eval_pipeline.judges.cache import DATABASE, CachedReply, JudgementCache, cache_key
+from rag_eval_pipeline.storage.files import temp_path
 
 REPLY = CachedReply('{"verdict": "correct"}', "m-1")
 SERVER = "http://judge m"
@@ -135,6 +138,29 @@ def test_damaged_database_of_an_earlier_release_is_moved_aside_with_what_can_be_
     assert len(found) < 500
     assert f"{len(found)} replies were kept" in caplog.text
     assert len(list(tmp_path.glob("*.damaged-*"))) == 1
+
+
+def test_database_of_an_earlier_release_that_is_in_use_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "BUSY_SECONDS", 0.0)
+    database_of(tmp_path, ("old", "x"))
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ServiceError, match="locked") as raised:
+            JudgementCache(tmp_path)
+
+    assert raised.value.code == "cache_unusable"
+    assert JudgementCache(tmp_path).find("old", SERVER) is not None
+
+
+def test_file_that_another_process_is_writing_is_no_old_unusable_reply(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "UNUSABLE_FILES", 1)
+    cache.keep_unusable("k", "fault", "first")
+    being_written = temp_path(tmp_path / "unusable")
+    being_written.write_bytes(b"")
+
+    cache.keep_unusable("k", "fault", "second")
+
+    assert being_written.exists()
 
 
 def test_cache_that_cannot_be_opened_has_a_code(tmp_path):
