@@ -90,6 +90,7 @@ class ShardPlan(FileModel):
     documents: int
     shards: int
     recheck: Recheck
+    verify: bool = pydantic.Field(False, description="Whether corpus files are hashed again that look unchanged.")
     requests: int = pydantic.Field(0, description="How often the merge found parts missing and asked for them.")
     nonce: str = pydantic.Field(
         default_factory=lambda: secrets.token_hex(4), description="Tells this conversion from earlier ones of the plan."
@@ -107,6 +108,11 @@ class ShardPlan(FileModel):
     def request(self) -> str:
         """Return the name of the latest request for parts; Dagster launches no two runs with one run key."""
         return f"{self.nonce}#{self.requests}"
+
+    @property
+    def hashes_again(self) -> bool:
+        """Return whether shards believe no digest: also what a merge found to be another file, a shard has to find."""
+        return self.verify or self.requests > 1
 
     def missing(self, paths: BenchmarkPaths) -> list[int]:
         """Return the numbers of the shards that are not done."""
@@ -175,7 +181,8 @@ def plan_shards(conversion: Conversion) -> ShardPlan | None:
     if documents <= limit:
         shutil.rmtree(paths.shards, ignore_errors=True)
         return None
-    facts = (conversion.digest, CODE_VERSION, extractor(), sha256_of(paths.planned), str(limit), conversion.recheck)
+    facts = [conversion.digest, CODE_VERSION, extractor(), sha256_of(paths.planned), str(limit), conversion.recheck]
+    facts += ["verify"] if conversion.verify else []
     plan = ShardPlan(
         benchmark=paths.name,
         digest=hashlib.sha256("\0".join(facts).encode()).hexdigest(),
@@ -183,6 +190,7 @@ def plan_shards(conversion: Conversion) -> ShardPlan | None:
         documents=documents,
         shards=-(-documents // limit),
         recheck=conversion.recheck,
+        verify=conversion.verify,
     )
     earlier = read_shard_plan(paths)
     if earlier is not None and earlier.digest == plan.digest:
@@ -223,8 +231,7 @@ def build_documents(
             recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
             error_pages=conversion.spec.error_pages == "keep",
             min_page_words=conversion.spec.min_page_words,
-            # A shard believes no digest: what the merge finds to be another file, it has to find, too.
-            hashes=conversion.paths.corpus_hashes if shard is None else None,
+            hashes=conversion.paths.corpus_hashes,
             verify=conversion.verify,
             shard=shard,
         )
@@ -279,6 +286,7 @@ def _make_shard(conversion: Conversion, plan: ShardPlan, number: int) -> StepRep
         unless_damaged(lambda path: read_manifest(path, keys), paths.documents), paths.web
     )
     own = manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
+    conversion = replace(conversion, verify=plan.hashes_again)
     part.record.unlink(missing_ok=True)
     built = build_documents(conversion, planned, [*own, *earlier], part.journal, shard=f"{number:04}")
     manifest.write_manifest(part.documents, built)

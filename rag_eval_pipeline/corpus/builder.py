@@ -71,7 +71,8 @@ def build_corpus(
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of a page's words that its PDF must have.
         shard: Name of a part of a plan that is built while other processes build others.
-        hashes: File that keeps the digests of the corpus, so that unchanged files are not read again.
+        hashes: File that keeps the digests of the corpus, so that unchanged files are not read again; a shard only
+            reads it.
         verify: Read and hash them again all the same.
 
     Returns:
