@@ -73,7 +73,7 @@ class Lease:
         Raises:
             ServiceError: `lease_lost`.
         """
-        if not self.is_lost and time.monotonic() - self._renewed_at > self._term / 2:
+        if not self.is_lost and _now() - self._renewed_at > self._term / 2:
             self._renew()
         if self.is_lost:
             raise ServiceError(
@@ -94,7 +94,7 @@ class Lease:
 
     def _put(self, tag: str | None, term: float) -> None:
         body = msgspec.json.encode(_Body(self._holder, self._serial, term))
-        sent_at = time.monotonic()
+        sent_at = _now()
         self._tag = self._store.put(self._path, body, replaces=tag)
         self._serial += 1
         self._renewed_at = sent_at
@@ -151,14 +151,19 @@ def wait_until_free(store: Store, name: str, wait_seconds: float = WAIT_SECONDS)
     return next(_turns(store, name, wait_seconds))
 
 
+def _now() -> float:
+    """Return seconds since the machine was started; unlike the monotonic clock they go on while it is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def _turns(store: Store, name: str, wait_seconds: float) -> Iterator[str | None]:
     """Yield the tag of the lease whenever it may be taken: there is none, it was given back, or its term is over."""
-    deadline = time.monotonic() + wait_seconds
+    deadline = _now() + wait_seconds
     seen: Any = None
     seen_at = 0.0
     while True:
         found = store.get(lease_path(name))
-        now = time.monotonic()
+        now = _now()
         if found is None:
             yield None
             continue
