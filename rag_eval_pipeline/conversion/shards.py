@@ -53,6 +53,7 @@ from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
+from rag_eval_pipeline.storage.session import stop_if_lost
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
@@ -217,6 +218,7 @@ def build_documents(
 
         def keep(rows: Sequence[CorpusDocument]) -> None:
             journal.extend(rows)
+            stop_if_lost()
             if log is not None:
                 log(document_line(rows, known))
 

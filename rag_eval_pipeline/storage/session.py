@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lease import Lease, lease_tag, lease_term, seconds, wait_until_free
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.store import ConflictError, Store, open_store
@@ -43,6 +43,7 @@ class Scope(NamedTuple):
         removes: Of these it only removes files.
         runs: Of the newest evaluations it reads all (`own`, and writes them) or the records that are not `newest`.
         is_long: What is done so far is put every 30 s.
+        plan: A file whose `digest` names the plan that is worked on; nothing is put once the store has another.
     """
 
     leases: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class Scope(NamedTuple):
     removes: tuple[str, ...] = ()
     runs: str = ""
     is_long: bool = False
+    plan: str = ""
 
 
 _CONFIG = ("data/config/*",)
@@ -91,6 +93,7 @@ SCOPES = {
         reads=(*_CONFIG, "data/sources/{benchmark}/*", *_DATASETS),
         adds=("corpus/{benchmark}/*", "data/datasets/{benchmark}/.steps/shards/*"),
         is_long=True,
+        plan="data/datasets/{benchmark}/.steps/shards/plan.json",
     ),
     "evaluate": Scope(
         leases=("pair/{benchmark}/{system}",),
@@ -144,6 +147,8 @@ class Session:
         self._store = store
         self._taken: dict[str, set[str]] = {}  # ids by date
         self._ids: set[str] = set()  # evaluations that this session writes
+        self._plans: set[object] = set()  # that may be in the store while this session puts
+        self._is_replanned = False
         self._put_seconds = seconds(PUT_VARIABLE, PUT_SECONDS)
         self._ended = threading.Event()
         self._locks = contextlib.ExitStack()
@@ -165,7 +170,10 @@ class Session:
                 self._locks.enter_context(self._locked_here(lease.name))
                 lease.acquire()
                 held.append(lease)
+            planned = self._planned()
             self._fetch()
+            if self.scope.plan:  # a conversion of this machine may not have put its plan yet
+                self._plans = {planned, _read(self.copy.root / self._plan_path()).get("digest")}
         except BaseException:
             self._leases = held
             self.close()
@@ -180,14 +188,18 @@ class Session:
         self.copy.remove(self.scope.removes, self.confirm)
 
     def confirm(self) -> None:
-        """Raise `lease_lost` unless all leases are held."""
+        """Raise `lease_lost` unless all leases are held, and `no_shard` if another machine has planned anew."""
         for lease in self._leases:
             lease.confirm()
+        if self.scope.plan and (self._is_replanned or self._planned() not in self._plans):
+            self._is_replanned = True
+            hint = "Another machine has converted the benchmark meanwhile; nothing more was put."
+            raise InputError("no_shard", self._plan_path(), "the plan that this shard is a part of", hint=hint)
 
     @property
     def is_lost(self) -> bool:
         """Whether another machine has been seen to have taken over."""
-        return any(lease.is_lost for lease in self._leases)
+        return self._is_replanned or any(lease.is_lost for lease in self._leases)
 
     def close(self) -> None:
         """Give the leases back."""
@@ -274,6 +286,14 @@ class Session:
                 if earlier := _read(root / RUNS / evaluation_id / "evaluation.json").get("rescored_from"):
                     self.copy.fetch_file(f"data/evaluation/results/{earlier}.results.json")
 
+    def _plan_path(self) -> str:
+        return self._patterns([self.scope.plan])[0]
+
+    def _planned(self) -> object:
+        """Return the digest of the plan in the store; None if there is none."""
+        found = self._store.get(self._plan_path()) if self.scope.plan else None
+        return None if found is None else _parsed(found[0]).get("digest")
+
     def _locked_here(self, name: str) -> contextlib.AbstractContextManager[None]:
         return locked(self.copy.root / lock_here(name), holder=f"process {os.getpid()}", exclusive=True)
 
@@ -281,15 +301,22 @@ class Session:
         while not self.is_lost and not self._ended.wait(self._put_seconds):
             try:
                 self.put(whole=False)
-            except (ServiceError, OSError) as error:
+            except (InputError, ServiceError, OSError) as error:
                 if not self.is_lost:  # else the work itself ends with that
                     logger.warning("Not put into the store yet: %s", error)
 
 
 def _read(file: Path) -> dict[str, object]:
     try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        return _parsed(file.read_bytes())
+    except OSError:
+        return {}
+
+
+def _parsed(data: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(data)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -339,7 +366,7 @@ def working_on(
             try:
                 if not session.is_lost:
                     session.put(whole=False)
-            except (ServiceError, OSError) as error:
+            except (InputError, ServiceError, OSError) as error:
                 logger.warning("What was done before this failed is not in the store: %s", error)
             raise
         session.put()
@@ -372,7 +399,7 @@ def fetch_missing(file: Path) -> None:
 
 
 def stop_if_lost() -> None:
-    """Raise `lease_lost` once another machine has taken over what this process is at: no more is spent."""
+    """Raise as `Session.confirm` once another machine has taken over what this process is at: no more is spent."""
     session = _current.get()
     if session is not None and session.is_lost:
         session.confirm()
