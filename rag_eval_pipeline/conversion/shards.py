@@ -45,13 +45,13 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.storage.session import stop_if_lost
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
@@ -160,6 +160,17 @@ def read_shard_plan(paths: BenchmarkPaths) -> ShardPlan | None:
     with contextlib.suppress(InputError):
         return ShardPlan.read(paths.shards / PLAN_FILE)
     return None
+
+
+def still_made(paths: BenchmarkPaths) -> ServiceError | None:
+    """Return the error `locked` that names the shards whose runs are at work; None if none are."""
+    plan = read_shard_plan(paths)
+    if plan is None:
+        return None
+    keys = [plan.key(number) for number in range(plan.shards) if is_locked(_part(paths, plan, number).lock)]
+    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
+    text = f"parts of the corpus of {paths.name} are being made: {', '.join(keys[:LISTED])}{more}"
+    return ServiceError("locked", text, hint="Wait for these runs of convert_shard, or cancel them.") if keys else None
 
 
 def is_current(paths: BenchmarkPaths, plan: ShardPlan) -> bool:

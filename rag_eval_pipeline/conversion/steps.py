@@ -77,7 +77,7 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.dataset import SourceDocument
 from rag_eval_pipeline.formats.ground_truth import Annotation
 from rag_eval_pipeline.formats.json_rows import write_rows
@@ -460,7 +460,12 @@ def convert(
 def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[BenchmarkPaths]:
     """Lock the benchmark, so that a whole conversion is not mixed with the steps of another."""
     paths = workspace.existing_benchmark(benchmark)
-    with locked(paths.lock, holder=f"{what} of {benchmark}, process {os.getpid()}", exclusive=True):
+    holder = f"{what} of {benchmark}, process {os.getpid()}"
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(paths.lock, holder=holder, exclusive=True))
+        except ServiceError as error:
+            raise shards.still_made(paths) or error from None
         yield paths
 
 

@@ -347,6 +347,19 @@ def test_shards_wait_for_a_conversion_and_for_another_run_of_themselves(workspac
         run_shard(workspace, key)
 
 
+def test_conversion_that_waits_for_shards_names_them_and_says_what_to_do(workspace, monkeypatch):
+    monkeypatch.setattr(locked.__wrapped__, "__kwdefaults__", {"wait_seconds": 0.0})
+    key, publish = keys(workspace)[0], builder.CorpusFolder.publish_all
+
+    def convert_meanwhile(folder, documents):
+        with pytest.raises(ServiceError, match=f"^parts of the corpus of {NAME} are being made: {key}.*cancel them"):
+            convert(workspace, NAME)
+        publish(folder, documents)
+
+    monkeypatch.setattr(builder.CorpusFolder, "publish_all", convert_meanwhile)
+    run_shard(workspace, key)
+
+
 def test_shards_of_a_recheck_are_not_those_of_a_conversion(workspace):
     before = keys(workspace)
     run_shard(workspace, before[0])
