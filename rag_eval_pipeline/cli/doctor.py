@@ -268,7 +268,9 @@ def doctor(
 def worker_queue(as_json: AsJson = False) -> None:
     """Print the queue that a Celery worker on this machine takes runs from; it carries the renderer's fingerprint.
 
-    Example: dagster-celery worker start -A rag_eval_pipeline.celery.worker -q "$(rag-eval worker-queue)"
+    For: dagster-celery worker start -A rag_eval_pipeline.celery.worker -q "$(rag-eval worker-queue)" -y worker.yaml
+
+    Example: rag-eval worker-queue
     """
     from rag_eval_pipeline.corpus.workers import this_worker
 

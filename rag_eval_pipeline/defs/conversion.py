@@ -89,6 +89,8 @@ def corpus_shards(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
 
     `corpus_shards_sensor` adds the partitions, `<benchmark>~<plan>~<number>`, requests a run for each, then the rest of
     the conversion, in which `corpus` merges the parts, and removes the partitions.
+
+    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.conversion.shards import run_shard
 

@@ -376,7 +376,7 @@ def open_results(path: Path) -> StoredResults:
     Raises:
         InputError: As `EvaluationResults.read`; also while the rows are gone through.
     """
-    rows = RowFile.open(path, ROWS, partial(_row, path)) if path.name.endswith(".json") and path.is_file() else None
+    rows = RowFile.open(path, ROWS, partial(_row, path)) if path.name.endswith(".json") else None
     if rows is not None:
         with contextlib.suppress(pydantic.ValidationError, InputError):
             head = EvaluationResults.model_validate_json(checked_json(rows.rest, path), strict=True)

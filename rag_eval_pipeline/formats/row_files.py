@@ -48,8 +48,14 @@ class RowFile(Sequence[Row], Generic[Row]):
 
     @classmethod
     def open(cls, path: Path, key: str, parse: Callable[[bytes], Row]) -> Self | None:
-        """Open a file whose rows are under `key`; None if it has another layout, or no rows."""
-        file = path.open("rb")
+        """Open a file whose rows are under `key`; None if it has another layout, or no rows, or is none.
+
+        Who gets None reads the file whole, which says what is wrong with it.
+        """
+        try:
+            file = path.open("rb")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
         opening = f'\n  "{key}": ['.encode()
         head = b""
         while (at := head.find(opening + b"\n    {\n")) < 0:

@@ -180,7 +180,7 @@ def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
 def test_pin_warns_of_failed_questions_and_of_runs_without_retrieval(rag_eval, ids, evaluated):
     assert json.loads(rag_eval("pin", RAILWAY, "embedded", "--json"))["warnings"] == []
     evaluation = load_evaluation(evaluated, ids[0])
-    rows = read_scores(evaluation.scores("answer_scores"))
+    rows = list(read_scores(evaluation.scores("answer_scores")))
     rows[0] = QueryScores(rows[0].query_id, "failed", "timeout", {})
     write_scores(evaluation.scores("answer_scores"), rows, ["exact_match", "f1"], evaluation_id=ids[0])
     nothing = [QueryScores(row.query_id, "skipped", "no_contexts", {}) for row in rows]

@@ -52,7 +52,8 @@ def test_rescore_scores_old_answers_with_a_new_measure(evaluated):
     opened = [load_evaluation(workspace, name).record.opened_at for name in (old, new.evaluation_id)]
     assert (opened[0], was.timestamp) == (opened[1], new.timestamp)
     assert results_path(workspace, old).read_bytes() == before
-    assert [row.generated_answer for row in new.query_results] == [row.generated_answer for row in was.query_results]
+    stored = EvaluationResults.read(results_path(workspace, new.evaluation_id))
+    assert [row.generated_answer for row in stored.query_results] == [row.generated_answer for row in was.query_results]
     rows, damaged = history_rows(workspace, OBSERVATORY, "embedded")
     assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
     with pytest.raises(InputError, match="different_metrics"):
@@ -147,7 +148,8 @@ def test_rescore_restores_damaged_results_from_the_answers(evaluated):
     [again] = rescore(workspace, pair(workspace), [name])
 
     assert again.answer_quality_metrics == whole.answer_quality_metrics
-    scores = [[row.individual_metrics for row in one.query_results] for one in (again, whole)]
+    stored = EvaluationResults.read(results_path(workspace, again.evaluation_id))
+    scores = [[row.individual_metrics for row in one.query_results] for one in (stored, whole)]
     assert scores[0] == scores[1]
     [damaged] = read_history(workspace).damaged  # it is named until somebody removes it
     assert name in damaged
