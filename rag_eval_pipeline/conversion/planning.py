@@ -40,7 +40,7 @@ from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
-MAX_QUESTIONS = 400_000  # of a benchmark: up to here each step of an evaluation needs less than 1 GiB
+MAX_QUESTIONS = 400_000  # of a benchmark: `bench/memory.py` shows the memory that each step needs at this size
 MAX_NOTES = 20  # of one kind
 KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in ("contexts", "notes", "bad_urls"))
 
