@@ -211,11 +211,6 @@ def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
         print(text, file=results(), flush=True)  # before what goes to standard error next
 
 
-def printable(line: str) -> str:
-    """Return a line with the characters that could control a terminal as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
 def results() -> TextIO:
     """Return the stream for results: the real standard output, which nothing else writes to while a command runs."""
     return _results or sys.stdout

@@ -157,7 +157,7 @@ def read_questions(path: Path) -> QuestionsFile:
     """Read the questions of a results file; empty if they are damaged or the file is gone."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
-    except (msgspec.MsgspecError, FileNotFoundError):
+    except (ValueError, FileNotFoundError):
         return QuestionsFile()
 
 
@@ -256,7 +256,7 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
     lost = []
     try:
         file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
-    except (msgspec.MsgspecError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError) as error:
         file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
@@ -264,7 +264,7 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
         evaluation = load_evaluation(workspace, header.evaluation_id)
         answers = {answer.query_id: answer for answer in read_responses(evaluation.responses)}
         judgements = {one.query_id: one for one in read_judgements(evaluation)}
-    except (InputError, FileNotFoundError, msgspec.MsgspecError):
+    except (InputError, FileNotFoundError, ValueError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = datasets.of(header, file.dataset_id)
     if not dataset.queries:
@@ -366,7 +366,7 @@ def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_ans
                 given[row.query_id] = Given(row.generated_answer, row.status, exact, row.abstained)
         else:
             file = msgspec.json.decode(data, type=_NightRows)
-    except msgspec.MsgspecError:
+    except ValueError:
         return QuestionNight(header, digest, {})
     scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
     return QuestionNight(header, digest, scores, given, file.dataset_id)
