@@ -298,14 +298,11 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
     judgements: dict[str, Judgement] = {}
     try:
         evaluation = load_evaluation(workspace, header.evaluation_id)
-        for answer in iter_responses(evaluation.responses):
-            if shown is None or answer.query_id in shown:
-                answers[answer.query_id] = answer
-        for one in read_judgements(evaluation):
-            if shown is None or one.query_id in shown:
-                judgements[one.query_id] = one
+        given = iter_responses(evaluation.responses)
+        answers = {one.query_id: one for one in given if shown is None or one.query_id in shown}
+        judged = read_judgements(evaluation)
+        judgements = {one.query_id: one for one in judged if shown is None or one.query_id in shown}
     except (InputError, FileNotFoundError, msgspec.MsgspecError):
-        answers, judgements = {}, {}
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = datasets.of(header, file.dataset_id)
     if not dataset.queries:
