@@ -9,10 +9,9 @@ from collections import Counter
 
 import pytest
 
-from corpus.hostile.answers import moved, page
 from corpus.hostile.prying import KINDS, MOVES
 from corpus.hostile.rendering import Outcome, make_all, rendering
-from corpus.hostile.site import Reply, Site, running
+from corpus.hostile.site import Reply, Site, moved, page, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
 from tests.web.certificates import Authority
