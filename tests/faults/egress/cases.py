@@ -12,7 +12,6 @@ NAMES = {
     "six.test": [PUBLIC, "fd00:ec2::254"],
     "mapped.test": [f"::ffff:{METADATA}"],
     **{f"flips-{use}.test": [PUBLIC, METADATA] for use in ("form", "redirect", "page", "control")},
-    "prefetched.test": [METADATA],
 }
 
 BLOCKED = (
@@ -98,15 +97,15 @@ LOCATIONS = {
     "http://flips-redirect.test/here": "ok",
 }
 
-# What one page asks for by every kind of request.
-TARGETS = {
-    "metadata": METADATA, "six": "[fd00:ec2::254]", "own": "127.0.0.1", "own-six": "[::1]", "decimal": "2852039166",
-    "allowed": ALLOWED,
-}  # fmt: skip
+# What one page asks for by every kind of request, and where pages lead.
+TARGETS = {"metadata": METADATA, "six": "[fd00:ec2::254]", "allowed": ALLOWED}
+MOVE_TARGETS = (
+    METADATA, "[fd00:ec2::254]", ALLOWED, "127.0.0.1", "[::1]", "2852039166", "inner.test", f"[::ffff:{METADATA}]",
+)  # fmt: skip
 
-# Beside the kinds of `prying`: what opens connections, resolves names or sends datagrams, and asks for no file.
+# Beside the kinds of `prying`: what opens connections or sends datagrams.
 SILENT = f"""
-<link rel=dns-prefetch href=//prefetched.test><link rel=preconnect href=http://{METADATA}:8080>
+<link rel=preconnect href=http://{METADATA}:8080>
 <link rel=prefetch href=http://{METADATA}/prefetch><link rel=manifest href=http://{METADATA}/manifest>
 <link rel=icon href=http://{METADATA}/icon>
 <script type=speculationrules>{{"prerender":[{{"source":"list","urls":["http://{METADATA}/prerender"]}}],
@@ -116,6 +115,6 @@ try {{ new WebTransport('https://{METADATA}:8443/') }} catch {{}}
 const c = new RTCPeerConnection({{iceServers: [{{urls: ['stun:{METADATA}:3478', 'stun:{PUBLIC}:3478', 'turn:10.0.0.9:3478?transport=tcp'],
   username: 'u', credential: 'c'}}]}})
 c.createDataChannel('x')
-c.onicegatheringstatechange = () => {{ if (c.iceGatheringState == 'complete') rtc.textContent = 'GATHERED' }}
+c.onicegatheringstatechange = () => {{ if (c.iceGatheringState == 'complete') rtc.textContent = 'GATHERED '.repeat(50) }}
 c.createOffer().then(o => c.setLocalDescription(o))
 </script><p id=rtc></p>"""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 _OUTGOING = 4  # PACKET_OUTGOING: the loopback device shows every packet twice
 _ALL_PROTOCOLS = 3
 _SYN, _ACK = 0x02, 0x10
+_PAIR = "link add away type veth peer name far"  # WebRTC sends nothing by a loopback device alone
 _SENTINEL = ("203.0.113.9", 9)
 
 
@@ -37,7 +38,13 @@ def command() -> list[str] | None:
 
 def open_network() -> None:
     """Make every address of this namespace one of this machine's."""
-    for arguments in ("link set lo up", "route add local 0.0.0.0/0 dev lo", "-6 route add local ::/0 dev lo"):
+    devices = ("link set lo up", _PAIR, "link set away up", "link set far up")
+    addresses = (
+        "addr add 192.168.7.2/24 dev away",
+        "route add local 0.0.0.0/0 dev lo",
+        "-6 route add local ::/0 dev lo",
+    )
+    for arguments in (*devices, *addresses):
         subprocess.run(["ip", *arguments.split()], check=True)
 
 

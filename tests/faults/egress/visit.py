@@ -28,15 +28,14 @@ from rag_eval_pipeline.web.settings import EndpointSettings
 from tests.corpus.hostile.prying import KINDS, MOVES
 from tests.corpus.hostile.rendering import make_all, rendering
 from tests.corpus.hostile.site import Reply, Site, moved, page
-from tests.faults.egress.cases import ALLOWED, FORMS, LOCATIONS, METADATA, NAMES, PUBLIC, SILENT, TARGETS
+from tests.faults.egress.cases import ALLOWED, FORMS, LOCATIONS, METADATA, MOVE_TARGETS, NAMES, PUBLIC, SILENT, TARGETS
 from tests.faults.egress.network import Attempt, NameServer, Sniffer, open_network
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
 EXPECTED_PORTS = 10_000  # below them nothing of ours listens on this machine
 FAKE_PROXY = f"http://{METADATA}:3128"
-MOVE_TARGETS = (*TARGETS.values(), "inner.test", "[::ffff:169.254.169.254]", "flips-page.test")
-CONTROL_LIMIT_S = 60.0
+CONTROL_LIMIT_S = 30.0
 # Chromium's own guard of local addresses would keep the control from asking; the pipeline does not rely on it.
 NO_GUARD = [
     "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebRTC,BlockInsecurePrivateNetworkRequests"
@@ -55,10 +54,11 @@ def prying_pages() -> dict[str, Reply]:
     frames = {f"/frame/{name}": "".join(html.format(u=f"http://{target}/{name}/{kind}") for kind, html in KINDS.items())
               for name, target in TARGETS.items()}  # fmt: skip
     redirected = "".join(f"<img src=/to/{n}>" for n in range(len(LOCATIONS)))
+    redirected += "".join(f"<img src=http://flips-page.test/{n}>" for n in range(4))
     shown = "".join(f"<iframe src={path}></iframe>" for path in frames)
     pages = {path: Reply(page(html).encode()) for path, html in frames.items()}
     pages["/all"] = Reply(page(f"<iframe src=/silent></iframe>{redirected}{shown}END").encode())
-    pages["/silent"] = Reply(page(SILENT).encode())
+    pages["/silent"] = Reply(page(f"END{SILENT}").encode())
     pages["/bounce"] = moved(f"http://{METADATA}/move/by-way-of-the-site")
     for n, (kind, html) in enumerate(MOVES.items()):
         target = f"http://{MOVE_TARGETS[n % len(MOVE_TARGETS)]}/move/{kind}"
@@ -207,10 +207,14 @@ async def unguarded(network: Network) -> dict[str, Any]:
     """What the same pages do in a browser without the pipeline's guard."""
     wanted = {f"/{name}/{kind}" for name in TARGETS for kind in KINDS} | {f"/move/{kind}" for kind in MOVES}
     network.canary.asked.clear()
-    network.names.asked.clear()
     seen: Counter[str] = Counter()
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=find_browser(), chromium_sandbox=False, args=NO_GUARD)
+        browser = await driver.chromium.launch(
+            executable_path=find_browser(),
+            chromium_sandbox=False,
+            args=NO_GUARD,
+            env={"PATH": os.environ["PATH"]},
+        )
         one = await browser.new_page()
         with contextlib.suppress(Error):
             await one.goto(f"http://{PUBLIC}/all")
