@@ -17,6 +17,7 @@ from tests.corpus.hostile.prying import MOVES
 from tests.faults.egress.cases import ALLOWED, BLOCKED, FORMS, LOCATIONS, METADATA, NAMES, PUBLIC
 from tests.faults.egress.network import command
 
+pytestmark = pytest.mark.browser
 RANDOM_URLS = 10_000
 
 
@@ -99,7 +100,6 @@ def test_egress_to_the_operators_own_server_is_for_settings_and_not_for_data(see
     assert (operator["by a public page"], operator["by a public page hits"]) == ("egress_blocked", {})
 
 
-@pytest.mark.browser
 @pytest.mark.fault(8, 9, 10, 11, 12, 13)
 def test_egress_of_a_page_is_refused_without_an_attempt(seen):
     """By no kind of request, redirect or move, to no target, the allowed host among them; nothing leaves by UDP."""
@@ -113,7 +113,6 @@ def test_egress_of_a_page_is_refused_without_an_attempt(seen):
     assert "GATHERED" in rendered["pages"]["/silent"][1]
 
 
-@pytest.mark.browser
 @pytest.mark.fault(9)
 def test_egress_of_a_page_that_leads_elsewhere_is_an_error(seen):
     codes = {kind: seen["rendered"]["pages"][f"/move/{kind}"][0] for kind in MOVES}
@@ -121,7 +120,6 @@ def test_egress_of_a_page_that_leads_elsewhere_is_an_error(seen):
     assert codes == dict.fromkeys(MOVES, "blocked_navigation")
 
 
-@pytest.mark.browser
 @pytest.mark.fault(3, 8, 9, 10)
 def test_egress_control_a_plain_browser_reaches_what_is_refused(seen):
     """Every target by every kind of request, every move, and UDP."""
