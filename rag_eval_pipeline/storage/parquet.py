@@ -118,5 +118,6 @@ def limit_allocators() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
     # C libraries other than glibc have no such arenas, and no such function.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    for option, value in _MALLOC_OPTIONS.items() if mallopt is not None else ():
-        mallopt(option, value)
+    if mallopt is not None:
+        for option, value in _MALLOC_OPTIONS.items():
+            mallopt(option, value)

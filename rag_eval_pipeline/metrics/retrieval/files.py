@@ -81,8 +81,8 @@ def read_qrels(path: Path) -> Qrels:
         return _read_parquet_qrels(path)
     if kind == "trec":
         with suppress(IrregularError, InputError):  # line by line, the message names the line
-            table = read_qrels_table(path)
-            return _make_qrels(*(table.column(name).chunk(0) for name in table.column_names), path)
+            query_ids, documents, grades = (column.chunk(0) for column in read_qrels_table(path).columns)
+            return _make_qrels(query_ids, documents, grades, path)
     grades = _read_json(path, dict[str, dict[str, int]]) if kind == "json" else read_trec_qrels(path)
     return qrels_from_dict(grades, source=str(path))
 
