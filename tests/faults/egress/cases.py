@@ -8,6 +8,7 @@ ALLOWED = "10.0.0.5:8081"  # the operator's own RAG server, which the settings a
 NAMES = {
     "public.test": [PUBLIC],
     "inner.test": [METADATA],
+    "alias-of-inner.test": [METADATA],
     "mixed.test": [PUBLIC, "10.0.0.1"],
     "six.test": [PUBLIC, "fd00:ec2::254"],
     "mapped.test": [f"::ffff:{METADATA}"],
@@ -32,7 +33,7 @@ BLOCKED = (
     "http://[5f00::1]/", "http://[ff02::1]/",
     # Row 3.
     "http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://printer.local/",
-    "http://metadata.google.internal/", "http://inner.test/", "http://mixed.test/", "http://six.test/", "http://mapped.test/",
+    "http://metadata.google.internal/", "http://inner.test/", "http://alias-of-inner.test/", "http://mixed.test/", "http://six.test/", "http://mapped.test/",
     "http://[fe80::1%lo]/", "http://169。254。169。254/",
 )  # fmt: skip
 

@@ -106,7 +106,8 @@ class NameServer(asyncio.DatagramProtocol):
     """Answers for the names of a table, at the address that /etc/resolv.conf names.
 
     Args:
-        table: Name -> addresses. A name that begins with `flips-` has its first address once, and then the others.
+        table: Name -> addresses. A name that begins with `flips-` has its first address once, and then the others; one
+            that begins with `alias-` has them by another name.
     """
 
     def __init__(self, table: dict[str, list[str]]) -> None:
@@ -126,7 +127,12 @@ class NameServer(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
         name, question = _question(data)
         kind = int.from_bytes(question[-4:-2], "big")
-        records = [b"\xc0\x0c" + record for record in self._records(name, kind)]
+        owner = b"\xc0\x0c"  # the name in the question
+        records = [owner + record for record in self._records(name, kind)]
+        if name.startswith("alias-"):
+            other = b"\x05other\x04test\x00"
+            cname = owner + struct.pack(">HHIH", 5, 1, 0, len(other)) + other
+            records = [cname, *(record.replace(owner, other, 1) for record in records)]
         code = 0 if name in self._table else 3  # NXDOMAIN
         head = data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0)
         self._transport.sendto(head + question + b"".join(records), address)
