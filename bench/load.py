@@ -4,9 +4,9 @@
     python bench/load.py --evaluations 1 --questions 100000
 
 The questions are those of all evaluations together; each evaluation has a benchmark of its own and asks 64 at once. All
-run in threads of one process, which is more than Dagster does, as it gives each a process. The mock server, in a process
-of its own, answers each request after 50 ms; one attempt in ten fails as servers do: 429, 500, 503, a reset, no answer
-for 2 s, a stream that is cut, what is not JSON or half of it.
+run in threads of one process, which is more than Dagster does, as it gives each a process. The mock server, a process
+too, answers each request after 50 ms; one attempt in ten fails as servers do: 429, 500, 503, reset, silence for 2 s, a
+stream that is cut, what is not JSON or half of it.
 
 Every question must have exactly one terminal answer, in the journal and in responses.parquet; the exit code is 1 if one
 has not. Resident memory, threads, child processes and descriptors are sampled twice a second and shown at each tenth of

@@ -109,6 +109,10 @@ class Services:
             time.sleep(POLL_SECONDS)
         return found
 
+    def wait_gone(self, processes: Sequence[psutil.Process]) -> None:
+        """Waits until processes have ended."""
+        self.wait(f"the end of {processes}", lambda: not any(map(is_alive, processes)))
+
     def log(self, name: str) -> Path:
         """What a service has said."""
         return self.folder / f"{name}.log"
@@ -159,7 +163,9 @@ def retry_of(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
 
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process runs; a zombie waits for a parent that is not ours."""
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _is_listening(port: int) -> bool:

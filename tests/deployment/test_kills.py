@@ -5,7 +5,6 @@ done to a run is done at the same question each time.
 """
 
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,7 +151,7 @@ def test_run_whose_process_is_killed_is_retried_where_it_ended(deployment: Deplo
 
     assert deployment.wait_ended(run_id) == FAILURE
     assert "was terminated by signal 9 (SIGKILL)" in deployment.events(run_id)
-    assert psutil.wait_procs(family, timeout=PATIENCE_SECONDS)[1] == []
+    deployment.services.wait_gone(family)
     deployment.wait_retried(run_id)
     deployment.check_resumed()
 
@@ -182,7 +181,7 @@ def test_run_that_is_terminated_in_the_ui_is_cancelled_and_resumed_by_the_next(d
         cancelled = deployment.wait_ended(run_id)
 
     assert cancelled == dg.DagsterRunStatus.CANCELED
-    assert psutil.wait_procs(family, timeout=PATIENCE_SECONDS)[1] == []
+    deployment.services.wait_gone(family)
     assert len(query_ids(deployment.newest())) == MIDWAY - 1
     assert deployment.wait_ended(deployment.launch()) == SUCCESS
     deployment.check_resumed()
@@ -195,8 +194,8 @@ def test_run_ends_with_its_code_server_and_is_retried_by_the_next(deployment: De
     with deployment.midway() as run_id:
         worker = run_worker(deployment.instance, run_id)
         worker.parent().kill()  # Dagster's server, below ours
-        assert psutil.wait_procs([worker], timeout=PATIENCE_SECONDS)[1] == []
         assert services.processes.pop("code").wait() != 0
+        services.wait_gone([worker])
         status = deployment.status(run_id)
 
     assert status == FAILURE
@@ -216,10 +215,10 @@ def test_no_run_stays_started_after_everything_was_killed(deployment: Deployment
             process.suspend()  # nobody notes the death of another
         for process in family:
             process.kill()
-        for process in services.processes.values():
-            process.wait()
+        for service in services.processes.values():
+            service.wait()
         services.processes.clear()
-        assert psutil.wait_procs(family, timeout=PATIENCE_SECONDS)[1] == []
+        services.wait_gone(family)
         assert deployment.status(run_id) == dg.DagsterRunStatus.STARTED
 
     start(services)
