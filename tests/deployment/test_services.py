@@ -254,6 +254,7 @@ def test_health_check_of_a_service_that_is_not_running_is_one_line(seen: Seen, s
 NIGHT = {f"{last_night():%Y-%m-%d}": PAIRS}
 
 
+@pytest.mark.fault(62, 63)
 @pytest.mark.parametrize(
     ("stage", "expected"),
     [
@@ -284,6 +285,7 @@ def test_services_listen_on_their_own_addresses_only(seen: Seen):
     assert seen.listeners == {"127.0.0.1"}
 
 
+@pytest.mark.fault(63)
 @pytest.mark.parametrize("change", CHANGES)
 def test_nightly_is_at_two_utc_where_clocks_change(seen: Seen, change: str):
     before = CHANGES[change]

@@ -157,6 +157,7 @@ def visit(own_temp) -> Visit:
     return visit
 
 
+@pytest.mark.fault(8)
 def test_page_reaches_an_allowed_host_by_every_kind_of_request(visit):
     outcome = visit.outcomes["/prying"]
 
@@ -184,6 +185,7 @@ def test_page_over_https_cannot_forge_a_refusal(visit):
     assert (visit.outcomes["forged"].code, visit.outcomes["forged"].text) == (None, "NEXT")
 
 
+@pytest.mark.fault(8)
 def test_page_reaches_this_machine_by_no_kind_of_request(visit):
     pages = {host: visit.outcomes[f"/{host}"].text for host in HOSTS}
 
@@ -191,12 +193,14 @@ def test_page_reaches_this_machine_by_no_kind_of_request(visit):
     assert visit.asked["canary"] == visit.asked["sixth"] == {}
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_page_that_leads_to_this_machine_is_an_error(visit, scheme):
     assert visit.codes(scheme) == dict.fromkeys(MOVES, "blocked_navigation")
     assert visit.asked["canary"] == {}
 
 
+@pytest.mark.fault(9)
 def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
     outcome = visit.outcomes["/popups"]
 
@@ -204,6 +208,7 @@ def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
     assert visit.asked["canary"] == {}
 
 
+@pytest.mark.fault(7)
 def test_page_reads_a_file_by_no_kind_of_request(visit):
     pages = {path: outcome.text for path, outcome in visit.outcomes.items() if path.startswith("/file-")}
 
@@ -212,15 +217,18 @@ def test_page_reads_a_file_by_no_kind_of_request(visit):
     assert [n for n in range(len(LOCAL)) if "END" not in pages[f"/file-{n}"]] == []
 
 
+@pytest.mark.fault(7)
 def test_document_has_no_other_scheme_than_http(visit):
     assert {url: visit.outcomes[url].code for url in SCHEMES} == dict.fromkeys(SCHEMES, "scheme")
 
 
+@pytest.mark.fault(10)
 def test_web_rtc_sends_no_datagram(visit):
     assert visit.datagrams.count == 0
     assert "GATHERED" in visit.outcomes["/rtc"].text
 
 
+@pytest.mark.fault(61)
 def test_certificate_of_an_unknown_authority_is_not_accepted(visit):
     beside = visit.outcomes["/beside"]
 
