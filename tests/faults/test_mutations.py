@@ -11,7 +11,6 @@ import pytest
 from tests.faults.fuzzing.parsers import PARSERS
 from tests.faults.fuzzing.runner import AT_ONCE, Fuzzer
 
-
 # What other people write; the others, which cost as much again, are tried by `make test-long`.
 SHORT = {
     "benchmark_yaml", "csv", "jsonl", "json", "parquet", "zip", "tar", "pdf", "train_json", "dataset", "ground_truth", "results",
