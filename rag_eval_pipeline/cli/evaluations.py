@@ -26,12 +26,11 @@ from rag_eval_pipeline.cli.output import (
     metrics_line,
     print_next,
     print_notes,
-    printable,
     progress_bars,
     report_to_dagster,
     results,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, did_you_mean, printable, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
