@@ -1,0 +1,171 @@
+"""No URL, redirect or page of a benchmark reaches this machine or its network; without the guard, the same ones do.
+
+In the network of these tests every address is this machine, and every attempt is seen, at whatever address and port.
+"""
+
+import ipaddress
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import REPOSITORY
+from tests.corpus.hostile.prying import MOVES
+from tests.faults.egress.cases import ALLOWED, BLOCKED, FORMS, LOCATIONS, METADATA, NAMES, PUBLIC
+from tests.faults.egress.network import command
+
+pytestmark = pytest.mark.browser
+RANDOM_URLS = 10_000
+
+
+@pytest.fixture(scope="module")
+def visit():
+    """`visit(part, ...)` is what the parts of `visit.py` found."""
+    namespace = command()
+    if namespace is None:
+        pytest.skip("no network namespace here: it takes root or user namespaces, and `unshare` and `ip`")
+
+    def run(*parts, urls=()):
+        done = subprocess.run(
+            [*namespace, sys.executable, "-m", "tests.faults.egress.visit", *parts],
+            input=json.dumps(urls), capture_output=True, text=True, check=False, timeout=600, cwd=REPOSITORY,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-5000:]
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def seen(visit):
+    return visit("fetched", "operator", "rendered", "unguarded")
+
+
+@pytest.mark.fault(1, 2, 3, 4, 6, 7)
+@pytest.mark.parametrize("way", ["document", "source"])
+@pytest.mark.parametrize(("kind", "codes"), [("form", FORMS), ("location", LOCATIONS)], ids=["URLs", "redirects"])
+def test_egress_of_urls_and_redirects_is_refused_without_an_attempt(seen, way, kind, codes):
+    found = dict(zip(codes, seen["fetched"][f"{way} {kind}"], strict=True))
+
+    assert {url: code for url, (code, _) in found.items()} == codes
+    assert {url: hits for url, (_, hits) in found.items() if hits} == {}
+
+
+@pytest.mark.fault(3)
+def test_egress_to_a_name_that_changes_its_address_stays_at_the_first(seen):
+    assert (seen["fetched"]["rebinding"], seen["fetched"]["rebinding hits"]) == (["ok"] * 3, {})
+
+
+@pytest.mark.fault(1, 4)
+def test_egress_of_downloads_is_refused(seen):
+    blocked = {"public": "ok", "metadata": "egress_blocked", "redirect": "egress_blocked"}
+
+    assert (seen["fetched"]["cached"], seen["fetched"]["cached hits"]) == (blocked, {})
+
+
+@pytest.mark.fault(1, 2, 3, 4, 11)
+def test_egress_control_a_plain_client_reaches_what_is_refused(seen):
+    """Else the tests above would show nothing."""
+    control = seen["fetched"]["control"]
+    reached = {
+        url for url, hits in zip(FORMS, control["form"], strict=True) if any(hit.startswith("tcp") for hit in hits)
+    }
+    redirected = [hits for hits in control["location"] if hits]
+
+    # Not dialled: multicast, broadcast and link-local addresses, and names that are not in the name server.
+    assert len(set(BLOCKED) - reached) <= 11
+    assert len(redirected) >= 13
+    assert seen["fetched"]["control proxy"] == {f"tcp {METADATA} 3128": 1}
+
+
+@pytest.mark.fault(13)
+def test_egress_to_the_operators_own_server_is_for_settings_and_not_for_data(seen):
+    once = {f"tcp {ALLOWED.replace(':', ' ')}": 1}
+    operator = seen["operator"]
+
+    assert (operator["system"], operator["system hits"]) == (200, once)
+    assert (operator["data"], operator["data hits"]) == ("egress_blocked", {})
+    assert (operator["allowed"], operator["allowed hits"]) == ("ok", once)
+    assert (operator["by a public page"], operator["by a public page hits"]) == ("egress_blocked", {})
+
+
+@pytest.mark.fault(8, 9, 10, 11, 12, 13)
+def test_egress_of_a_page_is_refused_without_an_attempt(seen):
+    """By no kind of request, redirect or move, to no target, the allowed host among them; nothing leaves by UDP."""
+    rendered = seen["rendered"]
+
+    assert rendered["hits"] == {}
+    assert set(rendered["names"]) <= {*NAMES, "xn--a"}  # of the pages; none of the browser's own
+    assert [path for path, (_, text) in rendered["pages"].items() if "CANARY" in text] == []
+    assert rendered["pages"]["/all"][0] is None
+    assert "END" in rendered["pages"]["/all"][1]
+    assert "GATHERED" in rendered["pages"]["/silent"][1]
+
+
+@pytest.mark.fault(9)
+def test_egress_of_a_page_that_leads_elsewhere_is_an_error(seen):
+    codes = {kind: seen["rendered"]["pages"][f"/move/{kind}"][0] for kind in MOVES}
+
+    assert codes == dict.fromkeys(MOVES, "blocked_navigation")
+
+
+@pytest.mark.fault(3, 8, 9, 10)
+def test_egress_control_a_plain_browser_reaches_what_is_refused(seen):
+    """Every target by every kind of request, every move, and UDP."""
+    control = seen["unguarded"]
+
+    assert control["missing"] == []
+    assert any(hit.startswith("udp") for hit in control["hits"])
+
+
+NUMBERS = [str, hex, "0{:o}".format, "0x{:08X}".format, "{:012o}".format]
+EMBEDDED = ["::ffff:{}", "::{}", "64:ff9b::{}", "::ffff:0:{}", "64:ff9b:1::{}", "fec0::{}", "fd00::{}"]
+BEFORE = [f"{PUBLIC}@", "a:b@", f"{PUBLIC}\\@", f"{PUBLIC}#@", f"{PUBLIC}/@", f"{PUBLIC}%2f@", "%00", "\t", "\r\n"]
+AFTER = [".", ":80", ":8080", ":443", "%2e", "\\", "\0", f"#@{PUBLIC}/", f"\\@{PUBLIC}", "%23"]
+
+
+@st.composite
+def private_urls(draw):
+    """Private addresses in random spellings, and now and then what a reader might take for another host around them."""
+
+    def one(usual, *others):
+        return draw(st.sampled_from([usual] * 3 * len(others) + list(others)))
+
+    block = draw(st.sampled_from(["127.0.0.0/8", "10.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "100.64.0.0/10"]))
+    address = draw(st.ip_addresses(network=block))
+    if draw(st.booleans()):
+        octets, parts = list(address.packed), draw(st.integers(1, 4))
+        numbers = [*octets[: parts - 1], int.from_bytes(bytes(octets[parts - 1 :]), "big")]
+        host = one(".", "。", "．", "｡").join(draw(st.sampled_from(NUMBERS))(number) for number in numbers)
+        digits = one("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨")
+        host = host.translate(str.maketrans("0123456789", digits))
+    else:
+        written = draw(st.sampled_from(EMBEDDED)).format(address)
+        six = ipaddress.IPv6Address(written)
+        host = f"[{draw(st.sampled_from([six.compressed, six.exploded, six.compressed.upper(), written]))}]"
+    scheme = one("http://", "https://", "HTTP://", "http:", "http:/", "http:///", "http:\\\\", "//")
+    return f"{scheme}{one('', *BEFORE)}{host}{one('', *AFTER)}/"
+
+
+@pytest.mark.long
+@pytest.mark.fault(1, 2, 6)
+def test_egress_of_random_spellings_is_refused_without_an_attempt(visit):
+    urls = []
+
+    @settings(max_examples=RANDOM_URLS, database=None, suppress_health_check=list(HealthCheck))
+    @given(private_urls())
+    def collect(url):
+        urls.append(url)
+
+    collect()
+    found = visit("given_urls", urls=urls)["given_urls"]
+
+    assert {url: hits for url, (_, hits) in zip(urls, found, strict=True) if hits} == {}
+    codes = Counter(code for code, _ in found)
+    # The last two are of URLs that name the public host after all.
+    assert set(codes) <= {"egress_blocked", "bad_url", "scheme", "host_unresolved", "http_404", "connect_failed"}
+    assert codes["egress_blocked"] > RANDOM_URLS / 10
