@@ -4,6 +4,8 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 """
 
 import errno
+import io
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -102,8 +104,23 @@ class InputError(Exception):
 
 def os_fault(error: OSError) -> InputError:
     """Convert an OSError to an InputError."""
-    file = error.filename or "the file system"
+    file = error.filename or _file_in_use(error) or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
+
+
+def _file_in_use(error: OSError) -> str | None:
+    """Return the file that was read or written when an error occurred: a failed read or write names none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        files = {str(one.name) for one in frame.f_locals.values() if isinstance(one, io.IOBase) and _is_named(one)}
+        if len(files) == 1:
+            (found,) = files
+    return found
+
+
+def _is_named(file: io.IOBase) -> bool:
+    name = getattr(file, "name", None)  # a number for a descriptor, `<stderr>` for a stream
+    return isinstance(name, str | Path) and not str(name).startswith("<")
 
 
 class ServiceError(Exception):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, temp_path, walk
 from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.store import ConflictError, Found, Store
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE
@@ -279,7 +279,7 @@ class WorkingCopy:
         found: dict[str, os.stat_result] = {}
         patterns = list(patterns)
         for prefix in {_folder(pattern) for pattern in patterns}:
-            for folder, folders, names in os.walk(self.root / prefix):
+            for folder, folders, names in walk(self.root / prefix):
                 folders[:] = [name for name in folders if not name.startswith((TEMP_PREFIX, f".{SCRATCH_PREFIX}"))]
                 for name in names:
                     file = Path(folder, name)

@@ -1,0 +1,237 @@
+"""Any call of a writer fails or is its last: its files are the old or the new ones, and doing it again completes it."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX
+from rag_eval_pipeline.storage.journal import read_journal
+from tests.faults.failing import FAULTS, NO_FAULT, Ended, Fault, Server, server
+from tests.faults.writers import COMMANDS, WRITERS, Writer
+from tools import golden
+
+pytestmark = [
+    pytest.mark.fault(54, 55),
+    pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs Linux and gcc"),
+]
+NO_PRODUCTS = ("*.lock", "*/.store/*", "*/leases/*")  # who holds what, and where a working copy stands
+TEMPORARY = re.compile(rf"(?<={re.escape(TEMP_PREFIX)})[0-9a-z_]+")
+Tree = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with server(tmp_path_factory.mktemp("failing")) as running:
+        yield running
+
+
+class Trial:
+    """A writer's files before it and after an undisturbed run, and the same files at a fault."""
+
+    def __init__(self, forks: Server, name: str, folder: Path) -> None:
+        self._forks, self._name = forks, name
+        self._before, self.folder = folder / "before", folder / "work"
+        self._before.mkdir()
+        forks.prepare(name, self._before)
+        self.old = tree(self._before)
+        self.reset()
+        ended = forks.run(name, self.folder)
+        assert ended.code == 0, ended.output
+        self.new = tree(self.folder)
+        self._tried: set[int] = set()
+
+    def reset(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self._before, self.folder, symlinks=True)
+
+    def run(self, fault: Fault, at: int) -> Ended:
+        """Run it from the beginning with a fault."""
+        self.reset()
+        return self._forks.run(self._name, self.folder, fault, at)
+
+    def points(self, fault: Fault) -> Iterator[tuple[int, Ended]]:
+        """Run it with a fault at each call, until there are no more."""
+        at = 1
+        while (ended := self.run(fault, at)).hit:
+            yield at, ended
+            at += 1
+
+    def do_again(self) -> Tree | None:
+        """The files after a run without a fault, in the state that a fault has left; None for a state already tried."""
+        state = hash(frozenset((TEMPORARY.sub("", name), data) for name, data in tree(self.folder).items()))
+        if state in self._tried:
+            return None
+        ended = self._forks.run(self._name, self.folder)
+        assert ended.code == 0, ended.output
+        self._tried.add(state)
+        return without_temporary(tree(self.folder))
+
+
+def tree(folder: Path) -> Tree:
+    """The files below a folder, and temporary folders."""
+    found: Tree = {}
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            name = str(path.relative_to(folder))
+            if path.is_symlink():
+                found[name] = os.fsencode(os.readlink(path))
+            elif path.is_file():
+                found[name] = path.read_bytes()
+            elif is_temporary(name):
+                found[name] = b""
+    return {name: data for name, data in found.items() if not any(fnmatch("/" + name, one) for one in NO_PRODUCTS)}
+
+
+@cache
+def is_temporary(name: str) -> bool:
+    return any(part.startswith((TEMP_PREFIX, f".{SCRATCH_PREFIX}")) for part in name.split("/"))
+
+
+def without_temporary(files: Tree) -> Tree:
+    return {name: data for name, data in files.items() if not is_temporary(name)}
+
+
+def is_old_or_new(writer: Writer, name: str, trial: Trial, found: Tree) -> bool:
+    old, new, data = trial.old.get(name), trial.new.get(name), found.get(name)
+    if name in writer.grows and data is not None and new is not None:
+        return new.startswith(data) or data == old
+    return data in (old, new) or (data is None and name in writer.between)
+
+
+def is_one_line_about(error: str, folder: Path, fault: Fault) -> bool:
+    """Whether it names a file that a person knows, and what the system said of it."""
+    return (
+        error.count("\n") == 1
+        and os.strerror(fault.errno) in error
+        and str(folder) in error
+        and not is_temporary(error.partition(": expected")[0].removeprefix(f"rag-eval: {folder}/"))
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("name", WRITERS)
+def test_writer_leaves_old_or_new_files_and_goes_on(forks, tmp_path, name, fault):
+    writer = WRITERS[name]
+    trial = Trial(forks, name, tmp_path)
+
+    for at, ended in trial.points(fault):
+        where = f"call {at}, {ended.hit}: exit {ended.code}, {ended.output}"
+        found = tree(trial.folder)
+        files = without_temporary(found)
+        assert fault.kills == (ended.code == -9), where
+        assert [name for name in {**trial.old, **files} if not is_old_or_new(writer, name, trial, files)] == [], where
+        if ended.code == 0:
+            assert found == trial.new, where
+        elif not fault.kills:
+            assert ended.code in (2, 4), where
+            assert is_one_line_about(ended.output, trial.folder, fault), where
+            assert found == files or "unlink" in ended.hit or "rmdir" in ended.hit, where
+        assert trial.do_again() in (None, trial.new), where
+
+
+EVALUATION_ID = re.compile(r"eval_run_[0-9]+_[0-9]+")
+
+
+def names(files: Tree) -> list[str]:
+    """The names of files; which number an evaluation has depends on the attempts before it."""
+    return sorted(EVALUATION_ID.sub("", name) for name in files)
+
+
+def damaged(folder: Path, files: Tree) -> list[str]:
+    """The files that are not whole: no JSON, no table, or a journal with a bad line before its last."""
+    found = []
+    for name in files:
+        try:
+            if name.endswith(".json"):
+                json.loads(files[name])
+            elif name.endswith(".parquet"):
+                pq.read_table(folder / name)
+            elif name.endswith("journal.jsonl"):
+                list(read_journal(folder / name))
+        except (ValueError, pa.ArrowException, InputError):
+            found.append(name)
+    return found
+
+
+class CommandTrial(Trial):
+    """A command in a workspace, in which some files depend on the clock.
+
+    Args:
+        steady: Files that two undisturbed runs write alike.
+    """
+
+    def __init__(self, forks: Server, name: str, folder: Path) -> None:
+        super().__init__(forks, name, folder)
+        self.undisturbed = folder / "undisturbed"
+        shutil.copytree(self.folder, self.undisturbed, symlinks=True)
+        assert self.run(NO_FAULT, 0).code == 0
+        again = tree(self.folder)
+        assert names(again) == names(self.new)
+        self.steady = {name: data for name, data in again.items() if self.new.get(name) == data}
+
+    def check(self, fault: Fault, at: int) -> bool:
+        """Check what a fault does; False if there are fewer calls."""
+        ended = self.run(fault, at)
+        if not ended.hit:
+            return False
+        where = f"call {at}, {ended.hit}: exit {ended.code}, {ended.output}"
+        found = tree(self.folder)
+        files = without_temporary(found)
+        assert damaged(self.folder, files) == [], where
+        assert fault.kills == (ended.code == -9), where
+        if ended.code == 0:
+            self.check_completed(files, where)
+        elif not fault.kills:
+            assert ended.code in (2, 4), where
+            assert os.strerror(fault.errno) in ended.output, where
+            assert "Traceback" not in ended.output, where
+        if not fault.kills:
+            assert found == files or "unlink" in ended.hit or "rmdir" in ended.hit, where
+        completed = self.do_again()
+        if completed is not None:
+            self.check_completed(completed, where)
+        return True
+
+    def check_completed(self, files: Tree, where: str) -> None:
+        assert names(files) == names(self.new), where
+        assert [name for name, data in self.steady.items() if files.get(name) != data] == [], where
+        assert golden.compare(self.undisturbed, self.folder, renames={}) == [], where
+
+
+@pytest.fixture(scope="module")
+def trial(forks, tmp_path_factory):
+    """`trial(command)`: what is prepared for a command is made once."""
+    return cache(lambda name: CommandTrial(forks, name, tmp_path_factory.mktemp(name)))
+
+
+SAMPLE = ("kill", "ENOSPC", "EIO")  # one early, one in the middle, one late
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_leaves_whole_files_and_is_completed(trial, name):
+    tried = trial(name)
+
+    for number, fault in enumerate(SAMPLE, 1):
+        calls = tried.run(FAULTS[fault], 10**9).calls
+        assert tried.check(FAULTS[fault], calls * number // 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_leaves_whole_files_at_every_tenth_call(trial, name, fault):
+    at = 1 + zlib.crc32(f"{name} {fault}".encode()) % 10
+    while trial(name).check(FAULTS[fault], at):
+        at += 10
