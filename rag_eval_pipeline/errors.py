@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
@@ -118,9 +119,10 @@ def _file_in_use(error: OSError) -> str | None:
     return found
 
 
-def _is_named(file: io.IOBase) -> bool:
-    name = getattr(file, "name", None)  # a number for a descriptor, `<stderr>` for a stream
-    return isinstance(name, str | Path) and not str(name).startswith("<")
+def _is_named(file: Any) -> bool:
+    raw = getattr(file, "raw", file)
+    name = getattr(raw, "name", None)  # a number for a descriptor, `<stderr>` for a stream
+    return isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
 
 
 class ServiceError(Exception):

@@ -50,6 +50,12 @@ def temp_path(folder: Path) -> Path:
     return folder / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
 
 
+def _discard(temp: Path) -> None:
+    """Remove a temp file if there is one; what fails here is not why it is removed."""
+    with contextlib.suppress(OSError):
+        temp.unlink()
+
+
 def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Go through a folder as `os.walk`, which silently leaves out what it cannot list; here that is an error.
 
@@ -81,7 +87,8 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = temp_folder or target.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    with errors_about(target):
+        folder.mkdir(parents=True, exist_ok=True)
     temp = temp_path(folder)
     raw = _TargetFile(temp, target)
     try:
@@ -93,7 +100,7 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
         with errors_about(target):
             os.replace(temp, target)
     except BaseException:
-        temp.unlink(missing_ok=True)
+        _discard(temp)
         raise
     fsync_folder(target.parent)
 
@@ -127,7 +134,7 @@ def replace_file(target: Path, data: bytes) -> None:
             temp.write_bytes(data)
         os.replace(temp, target)
     except OSError as error:
-        temp.unlink(missing_ok=True)
+        _discard(temp)
         error.filename = str(target)
         raise
 
@@ -137,13 +144,14 @@ def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) 
 
     All files are written before the first fsync, and the folder is synced once: half the time of single writes.
     """
-    temp_folder.mkdir(parents=True, exist_ok=True)
+    with errors_about(temp_folder.parent):
+        temp_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         written: list[tuple[BinaryIO, Path, Path]] = []
         for target, data in files:
             temp = temp_path(temp_folder)
             raw = _TargetFile(temp, target)
-            stack.callback(temp.unlink, missing_ok=True)
+            stack.callback(_discard, temp)
             file: BinaryIO = stack.enter_context(io.BufferedWriter(raw))
             file.write(data)
             file.flush()

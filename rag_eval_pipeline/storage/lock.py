@@ -69,8 +69,14 @@ def temporary_folder(
             rescue(left)
             shutil.rmtree(left, ignore_errors=True)
     folder = parent / f"{prefix}{secrets.token_hex(8)}"
-    folder.mkdir()
-    with locked(folder / ".lock", holder=f"process {os.getpid()}", exclusive=True):
+    with errors_about(parent):
+        folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / ".lock", holder=f"process {os.getpid()}", exclusive=True))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         try:
             yield folder
         finally:

@@ -39,6 +39,7 @@ class Calls(enum.IntFlag):
     OPEN = 128
     STAMP = 256
     FOLDER = 512
+    COPY = 1024
 
 
 class Action(enum.IntEnum):
@@ -65,7 +66,7 @@ class Fault(NamedTuple):
 
 
 NO_FAULT = Fault(Calls(0), Action.COUNT)
-_TAKING_SPACE = Calls.WRITE | Calls.SYNC | Calls.RENAME | Calls.CREATE | Calls.TRUNCATE | Calls.FOLDER
+_TAKING_SPACE = Calls.WRITE | Calls.COPY | Calls.SYNC | Calls.RENAME | Calls.CREATE | Calls.TRUNCATE | Calls.FOLDER
 FAULTS = {
     "kill": Fault(_TAKING_SPACE | Calls.REMOVE | Calls.STAMP, Action.KILL),
     "kill in a write": Fault(Calls.WRITE, Action.CUT_AND_KILL),

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum kind {
-    WRITE = 1, SYNC = 2, RENAME = 4, CREATE = 8, TRUNCATE = 16, REMOVE = 32, READ = 64, OPEN = 128, STAMP = 256, FOLDER = 512
+    WRITE = 1, SYNC = 2, RENAME = 4, CREATE = 8, TRUNCATE = 16, REMOVE = 32, READ = 64, OPEN = 128, STAMP = 256, FOLDER = 512,
+    COPY = 1024
 };
 enum action { COUNT, FAIL, FAIL_FROM, CUT_FROM, KILL, CUT_AND_KILL };
 
@@ -122,10 +123,10 @@ WRITER(pwrite64, OFFSET_PARAMETER, OFFSET)
         if (!real) real = (type(*) types)dlsym(RTLD_NEXT, #name);                   \
         return meet(kind, #name, folder, path) ? failed : real arguments;           \
     }
-CALL(WRITE, ssize_t, -1, writev, (int f, const struct iovec *v, int n), (int, const struct iovec *, int), (f, v, n), f, NULL)
-CALL(WRITE, ssize_t, -1, sendfile64, (int to, int from, off64_t *o, size_t n), (int, int, off64_t *, size_t), (to, from, o, n), to, NULL)
-CALL(WRITE, ssize_t, -1, sendfile, (int to, int from, off_t *o, size_t n), (int, int, off_t *, size_t), (to, from, o, n), to, NULL)
-CALL(WRITE, ssize_t, -1, copy_file_range, (int from, off64_t *o, int to, off64_t *p, size_t n, unsigned g), (int, off64_t *, int, off64_t *, size_t, unsigned), (from, o, to, p, n, g), to, NULL)
+CALL(COPY, ssize_t, -1, writev, (int f, const struct iovec *v, int n), (int, const struct iovec *, int), (f, v, n), f, NULL)
+CALL(COPY, ssize_t, -1, sendfile64, (int to, int from, off64_t *o, size_t n), (int, int, off64_t *, size_t), (to, from, o, n), to, NULL)
+CALL(COPY, ssize_t, -1, sendfile, (int to, int from, off_t *o, size_t n), (int, int, off_t *, size_t), (to, from, o, n), to, NULL)
+CALL(COPY, ssize_t, -1, copy_file_range, (int from, off64_t *o, int to, off64_t *p, size_t n, unsigned g), (int, off64_t *, int, off64_t *, size_t, unsigned), (from, o, to, p, n, g), to, NULL)
 CALL(READ, ssize_t, -1, read, (int f, void *d, size_t n), (int, void *, size_t), (f, d, n), f, NULL)
 CALL(READ, ssize_t, -1, pread64, (int f, void *d, size_t n, off64_t o), (int, void *, size_t, off64_t), (f, d, n, o), f, NULL)
 /* What a killed process wrote is kept without them: the tests need not wait for a disk. */

@@ -52,12 +52,14 @@ class Writer(NamedTuple):
         write: Called again after each fault.
         grows: Files of which a beginning is as good as the whole: journals.
         between: Files that may be absent although they were there before: nothing is lost with them.
+        copies: The folder of files that come from elsewhere, as far as they have come.
     """
 
     prepare: Callable[[Path], None]
     write: Callable[[Path], None]
     grows: Collection[str] = ()
     between: Collection[str] = ()
+    copies: str | None = None
 
 
 def answer(number: int) -> RagAnswer:
@@ -256,7 +258,7 @@ WRITERS = {
     "archive": Writer(_prepare_archive, _unpack),
     "init": Writer(_prepare_init, _init),
     "lock": Writer(_old("x/file"), _lock),
-    "store": Writer(_prepare_store, _work_in_store),
+    "store": Writer(_prepare_store, _work_in_store, copies="copy"),
 }
 
 
@@ -266,7 +268,7 @@ name: {name}
 version: 1.0.0
 source: {{path: questions.csv}}
 tables: {{docs: {{files: "docs/*.pdf"}}}}
-questions: {{question: q, answer: a, file: file}}
+questions: {{question: q, answer: a, files: file}}
 documents: SELECT name, file FROM docs ORDER BY name
 """
 NIGHTS = ("2026-03-01T02:00:00Z", "2026-03-02T02:00:00Z", "2026-07-01T02:00:00Z")  # the last is long after
