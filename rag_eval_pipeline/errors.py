@@ -113,16 +113,18 @@ def _file_in_use(error: OSError) -> str | None:
     """Return the file that was read or written when an error occurred: a failed read or write names none."""
     found = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        files = {str(one.name) for one in frame.f_locals.values() if isinstance(one, io.IOBase) and _is_named(one)}
+        files = {_file_name(value) for value in frame.f_locals.values() if isinstance(value, io.IOBase)} - {None}
         if len(files) == 1:
             (found,) = files
     return found
 
 
-def _is_named(file: Any) -> bool:
+def _file_name(file: Any) -> str | None:
+    """Return the path of an open file; None for a descriptor, a standard stream and what is no file of the system."""
     raw = getattr(file, "raw", file)
-    name = getattr(raw, "name", None)  # a number for a descriptor, `<stderr>` for a stream
-    return isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
+    name = getattr(raw, "name", None)
+    is_path = isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
+    return str(name) if is_path else None
 
 
 class ServiceError(Exception):
