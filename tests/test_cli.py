@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 from typer.main import get_command
@@ -132,6 +133,29 @@ def test_plan_shows_the_columns_of_sources_before_the_mapping_is_right(rag_eval,
         "  name  VARCHAR  'a.pdf'",
     ]
     assert found[1]["columns"][0] == {"name": "file", "type": "VARCHAR", "sample": "'a.pdf'"}
+
+
+HOSTILE = "\x1b[2J\u202eq"
+MAPPINGS = {
+    "an error names a column": "{question: q, answer: a}",
+    "results have a note on a row": f'{{question: "{HOSTILE}", answer: a}}'.encode("unicode_escape").decode(),
+}
+
+
+@pytest.mark.fault(42)
+@pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS)
+def test_texts_of_data_do_not_control_a_terminal(mapping, rag_eval, workspace, monkeypatch):
+    source = workspace.root / "data" / "sources" / "scratch"
+    source.mkdir()
+    (source / "q.csv").write_text(f"{HOSTILE},a\n,{HOSTILE}\nWho?,x\n")
+    (source / "benchmark.yaml").write_text(f"name: scratch\nversion: 1.0.0\nsource: q.csv\nquestions: {mapping}\n")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda stream: True, raising=False)
+
+    _, out, error = rag_eval("plan", "scratch")
+
+    assert "\\x1b[2J\\u202eq" in out + error
+    assert "\x1b[2J" not in out + error  # what paints words is ours
+    assert "\u202e" not in out + error
 
 
 def test_plan_says_a_fault_once_with_its_count_and_the_first_line(rag_eval, workspace):

@@ -1,6 +1,7 @@
 """The graph as text: a change of keys, dependencies, checks, jobs, sensors or schedules shows here."""
 
 import dagster as dg
+import pytest
 
 from rag_eval_pipeline.definitions import defs
 
@@ -86,6 +87,7 @@ def test_every_check_of_a_partitioned_asset_knows_its_partition():
     assert all(spec.partitions_def is not None for spec in specs)
 
 
+@pytest.mark.fault(63)
 def test_jobs_sensors_and_schedules_are_those_that_stand_here():
     names = ("aggregate", "convert", "convert_shard", "evaluate", "hourly_checks", "pin_baseline", "week")
     lines = [""]

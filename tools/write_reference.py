@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/reference from the code: commands, settings, metrics, error codes.
+"""Write docs/faults.md and the generated parts of docs/reference: commands, settings, metrics, error codes.
 
     python tools/write_reference.py
 
@@ -8,6 +8,7 @@ what the code states, for somebody to put them into the right table. tests/test_
 
 import ast
 import re
+import runpy
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -228,3 +229,5 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     for page, content in pages().items():
         (REFERENCE / page).write_text(content)
+    matrix = runpy.run_path(str(REPOSITORY / "tests" / "faults" / "matrix.py"))
+    (REFERENCE.parent / "faults.md").write_text(matrix["page"]())

@@ -1,7 +1,6 @@
 """Commands on benchmarks and their files: init, plan, convert, validate, export, render."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -363,7 +362,7 @@ def render(
     missing = [row for row in rows if row.origin == "missing"]
     emit([asdict(row) for row in rows], as_json, (_document_line(row) for row in rows if row.origin != "missing"))
     for row in missing:
-        print(f"rag-eval: {missing_note(row)}", file=sys.stderr, flush=True)
+        print_notes([missing_note(row)])
         code = max(code, BAD_INPUT if row.url is None else UNAVAILABLE)
     if code:
         raise typer.Exit(code)

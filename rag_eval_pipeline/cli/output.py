@@ -1,9 +1,9 @@
 """Options, exit codes, results on standard output, errors and progress on standard error: shared by all commands."""
 
-import ctypes
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
@@ -66,6 +67,8 @@ SystemName = Annotated[
         metavar="SYSTEM", autocompletion=complete_system, help="A system: name of a file in data/config/systems."
     ),
 ]
+# What texts of data could do to a terminal; the first group is what `painted` writes.
+_CONTROL = re.compile(r"(\x1b\[(?:0|1|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 
@@ -152,7 +155,7 @@ def print_error(error: InputError | ServiceError | OSError) -> int:
     """Print an error as one line and return its exit code."""
     if isinstance(error, OSError):
         error = os_fault(error)
-    print(f"rag-eval: {error}", file=sys.stderr, flush=True)
+    print(f"rag-eval: {printable(str(error))}", file=sys.stderr, flush=True)
     return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
 
 
@@ -163,7 +166,7 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print notes on standard error."""
     results().flush()  # where both streams go to one file, they stay in order
     for note in notes:
-        print(f"rag-eval: {note}", file=sys.stderr)
+        print(f"rag-eval: {printable(note)}", file=sys.stderr)
 
 
 def print_next(as_json: bool, *commands: str) -> None:
@@ -207,6 +210,8 @@ def metrics_line(means: Mapping[str, float | None], partial: Mapping[str, tuple[
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Print a value as JSON, or the equivalent lines."""
     texts = [json.dumps(value, indent=2, ensure_ascii=False)] if as_json else lines
+    if results().isatty():
+        texts = (_CONTROL.sub(lambda found: found[1] or printable(found[0]), text) for text in texts)
     for text in texts:
         print(text, file=results(), flush=True)  # before what goes to standard error next
 
@@ -274,6 +279,8 @@ _results: TextIO | None = None
 @contextmanager
 def _stdout_moved_away() -> "Iterator[TextIO]":
     """Yield a stream to the current standard output; meanwhile, descriptor 1 leads to standard error."""
+    import ctypes
+
     stdout = sys.stdout
     try:
         descriptor, errors = stdout.fileno(), sys.stderr.fileno()
@@ -331,3 +338,17 @@ def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, i
             return update
 
         yield begin
+
+
+class CommandGroup(TyperGroup):
+    """A group whose help lists its commands by subject."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each subject."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, command.get_short_help_str(200)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)

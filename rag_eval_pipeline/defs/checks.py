@@ -7,9 +7,9 @@ import dagster as dg
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.execution import as_dagster_failure
+from rag_eval_pipeline.defs.metadata import inert, text
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
-MAX_TEXT_CHARS = 2000
 MAX_LIST_CHARS = 300
 
 
@@ -31,7 +31,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
         check_name=check.name,
         passed=check.passed,
         severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
-        description=check_sentence(check),
+        description=inert(check_sentence(check)),
         metadata={name: _metadata(value) for name, value in check.numbers.items()},
     )
 
@@ -73,7 +73,7 @@ def _words(name: str) -> str:
 def _metadata(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return dg.MetadataValue.float(float(value))
-    return dg.MetadataValue.text(_joined(value)[:MAX_TEXT_CHARS] or "none")
+    return text(_joined(value) or "none")
 
 
 def _is_number(value: object) -> bool:

@@ -7,7 +7,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
-from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table
+from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table, text
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 
@@ -183,7 +183,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
             **labelled(published.headline),
             "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),
             "preview": table(published.preview),
-            "warnings": dg.MetadataValue.text(" ".join(published.warnings) or "none"),
+            "warnings": text(" ".join(published.warnings) or "none"),
             "evaluation_id": published.evaluation_id,
             "path": dg.MetadataValue.path(published.path),
         },

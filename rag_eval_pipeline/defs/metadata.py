@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,8 @@ from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
 TABLE_ROWS = 200  # the UI draws every row at once
+MAX_TEXT_CHARS = 2000  # metadata is kept in Dagster's database, and a question or an answer may be of megabytes
+MAX_CELL_CHARS = 500
 REPORT_URL_VARIABLE = "RAG_EVAL_REPORT_URL"
 
 # Table -> columns of the leaderboard. The UI cuts off a table of more than six narrow columns.
@@ -67,7 +70,25 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextM
 def _cell(value: object) -> int | float | bool | str:
     if isinstance(value, float):
         return round(value, 3)
-    return value if isinstance(value, int | bool) else "-" if value is None else str(value)
+    return value if isinstance(value, int | bool) else "-" if value is None else _cut(str(value), MAX_CELL_CHARS)
+
+
+def text(value: str) -> dg.TextMetadataValue:
+    """Return a text as it is, up to `MAX_TEXT_CHARS`; the UI shows no Markdown in it."""
+    return dg.MetadataValue.text(_cut(value, MAX_TEXT_CHARS))
+
+
+def _cut(value: str, length: int) -> str:
+    return value if len(value) <= length else value[: length - 1] + "…"
+
+
+def inert(value: str) -> str:
+    """Return one paragraph of Markdown without links, images and HTML, for a text in which others had a say.
+
+    The UI shows descriptions of check results as Markdown, and a viewer's browser would request the images in it.
+    """
+    # Entities, because a text may end in the backslash that undoes another one.
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(value.split()).replace("](", "]&#40;"))
 
 
 def svg_image(svg: str, title: str) -> dg.MarkdownMetadataValue:
@@ -80,7 +101,7 @@ def png_image(draw: Callable[[], bytes], title: str) -> dg.MarkdownMetadataValue
     try:
         return _image(draw(), "image/png", title)
     except (DocumentError, OSError) as error:
-        return dg.MetadataValue.text(f"not drawn: {error}")
+        return text(f"not drawn: {error}")
 
 
 def _image(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:

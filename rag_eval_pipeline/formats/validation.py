@@ -250,8 +250,8 @@ class DocumentRegistry:
     @classmethod
     def from_folder(cls, corpus: Path) -> Self:
         """Return the registry of the files in a folder and its subfolders; the id of each is its exact file name."""
-        found = (file for file in corpus.rglob("*") if file.is_file() and not file.is_symlink())
-        files = sorted(file for file in found if not file.name.startswith("."))
+        # Also those that begin with a dot: `https://host/.well-known` is the document `.well-known.pdf`.
+        files = sorted(file for file in corpus.rglob("*") if file.is_file() and not file.is_symlink())
         return cls(
             RegisteredDocument(document_id=file.name, basename=file.name, path=file.relative_to(corpus).as_posix())
             for file in files

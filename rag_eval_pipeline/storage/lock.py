@@ -11,6 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
@@ -18,6 +19,7 @@ from rag_eval_pipeline.storage.files import TEMP_PREFIX, errors_about
 
 WAIT_SECONDS = 600.0  # longer than a conversion of a few hundred pages
 POLL_SECONDS = 0.2
+working_run: ContextVar[str | None] = ContextVar("working_run", default=None)  # id of the run that a lock is taken for
 
 
 @contextlib.contextmanager

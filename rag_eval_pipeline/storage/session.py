@@ -391,11 +391,13 @@ def reserve_id(evaluation_id: str) -> bool:
     return session is None or session.reserve(evaluation_id)
 
 
-def fetch_missing(file: Path) -> None:
-    """Fetch a file of the judge's cache that is not here, if the workspace is in a store that has it."""
+def fetch_missing(file: Path, sha256: str | None = None) -> None:
+    """Fetch a file that is not here, or had another digest when it was fetched, if the workspace is in a store."""
     session = _current.get()
-    if session is not None and not file.exists():
-        session.copy.fetch_file(file.relative_to(session.copy.root).as_posix())
+    if session is not None:
+        path = file.relative_to(session.copy.root).as_posix()
+        if not file.exists() or (sha256 is not None and session.copy.sha256(path) != sha256):
+            session.copy.fetch_file(path)
 
 
 def stop_if_lost() -> None:

@@ -122,6 +122,11 @@ class WorkingCopy:
             self._write(path, found[0], found[1])
         return file.exists()
 
+    def sha256(self, path: str) -> str | None:
+        """Return the digest of a file as it was fetched or put; None if it never was."""
+        row = self._row(path)
+        return None if row is None else row.sha256
+
     def put(
         self, patterns: Iterable[str], confirm: Callable[[], None], *, adds: Iterable[str] = (), whole: bool
     ) -> None:

@@ -239,9 +239,11 @@ class HttpSystem:
 
     def _raise_stated_error(self, values: Sequence[Any], reply: Reply) -> None:
         path = self._settings.error
-        for value in values if path is not None else ():
+        for number, value in enumerate(values if path is not None else ()):
             if error := value_at(value, str(path)):
-                raise reply.failure("error_reply", f"the server states {str(error)[:300]!r} at {path!r}")
+                so_far = "".join(text_at(earlier, self._settings.answer) or "" for earlier in values[:number])
+                message = f"the server states {str(error)[:300]!r} at {path!r}"
+                raise reply.failure("error_reply", message, partial=so_far or None)
 
     def _items(self, values: Sequence[Any], name: str) -> tuple[str, Sequence[Any]]:
         """Return the path of a list and its items; the parts with a path of their own are under a usual key."""

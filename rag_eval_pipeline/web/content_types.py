@@ -4,6 +4,7 @@ The bytes decide first and their label second, in the same way for files and for
 contradict is replaced by the likely one.
 """
 
+import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,8 @@ Kind = Literal["pdf", "html", "markdown", "text", "image"]
 
 _HTML_TYPES = {"text/html", "application/xhtml+xml"}
 _TEXT_TYPES = {"application/json", "application/xml", "application/x-ndjson", "application/yaml"}
+_TABLE_TYPES = {"text/csv", "text/tab-separated-values", "application/json", "application/x-ndjson"}
+_TABLE_SUFFIXES = {".csv", ".tsv", ".json", ".jsonl"}
 _UNSTATED_TYPES = {"", "application/octet-stream", "binary/octet-stream", "application/x-download"}
 _HTML_SUFFIXES = {".html", ".htm", ".xhtml"}
 _MARKDOWN_TYPE = "text/markdown"
@@ -72,10 +75,11 @@ def fetched_body(data: bytes, content_type: str, url: str) -> Body:
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
     media_type = media_type.strip().lower()
     # A page may be about a file: `wiki/File:X.pdf`.
-    is_called_pdf = PurePosixPath(urlsplit(url).path).suffix == ".pdf" and media_type not in _HTML_TYPES
-    promised = media_type == "application/pdf" or is_called_pdf
-    if promised and data.strip() and not is_pdf(data):
+    suffix = "" if media_type in _HTML_TYPES else PurePosixPath(urlsplit(url).path).suffix.lower()
+    if (media_type == "application/pdf" or suffix == ".pdf") and data.strip() and not is_pdf(data):
         raise DocumentError("content_mismatch", f"{url} should be a PDF and has no %PDF- at its start")
+    if (media_type in _TABLE_TYPES or suffix in _TABLE_SUFFIXES) and _HTML_START.match(data[:4096]):
+        raise DocumentError("content_mismatch", f"{url} should be {media_type or suffix} and is an HTML page")
     return _body(sniff(data, media_type=media_type), data, url, charset[1].lower() if charset else None, final_url=url)
 
 
@@ -136,7 +140,7 @@ def decode_text(body: Body) -> str:
     try:
         return body.data.decode(charset, "replace")
     except (LookupError, UnicodeError):  # unknown, or a codec of Python's own that cannot decode: `undefined`, `idna`
-        return body.data.decode("utf-8-sig", "replace")
+        return body.data.decode(_utf8_or_windows(body.data), "replace").removeprefix("\ufeff")
 
 
 def _body(
@@ -151,7 +155,16 @@ def _body(
             # A browser would read an unlabelled page as windows-1252, and most of them are UTF-8.
             labelled, charset = charset, _utf8_or_windows(data)
             flags = ("charset_repaired",) if labelled and charset != "utf-8" else ()
+        elif not (_is_known(charset) or data.isascii()) and _utf8_or_windows(data) == "utf-8":
+            charset, flags = "utf-8", ("charset_repaired",)  # a browser would take it for windows-1252
     return Body(kind, data, url, charset, folder, final_url, flags)
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset) is not None
+    except LookupError:
+        return False
 
 
 def _utf8_or_windows(data: bytes) -> str:

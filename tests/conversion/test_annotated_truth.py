@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from rag_eval_pipeline.conversion.steps import run_step
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 
@@ -58,6 +60,7 @@ def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace
     assert checks(report)["annotations_conserved"].numbers == {"read": 2, "imported": 2, "refused": 0}
 
 
+@pytest.mark.fault(39)
 def test_span_beyond_its_document_warns_and_blocks_nothing(workspace):
     annotate(workspace, "annotator_001", 0, 10_000_000)
 

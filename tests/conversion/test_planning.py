@@ -207,6 +207,7 @@ def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):
     assert found.counts.rows == 1
 
 
+@pytest.mark.fault(33)
 def test_ids_of_the_source_that_repeat_are_noted(benchmark):
     spec = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, source_id: i}\n"
     found = plan(benchmark(spec, {"questions.csv": "q,a,i\nx,y,1\nz,y,1\n"}))

@@ -109,6 +109,7 @@ def facts(own_temp) -> Facts:
     return facts
 
 
+@pytest.mark.fault(71)
 @pytest.mark.browser
 def test_browser_is_confined_without_rights_and_leaves_nothing_behind(facts):
     assert facts.sandboxed == has_sandbox()
@@ -133,6 +134,7 @@ def test_measure_finds_what_block_pages_are_detected_by(facts):
     assert dict(zip(BROWSER, facts.codes, strict=True)) == {name: code for name, (_, code) in BROWSER.items()}
 
 
+@pytest.mark.fault(61)
 @pytest.mark.browser
 async def test_browser_that_is_worn_out_is_replaced_and_ends_with_its_last_page(own_temp, monkeypatch):
     monkeypatch.setattr("rag_eval_pipeline.corpus.rendering.browser.PAGES_PER_PROCESS", 3)

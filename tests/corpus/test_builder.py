@@ -139,11 +139,13 @@ def test_build_draws_pictures_beside_a_page_and_reads_nothing_outside_its_folder
     assert built.by_name["climbs.html"].images_drawn == 0
 
 
+@pytest.mark.fault(9)
 def test_build_keeps_a_local_page_where_it_is(built, sandbox):
     assert built.text("leaves.html") == "STAYS"
     assert built.by_name["leaves.html"].flags == ("navigation_blocked",)
 
 
+@pytest.mark.fault(8)
 def test_build_lets_no_page_reach_a_service_that_is_open_to_others(built, site):
     assert built.by_name["prying.html"].origin == "rendered"
     assert "not here" not in built.text("prying.html")
@@ -262,6 +264,7 @@ def browser_processes(home: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.fault(71)
 def test_build_that_is_interrupted_leaves_no_process_and_no_file_behind(tmp_path, own_temp):
     planned = [
         PlannedDocument(f"d{n}", (FileName(f"d{n}.pdf"),), "html", None, None, f"<p>document {n}</p>") for n in range(4)

@@ -41,6 +41,9 @@ NAMES = {
     "parent folder is an ordinary stem": ("https://h/..", "...pdf", ()),
     "this folder is an ordinary stem": ("https://h/a/.", "..pdf", ()),
     "leading dash": ("https://h/-rf", "-rf.pdf", ()),
+    "leading dot": ("https://h/.htaccess", ".htaccess.pdf", ()),
+    "a device of Windows": ("https://h/CON", "CON.pdf", ()),
+    "a backslash": ("https://h/a\\b", "a\\b.pdf", ()),
     "slash escaped": ("https://h/a#b/../c", "a#b%2F..%2Fc.pdf", ("escaped",)),
     "NUL escaped": ("https://h/x\0y", "x%00y.pdf", ("escaped",)),
     "lone surrogate escaped": ("https://h/x\ud800", "x%ED%A0%80.pdf", ("escaped",)),
@@ -73,11 +76,13 @@ def manifest(*rows):
     ]
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize(("url", "stem"), STEMS.values(), ids=STEMS)
 def test_url_stem(url, stem):
     assert url_stem(url) == stem
 
 
+@pytest.mark.fault(19, 22)
 @pytest.mark.parametrize(("url", "name", "flags"), NAMES.values(), ids=NAMES)
 def test_name_of_a_url(url, name, flags):
     [given_name] = named(url)
@@ -90,6 +95,7 @@ def test_document_key_is_host_path_params_and_query(one, other, same):
     assert (document_key(one) == document_key(other)) is same
 
 
+@pytest.mark.fault(20)
 def test_name_of_a_collision_gets_eight_digits_of_the_urls_hash_or_is_refused():
     urls = "https://h/w/index.php?title=A", "https://h/w/index.php?title=B"
 
@@ -103,8 +109,17 @@ def test_name_of_a_collision_gets_eight_digits_of_the_urls_hash_or_is_refused():
     assert refused.value.code == "stem_collision"
 
 
+@pytest.mark.fault(20)
 @pytest.mark.parametrize(
-    "other", ["https://h/article", "https://g/Article", "https://h/Cafe\u0301", "https://h/Article.pdf"]
+    "other",
+    [
+        "https://h/article",
+        "https://g/Article",
+        "https://h/Article?id=2",
+        "https://h/Article;p=1",
+        "https://h/Cafe\u0301",
+        "https://h/Article.pdf",
+    ],
 )
 def test_names_that_some_file_system_takes_for_equal_are_a_collision(other):
     names = named("https://h/Article", "https://h/Café", other)
@@ -113,6 +128,7 @@ def test_names_that_some_file_system_takes_for_equal_are_a_collision(other):
     assert len({folded(n.name) for n in names}) == 3
 
 
+@pytest.mark.fault(21)
 def test_name_of_an_overlong_stem_is_cut_between_escapes_and_ends_in_sixteen_digits():
     [name] = named("https://h/" + "%E6%B7%B1" * 60)
 
@@ -163,6 +179,7 @@ URLS = st.one_of(
 )
 
 
+@pytest.mark.fault(19, 20, 21)
 @given(st.lists(URLS, max_size=12), st.randoms())
 def test_names_of_any_urls_are_valid_distinct_and_kept_by_pins(urls, random):
     requests = [NameRequest(document_key(url), url) for url in urls]

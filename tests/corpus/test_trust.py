@@ -80,6 +80,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(61)
 @pytest.mark.parametrize(("answering", "reason", "hint"), REFUSED.values(), ids=REFUSED)
 async def test_certificate_that_is_refused_says_why_and_what_to_do(ca_file, answering, reason, hint):
     with serving(answering) as site:

@@ -48,6 +48,7 @@ def set_verdicts(workspace, **settings):
     (workspace.config / "verdicts.config.yaml").write_text(yaml.safe_dump(settings))
 
 
+@pytest.mark.fault(67)
 def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rerun(
     night, workspace, instance, resources
 ):

@@ -40,6 +40,7 @@ def test_a_run_fetches_before_and_puts_after_and_other_machines_see_it(
     before = requested(instance, tmp_path / "daemon")
 
     assert run("evaluate", PAIR).success
+    resources["workspace"] = WorkspaceResource(root=str(tmp_path / "another worker"))
     assert run("aggregate").success
 
     paths = {found.path for found in store.list()}
@@ -47,6 +48,7 @@ def test_a_run_fetches_before_and_puts_after_and_other_machines_see_it(
     evaluation_id = json.loads(store.get(pointer)[0])["evaluation_id"]  # type: ignore[index]
     assert f"data/evaluation/results/{evaluation_id}.results.json" in paths
     assert "data/reports/index.html" in paths
+    assert any(path.startswith("data/reports/pages/") for path in paths)  # drawn from PDFs of the store
     assert before - requested(instance, tmp_path / "daemon") == {str(PAIR)}
     leases = {found.path: json.loads(store.get(found.path)[0]) for found in store.list("leases")}  # type: ignore[index]
     assert {path: (body["serial"], body["term"]) for path, body in leases.items()} == {

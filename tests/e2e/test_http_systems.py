@@ -119,6 +119,7 @@ def test_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_system
     assert served.record.fingerprints.server is not None
 
 
+@pytest.mark.fault(49)
 def test_ledger_counts_every_request_that_the_server_saw(server, workspace):
     write_system(workspace, chat(server))
 
@@ -171,6 +172,7 @@ def test_server_that_is_down_is_one_line_and_is_asked_again_when_it_is_back(work
     assert (report.asked, report.failed) == (40, 0)
 
 
+@pytest.mark.fault(44)
 def test_secret_stands_in_no_file_and_no_message(workspace, monkeypatch, caplog):
     secret = "canary-3f9a77c1e0d24b58"
     monkeypatch.setenv("SERVED_KEY", secret)

@@ -21,6 +21,7 @@ NAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(23)
 @pytest.mark.parametrize(("benchmark", "system", "code"), NAMES.values(), ids=NAMES)
 def test_load_pair_refuses_unknown_names(benchmark, system, code, workspace):
     with pytest.raises(InputError) as error:
@@ -105,6 +106,7 @@ def fingerprint(workspace, kind, settings, **more):
     return load_pair(workspace, OBSERVATORY, "s").fingerprints.system
 
 
+@pytest.mark.fault(69)
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_fingerprint_of_a_system_is_what_can_change_its_answers(kind, workspace):
     before = fingerprint(workspace, kind, {})

@@ -27,6 +27,7 @@ def workspace(tmp_path):
     return Workspace(tmp_path)
 
 
+@pytest.mark.fault(63)
 def test_id_is_higher_than_those_of_runs_and_results_also_where_files_were_removed(workspace):
     first = made_evaluation(workspace, 2)
     day = first.rpartition("_")[0]
@@ -52,6 +53,7 @@ def test_further_id_of_a_day_lists_no_folder(workspace, monkeypatch):
     assert made_evaluation(workspace, 2) == first.replace("_001", "_002")
 
 
+@pytest.mark.fault(63)
 def test_two_processes_never_take_one_id(workspace):
     takers = [
         subprocess.Popen(

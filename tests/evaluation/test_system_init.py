@@ -482,6 +482,7 @@ def rag_eval(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.fault(42)
 def test_system_init_prints_reply_guesses_and_the_next_command(rag_eval, tmp_path):
     reply = {"answer": "It is \x1b[31mred\u202e.", "sources": [{**SOURCE, "page": n} for n in range(1, 9)]}
     with json_server(lambda *_: reply) as server:

@@ -50,6 +50,7 @@ ARCHIVES = {
 }
 
 
+@pytest.mark.fault(24, 25)
 @pytest.mark.parametrize(("data", "code"), ARCHIVES.values(), ids=ARCHIVES)
 def test_hostile_archive_refuses_its_benchmark_and_leaves_nothing(data, code, tmp_path):
     spec = SPEC if code == "unsafe_archive" else SPEC.replace(", member: q.csv", "")

@@ -22,6 +22,7 @@ ROWS = {
 }
 
 
+@pytest.mark.fault(27, 28, 30)
 @pytest.mark.parametrize(("raw", "expected"), ROWS.values(), ids=ROWS)
 def test_bad_row_is_quarantined_with_its_line_and_the_other_is_a_question(raw, expected, read):
     found = read(raw, "q.csv")
@@ -38,6 +39,7 @@ FILES = {
 }
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize(("raw", "code", "place"), FILES.values(), ids=FILES)
 def test_file_whose_rows_cannot_be_counted_is_refused_whole(raw, code, place, refuse):
     error = refuse(raw, "q.csv")
@@ -46,12 +48,14 @@ def test_file_whose_rows_cannot_be_counted_is_refused_whole(raw, code, place, re
     assert error.file.endswith(place)
 
 
+@pytest.mark.fault(27)
 def test_column_that_is_missing_is_asked_for_by_its_name(read):
     with pytest.raises(InputError, match="Known: q, b") as caught:
         read(b"q,b\nx,y\n", "q.csv")
     assert (caught.value.code, caught.value.field) == ("unknown_column", "questions.answer")
 
 
+@pytest.mark.fault(28)
 def test_long_cells_are_read_up_to_the_limit(read):
     sizes = [131_073, 10_000_000]  # one more than Python's reader takes, and ours
 
@@ -60,6 +64,7 @@ def test_long_cells_are_read_up_to_the_limit(read):
     assert ([len(question) for question in found.questions], found.refused) == (sizes, [])
 
 
+@pytest.mark.fault(29)
 def test_cells_stay_the_text_that_they_are(read):
     cells = ["NA", "None", "null", "NaN", "007", "1.0", "1e5", "TRUE", "  x ", "2024-01-01", "-", "=1+1"]
 
@@ -76,11 +81,13 @@ ENCODINGS = {
 }
 
 
+@pytest.mark.fault(27, 30)
 @pytest.mark.parametrize(("encoding", "stated"), ENCODINGS.values(), ids=ENCODINGS)
 def test_marked_and_stated_encodings_are_read(encoding, stated, read):
     assert read("q,a\né,ü\n".encode(encoding), "q.csv", stated=stated).answers == ["ü"]
 
 
+@pytest.mark.fault(30)
 @pytest.mark.parametrize(("row", "encoding"), [(b"\x81,1", "cp1252"), (b"\x83\xff\xff,1", "shift_jis")])
 def test_row_that_is_not_in_the_stated_encoding_is_refused_and_never_replaced(row, encoding, read):
     found = read(b"q,a\n" + row + b"\ny,z\n", "q.csv", stated=f", encoding: {encoding}")

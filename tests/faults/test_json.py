@@ -29,6 +29,7 @@ LINES = {
 }
 
 
+@pytest.mark.fault(30, 31, 32)
 @pytest.mark.parametrize(("line", "code"), LINES.values(), ids=LINES)
 def test_bad_line_is_quarantined_and_the_lines_around_it_are_questions(line, code, read):
     found = read(GOOD + b"\r\n" + line + b"\n" + GOOD, "q.jsonl")
@@ -37,6 +38,7 @@ def test_bad_line_is_quarantined_and_the_lines_around_it_are_questions(line, cod
     assert found.questions == ["x", "x"]
 
 
+@pytest.mark.fault(31)
 def test_line_separator_inside_a_text_ends_no_line(read):
     found = read('{"q": "one\u2028two", "a": "y"}\r\n\r\n'.encode() + GOOD, "q.jsonl")
 
@@ -51,6 +53,7 @@ FILES = {
 }
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize(("raw", "code"), FILES.values(), ids=FILES)
 def test_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
     assert refuse(raw, "q.json").code == code
@@ -59,6 +62,7 @@ def test_json_file_is_one_value_and_refused_as_one(raw, code, refuse):
 WRITTEN = ("NaN", "1e999", "9" * 5000, '1, "overall_score": 1', "[" * 100_000)
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("name", ["train.json", "d_v1.0.0.eval.json", "d.gt.json", "d.results.json"])
 def test_our_own_files_are_read_as_strictly(name, tmp_path):
     for content in WRITTEN:
@@ -79,6 +83,7 @@ IDS = {
 }
 
 
+@pytest.mark.fault(33)
 @pytest.mark.parametrize(("one", "two", "refused", "ids"), IDS.values(), ids=IDS)
 def test_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, refused, ids, benchmark):
     mapping = "source: q.jsonl\nquestions: {question: q, answer: a, source_id: i}\n"
@@ -96,6 +101,7 @@ def test_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, 
 FLAGS = "questions: {question: q, answer: a, is_impossible: p}\n"
 
 
+@pytest.mark.fault(34)
 def test_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
     rows = [
         {"q": "", "a": "y", "p": "false"},
@@ -117,6 +123,7 @@ def test_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
     assert ([len(question) for question in found.questions], found.answers) == ([1_000_000, 1], ["z", ""])
 
 
+@pytest.mark.fault(34)
 @pytest.mark.parametrize("value", ["7", "[1]"])
 def test_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
     bad = f'{{"q": {value}, "a": "y"}}\n'.encode()
@@ -129,6 +136,7 @@ def test_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
 SELECT = "questions: SELECT q AS question, a AS answer FROM source\n"
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("mapping", [SHORT, SELECT], ids=["short form", "SQL"])
 def test_deep_value_beside_the_question_does_no_harm(mapping, read):
     line = b'{"q": "n", "a": "y", "m": ' + b"[" * 500 + b"]" * 500 + b"}\n"

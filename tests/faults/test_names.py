@@ -46,6 +46,7 @@ def rows(*names):
     return "".join(json.dumps({"q": f"q{number}", "f": name}) + "\n" for number, name in enumerate(names))
 
 
+@pytest.mark.fault(23)
 def test_file_of_a_context_is_one_that_is_listed_or_its_question_is_quarantined(benchmark):
     found = plan(benchmark(BY_FILE, {"q.jsonl": rows(*NAMES, "a.txt"), "docs/a.txt": "A"}))
 
@@ -69,6 +70,7 @@ def test_file_whose_name_is_a_pattern_or_has_quotes_is_that_file(benchmark):
 OUTSIDE = ("../benchmark.yaml", "/etc/passwd", "docs/../docs/a.txt", "docs/link.txt", "linked/a.txt")
 
 
+@pytest.mark.fault(26)
 def test_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchmark):
     paths = benchmark(BY_DOCUMENT, {"q.jsonl": rows(*OUTSIDE, "docs/a.txt"), "docs/a.txt": "A"})
     (paths.source / "docs" / "link.txt").symlink_to(paths.source / "docs" / "a.txt")
@@ -81,6 +83,7 @@ def test_body_outside_of_the_benchmarks_folder_is_noted_and_never_read(benchmark
     assert [document.path for document in found.documents] == [paths.source / "docs" / "a.txt"]
 
 
+@pytest.mark.fault(23)
 @pytest.mark.parametrize("version", ["1.0", "../1.0.0", "1.0.0*", "v1.0.0", "01.0.0", "1.0.0 "])
 def test_version_is_semantic_or_the_benchmark_is_refused(version, benchmark):
     with pytest.raises(InputError) as caught:
@@ -89,6 +92,7 @@ def test_version_is_semantic_or_the_benchmark_is_refused(version, benchmark):
     assert (caught.value.code, caught.value.field) == ("bad_value", "version")
 
 
+@pytest.mark.fault(23)
 @given(st.text(max_size=70))
 def test_any_name_of_a_benchmark_is_one_plain_component_or_refused(name):
     try:
@@ -112,6 +116,7 @@ def train(folder, name):
     return validate(path)
 
 
+@pytest.mark.fault(23, 26)
 @pytest.mark.parametrize("name", ["../train.json", "/etc/passwd", "*.pdf", "a.pdf\n", "A.PDF", "", "link.pdf"])
 def test_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
     [line] = train(tmp_path, name)
@@ -120,6 +125,7 @@ def test_filename_in_train_json_is_exactly_one_of_the_corpus(name, tmp_path):
     assert "[missing_file]" in line
 
 
+@pytest.mark.fault(26)
 def test_link_in_the_place_of_a_pdf_has_no_text(tmp_path, caplog):
     (tmp_path / "secret.txt").write_bytes(one_page(stream(shown("secret"))))
     (tmp_path / "a.pdf").symlink_to(tmp_path / "secret.txt")

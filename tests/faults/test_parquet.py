@@ -48,6 +48,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
 def test_file_that_cannot_be_told_is_refused_by_name(raw, code, refuse):
     assert refuse(raw, "f.parquet").code == code
@@ -69,6 +70,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.fault(35)
 @pytest.mark.parametrize(("column", "expected"), PLAIN.values(), ids=PLAIN)
 def test_what_only_its_writer_knows_is_read_as_what_it_holds(column, expected, benchmark):
     raw = parquet({"q": ["x", "y"], "a": ["x", "y"], "c": column}, row_group_size=1)
@@ -79,6 +81,7 @@ def test_what_only_its_writer_knows_is_read_as_what_it_holds(column, expected, b
     assert [question.metadata for question in found.questions] == [{"c": value} for value in expected]
 
 
+@pytest.mark.fault(35)
 def test_no_type_is_registered_or_kept_that_could_run_code():
     class Foreign(pa.ExtensionType):
         def __init__(self):
@@ -96,6 +99,7 @@ def test_no_type_is_registered_or_kept_that_could_run_code():
     assert plain_type(nested) == pa.struct([("l", pa.large_list(pa.string())), ("d", pa.string())])
 
 
+@pytest.mark.fault(35)
 def test_changed_bytes_are_read_or_refused_and_never_a_crash():
     raw = parquet({"q": [f"question {n}" for n in range(200)], "n": list(range(200))}, write_page_checksum=True)
     random.seed(20261121)
@@ -112,6 +116,7 @@ def test_changed_bytes_are_read_or_refused_and_never_a_crash():
     assert refused
 
 
+@pytest.mark.fault(35)
 def test_page_whose_checksum_is_wrong_is_refused():
     raw = parquet({"q": ["marker of the page"] * 3}, write_page_checksum=True, compression="none", use_dictionary=False)
     statistics = 2  # of the page have the text, too, and stand before its data
@@ -135,6 +140,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.fault(36)
 @pytest.mark.usefixtures("started_workers")
 @pytest.mark.parametrize(("limit", "value", "size", "message"), LIMITS.values(), ids=LIMITS)
 def test_file_that_decodes_to_more_than_the_limits_allow_is_refused(limit, value, size, message, monkeypatch):
@@ -159,6 +165,7 @@ def test_large_rows_come_in_small_batches_and_in_order():
     assert max(piece.rows.nbytes for piece in found) < 20_000_000
 
 
+@pytest.mark.fault(36)
 def test_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
     """44 kB were seen to become 403 MB; here 50 kB become 400 MB, which are fewer than are allowed, and are read."""
     (tmp_path / "small.parquet").write_bytes(GOOD)

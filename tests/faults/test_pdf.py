@@ -87,6 +87,7 @@ READ = {
 }
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(("data", "texts"), READ.values(), ids=READ)
 def test_what_is_odd_and_harmless_is_read(data, texts, reader):
     assert reader.texts(data) == texts
@@ -113,6 +114,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(("data", "code"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_read_is_refused_and_the_next_file_is_read(data, code, reader):
     with pytest.raises(DocumentError) as refused:
@@ -128,6 +130,7 @@ SLOW = {
 }
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize("limits", SLOW.values(), ids=SLOW)
 def test_what_takes_too_long_is_ended(limits):
     reader = PdfReader(limits)
@@ -183,6 +186,7 @@ def test_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_other
     assert "bad.pdf has no text" in caplog.text
 
 
+@pytest.mark.fault(38)
 def test_pdf_without_text_is_flagged():
     assert text_flags(read_texts(one_page(stream(b"0 0 100 100 re f")))) == ("pdf_no_text",)
     assert text_flags(["", " \n"]) == ("pdf_no_text",)
@@ -213,6 +217,7 @@ NOT_DRAWN = {
 }
 
 
+@pytest.mark.fault(38)
 @pytest.mark.parametrize(("data", "code"), NOT_DRAWN.values(), ids=NOT_DRAWN)
 def test_what_cannot_be_drawn_is_refused_and_the_next_file_is_drawn(data, code, reader):
     with pytest.raises(DocumentError) as refused:
@@ -247,6 +252,7 @@ questions: |
 """
 
 
+@pytest.mark.fault(38)
 def test_bad_pdfs_cost_their_questions_and_the_run_goes_on(tmp_path):
     files = {"q.jsonl": "\n".join(json.dumps({"q": name}) for name in FILES)}
     paths = write_benchmark(tmp_path, SPEC, files | {f"docs/{name}": built(data) for name, (data, _) in FILES.items()})

@@ -44,6 +44,7 @@ def stored(folder, name, value):
     return path
 
 
+@pytest.mark.fault(40)
 @EACH_FORM
 def test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie(name, model, value, tmp_path):
     for given in (value, {key: item for key, item in value.items() if key != "schema_version"}):
@@ -66,6 +67,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.fault(40)
 @EACH_FORM
 @pytest.mark.parametrize(("change", "code", "field"), CHANGES.values(), ids=CHANGES)
 def test_another_form_is_refused_and_named(change, code, field, name, model, value, tmp_path):
@@ -82,6 +84,7 @@ def test_another_form_is_refused_and_named(change, code, field, name, model, val
     assert path.read_bytes() == before
 
 
+@pytest.mark.fault(40)
 def test_stamp_that_later_code_wrote_is_no_stamp_of_ours(tmp_path):
     path = tmp_path / "conversion.json"
     texts = ("benchmark", "source_digest", "dataset_id", "dataset_version", "dataset_fingerprint", "corpus_fingerprint")

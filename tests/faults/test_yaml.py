@@ -16,6 +16,7 @@ from tests.conversion.conftest import PLAIN
 HOSTILE = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [touch hacked]\n"
 
 
+@pytest.mark.fault(37)
 def test_benchmark_is_refused_with_the_line(benchmark):
     with pytest.raises(InputError) as caught:
         plan(benchmark(PLAIN + HOSTILE, {"questions.csv": "q,a\nx,y\n"}))
@@ -24,6 +25,7 @@ def test_benchmark_is_refused_with_the_line(benchmark):
     assert "benchmark.yaml, line " in caught.value.file
 
 
+@pytest.mark.fault(37)
 def test_settings_of_the_network_are_refused_with_the_line(tmp_path):
     (tmp_path / "egress.config.yaml").write_text(HOSTILE)
 
@@ -31,6 +33,7 @@ def test_settings_of_the_network_are_refused_with_the_line(tmp_path):
         read_egress_config(tmp_path / "egress.config.yaml")
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("name", ["d_v1.0.0.eval.yaml", "d_v1.0.0.gt.yaml", "d.results.yaml"])
 def test_dataset_is_found_to_be_bad(name, tmp_path):
     (tmp_path / name).write_text(HOSTILE)
@@ -41,6 +44,7 @@ def test_dataset_is_found_to_be_bad(name, tmp_path):
     assert "line " in line
 
 
+@pytest.mark.fault(37)
 def test_norwegian_octal_sexagesimal_and_short_versions_stay_words(benchmark):
     spec = read_spec(benchmark(PLAIN + "title: 010\nlanguage: no\ndomain: 1:30\nlicense: on\n"))
 

@@ -270,6 +270,7 @@ def test_import_refuses_different_annotations_of_one_question(tmp_path):
     assert (result.read, result.imported, result.refused) == (7, 4, 3)
 
 
+@pytest.mark.fault(23)
 @pytest.mark.parametrize("name", ["-x", "a" * 129])
 def test_import_opens_no_folder_without_a_plain_name(name, tmp_path):
     written(tmp_path, [cites("q")], f"{name}/d_v1.0.0.gt.json")

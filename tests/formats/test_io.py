@@ -55,6 +55,7 @@ def read(tmp_path, text):
     return read_yaml(path, "x.yaml")
 
 
+@pytest.mark.fault(37)
 def test_yaml_keeps_unquoted_scalars_as_text(tmp_path):
     value = read(tmp_path, "language: no\nversion: 1.10\noctal: 010\ntime: 1:30\ndate: 2024-09-19\nyes: on\n").value
 
@@ -100,6 +101,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fault(37)
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_yaml_refuses_what_is_more_than_data(tmp_path, text):
     with pytest.raises(InputError) as caught:

@@ -81,6 +81,7 @@ def wrong(case):
     return msgspec.structs.replace(case, answer="The light was built in 1911 [a].", citations=case.citations[:1])
 
 
+@pytest.mark.fault(50)
 async def test_attacks_are_flagged_stay_inside_the_data_and_change_no_honest_verdict(opened, wrong):
     async with opened() as (judge, server):
         plain = await judge.judge(wrong)
@@ -109,6 +110,7 @@ REPEATS = (
 )
 
 
+@pytest.mark.fault(50)
 async def test_reply_that_repeats_the_data_is_no_verdict(opened, wrong):
     replies = [obey(saying) for saying, obey in zip(SAYINGS.values(), itertools.cycle(REPEATS), strict=False)]
     twice = iter([reply for reply in replies for _ in range(2)])
@@ -120,6 +122,7 @@ async def test_reply_that_repeats_the_data_is_no_verdict(opened, wrong):
     assert all(judgement.correctness is None and judgement.claims == () for judgement in found)
 
 
+@pytest.mark.fault(50)
 async def test_captured_judge_is_flagged_and_contradicted(opened, wrong):
     """It knows the nonce and the form, and obeys the data."""
     async with opened(verdict_is("correct")) as (judge, _):

@@ -73,6 +73,7 @@ def test_two_processes_that_write_the_same_replies_leave_whole_ones_and_nothing_
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 300
 
 
+@pytest.mark.fault(53)
 def test_cache_keeps_unusable_replies_apart_and_bounded(cache, now, tmp_path, monkeypatch):
     monkeypatch.setattr("rag_eval_pipeline.judges.cache.UNUSABLE_FILES", 3)
     for number in range(10):

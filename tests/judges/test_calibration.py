@@ -350,6 +350,7 @@ async def test_card_is_written_with_its_text_and_a_damaged_one_skipped(tmp_path,
     assert "is skipped" in caplog.text
 
 
+@pytest.mark.fault(42)
 async def test_card_text_is_inert():
     labels = [label("1", "incorrect")]
     hostile = case("1", "<script>alert(1)</script> | ![x](http://x) \x1b[31m `a`\n# b")

@@ -98,6 +98,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(51)
 @pytest.mark.parametrize(("said", "code", "requests"), FAILURES.values(), ids=FAILURES)
 async def test_failure_has_a_code_and_no_number(said, code, requests, opened, case):
     async with opened(lambda body: said) as (judge, server):
@@ -109,6 +110,7 @@ async def test_failure_has_a_code_and_no_number(said, code, requests, opened, ca
     assert "\n" not in judgement.error
 
 
+@pytest.mark.fault(51)
 async def test_fallback_score_is_optional_and_flagged(opened, case):
     async with opened(lambda body: "nan", fallback_scoring=0.5, ratings=["groundedness"]) as (judge, _):
         judgement = await judge.judge(case)
@@ -121,6 +123,7 @@ async def test_fallback_score_is_optional_and_flagged(opened, case):
     assert (unreachable.status, unreachable.error_code) == ("failed", "judge_connection_refused")
 
 
+@pytest.mark.fault(52)
 async def test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_the_new_one(opened, case):
     said = {"model": "m-old"}
     cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(3)]
@@ -149,6 +152,7 @@ async def test_router_may_mix_models_and_is_flagged(opened, case):
     assert [judgement.flags for judgement in judgements] == [(), ("models_mixed",)]
 
 
+@pytest.mark.fault(53)
 async def test_repeated_evaluation_comes_from_the_cache(opened, case):
     """Citation Accuracy Evaluation: more than 80 % of the replies on repeats."""
     cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(6)]
@@ -172,6 +176,7 @@ async def test_repeated_evaluation_comes_from_the_cache(opened, case):
             assert msgspec.structs.replace(again, usage=one.usage) == one
 
 
+@pytest.mark.fault(44)
 async def test_secrets_are_in_no_judgement_file_or_log(opened, case, monkeypatch, caplog, tmp_path):
     key = "canary-key/+with=signs-5f3a"
     monkeypatch.setenv("JUDGE_KEY", key)
@@ -269,6 +274,7 @@ FINGERPRINTS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(52)
 @pytest.mark.parametrize(("change", "same"), FINGERPRINTS.values(), ids=FINGERPRINTS)
 def test_fingerprint_changes_with_what_can_change_a_verdict(change, same):
     settings = {"endpoint": ENDPOINT, "chat": {"model": "judge"}}

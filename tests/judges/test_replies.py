@@ -36,7 +36,14 @@ def claim(**changes):
 BAD = {
     "nothing":                      "",
     "nan":                          "nan",
+    "infinity":                     "inf",
     "a number out of 100":          "85",
+    "a percentage":                 "85%",
+    "a grade":                      "8/10",
+    "a decimal comma":              "0,8",
+    "a number as Python writes it": "1_0",
+    "Arabic digits":                "٠٫٨",
+    "a refusal":                    "I'm sorry, but I can't judge this.",
     "a score in prose":             "Score: 0.9",
     "two numbers":                  "0.2 or 0.9",
     "a text":                       json.dumps(good()),
@@ -60,6 +67,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(51)
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_reply_is_refused(text):
     with pytest.raises(Unparsable) as error:
@@ -87,6 +95,7 @@ def test_reply_is_read(text):
     assert (part.claims[0].by_contexts.outcome, part.claims[0].by_contexts.score) == ("supported", 1.0)
 
 
+@pytest.mark.fault(51)
 @given(st.text() | st.text(alphabet='{}[]":,0123456789.eE-+ truefalsn\n') | st.floats().map(str))
 def test_any_text_is_no_verdict(text):
     with pytest.raises(Unparsable):
@@ -106,6 +115,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.fault(51)
 @given(st.fixed_dictionaries({key: st.just(value) | JSON for key, value in GOOD.items()}))
 def test_any_object_is_whole_or_no_verdict(value):
     try:
@@ -121,6 +131,7 @@ def test_any_object_is_whole_or_no_verdict(value):
 BRIEF = RatingProtocol(name="x", version="1", prompts=("?",), scale={0: 0.0, 1: 1.0}, needs=("answer",))
 
 
+@pytest.mark.fault(51)
 @given(st.text(max_size=50), JSON)
 def test_no_grade_comes_out_of_garbage(text, value):
     for reply in (text, json.dumps({"nonce": NONCE, "rationale": "-", "rating": value})):

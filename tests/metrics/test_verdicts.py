@@ -168,6 +168,7 @@ VERDICTS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(67)
 @pytest.mark.parametrize(("evidence", "confirmation", "kind", "sentence"), VERDICTS.values(), ids=VERDICTS)
 def test_verdict_and_its_sentence(evidence, confirmation, kind, sentence):
     decided = verdict(evidence, confirmation=confirmation)

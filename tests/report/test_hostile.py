@@ -82,6 +82,7 @@ def foreign(page):
     return page.locator("main :is(script, iframe, base, link, form, b, i, img, a[href^=javascript])").count()
 
 
+@pytest.mark.fault(42)
 def test_hostile_question_is_text(hostile, open_page):
     page = open_page(hostile / f"runs/{RUN}/question.html")
     for place, text in HOSTILE.items():
@@ -99,6 +100,7 @@ PAGES = {
 }
 
 
+@pytest.mark.fault(42)
 @pytest.mark.parametrize(("name", "text"), PAGES.values(), ids=PAGES)
 def test_page_with_hostile_text_shows_it_and_does_nothing(name, text, hostile, open_page):
     page = open_page(hostile / name)
@@ -109,6 +111,7 @@ def test_page_with_hostile_text_shows_it_and_does_nothing(name, text, hostile, o
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.fault(42)
 def test_odd_ids_metrics_and_addresses_are_text(hostile, open_page):
     page = open_page(hostile / f"runs/{RUN}/question.html", fragment=quote(replace_control_chars(ODD_ID), safe=""))
     address = page.url.partition("#")[0]

@@ -13,6 +13,7 @@ import pytest
 
 from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.report.made_from import RECORD
 from rag_eval_pipeline.report.render import STATE, SiteFolder
 from rag_eval_pipeline.report.site import write_report, write_site
 from rag_eval_pipeline.report.text import milliseconds
@@ -39,7 +40,7 @@ def details(workspace, run):
 
 
 def digests(workspace):
-    files = sorted(p for p in workspace.reports.rglob("*") if p.is_file())
+    files = sorted(p for p in workspace.reports.rglob("*") if p.is_file() and p.name != RECORD)
     return {str(p.relative_to(workspace.reports)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
@@ -59,6 +60,7 @@ def test_site_of_equal_results_is_equal_and_is_not_written_again(reported):
     assert digests(reported) == first
 
 
+@pytest.mark.fault(42)
 def test_site_has_a_page_for_everything_without_dead_links_or_inline_code(site):
     root = site.reports
 
@@ -155,6 +157,7 @@ def test_site_question_whose_text_changed_has_no_score_of_the_night_before(repor
     assert (changes[3], changes[4]) == (None, 0)
 
 
+@pytest.mark.fault(41)
 def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_formulas(reported):
     before = digests(reported)
     run = newest(reported, OBSERVATORY)
@@ -203,6 +206,7 @@ def test_report_json_has_the_four_parts_of_the_specification(site):
     assert "judged" not in texts.replace("The judge's metrics decide nothing", "")
 
 
+@pytest.mark.fault(68)
 def test_site_names_damage_and_shows_the_rest(reported):
     older, run = (header.evaluation_id for header in read_history(reported).by_pair[RAILWAY, "embedded"])
     weak, small = newest(reported, system="embedded-weak"), newest(reported, OBSERVATORY)

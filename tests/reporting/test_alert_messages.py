@@ -113,6 +113,7 @@ def hostile():
     return message_of(EXAMPLE.model_copy(update=update), AlertSettings(), Path("data/reports"))
 
 
+@pytest.mark.fault(42)
 def test_slack_message_escapes_what_would_notify_or_link_and_keeps_to_limits(hostile):
     payload = slack_message(hostile)
 

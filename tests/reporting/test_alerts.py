@@ -140,6 +140,7 @@ ADDRESSES = {
 }
 
 
+@pytest.mark.fault(44)
 @pytest.mark.parametrize(("address", "code"), ADDRESSES.values(), ids=ADDRESSES)
 def test_alerts_keep_their_address_out_of_messages_logs_and_files(address, code, workspace, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)

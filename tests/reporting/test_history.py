@@ -92,6 +92,7 @@ def test_history_reads_each_file_once_and_a_changed_one_again(nights, monkeypatc
     assert reads[NIGHTS:] == ["eval_run_20261002"]
 
 
+@pytest.mark.fault(68)
 def test_history_names_a_changed_file_until_it_is_restored(nights):
     path = results(nights, 1)
     data = path.read_bytes()
@@ -107,6 +108,7 @@ def test_history_names_a_changed_file_until_it_is_restored(nights):
     assert (shown(nights), codes(nights)) == ([3] * NIGHTS, {})
 
 
+@pytest.mark.fault(68)
 def test_history_names_every_cut_of_a_file_and_a_folder_in_its_place(nights):
     path = results(nights, 0)
     whole = path.read_bytes()
@@ -121,6 +123,7 @@ def test_history_names_every_cut_of_a_file_and_a_folder_in_its_place(nights):
     assert line.startswith(f"{path}: ")
 
 
+@pytest.mark.fault(68)
 def test_history_finds_a_bit_that_flipped_without_a_change_of_times(nights, monkeypatch):
     before = history_module._signatures(nights)
     flip(results(nights, 3))
@@ -295,6 +298,7 @@ def test_history_names_why_a_file_cannot_be_read(change, code, phrase, nights):
     assert (f"[{code}]" in line, phrase in line) == (True, True)
 
 
+@pytest.mark.fault(68)
 @pytest.mark.parametrize(("command", "exit_code"), [("leaderboard", 0), ("history", 2)], ids=str)
 def test_commands_name_a_damaged_file_once_and_show_the_others(command, exit_code, nights):
     path = results(nights, 1)

@@ -45,6 +45,7 @@ def left(workspace):
     return sorted(path.name for path in workspace.runs.glob("eval_run_*"))
 
 
+@pytest.mark.fault(65)
 def test_prune_removes_old_evaluations_and_keeps_the_newest_of_each_pair(workspace):
     old, newest = (made_evaluation(workspace, day, size=5000) for day in (0, 1))
     only = made_evaluation(workspace, 0, system="t")
@@ -63,6 +64,7 @@ def test_prune_removes_old_evaluations_and_keeps_the_newest_of_each_pair(workspa
     assert (workspace.results / f"{old}.results.json").exists()  # results are kept for ever unless set otherwise
 
 
+@pytest.mark.fault(65)
 def test_prune_refuses_bad_settings_a_damaged_baseline_and_a_clock_that_is_behind(workspace):
     before = [made_evaluation(workspace, day) for day in (0, 1)]
     baseline = workspace.baselines / "b" / "s.json"
@@ -110,6 +112,7 @@ def test_prune_removes_temporary_files_after_a_day(workspace):
     assert all(path.exists() for path in kept)
 
 
+@pytest.mark.fault(65)
 def test_prune_keeps_the_last_night_and_its_rerun(workspace):
     night, rerun, _ = (made_evaluation(workspace, day) for day in (0, 1, 2))
     history = ()
@@ -123,6 +126,7 @@ def test_prune_keeps_the_last_night_and_its_rerun(workspace):
     assert {night, rerun} < set(left(workspace))
 
 
+@pytest.mark.fault(65)
 def test_prune_keeps_the_evaluation_whose_answers_were_copied(workspace):
     measured, other, newest = (made_evaluation(workspace, day) for day in (0, 1, 2))
     reuse = {"performance_metrics": {"reused_from": measured}}
@@ -175,6 +179,7 @@ def _record(url, sha):
     }  # fmt: skip
 
 
+@pytest.mark.fault(65)
 def test_prune_keeps_the_newest_results_of_a_pair(workspace):
     settings(workspace, results_days=30)
     for name in ("eval_run_20260101_001", "eval_run_20260102_001"):
@@ -240,6 +245,7 @@ def files_of(workspace, name):
     return sorted(path.name for path in (workspace.runs / name).glob("*"))
 
 
+@pytest.mark.fault(66)
 def test_prune_killed_at_any_step_leaves_whole_folders_and_is_finished_by_the_next(tmp_path):
     made, ids = four_old_ones(tmp_path / "made")
     whole = Workspace(shutil.copytree(made.root, tmp_path / "whole"))
@@ -268,6 +274,7 @@ DAYS = st.integers(0, 99)
 EVALUATIONS = st.lists(st.tuples(DAYS, st.sampled_from("st"), st.sampled_from(["published", "scored"])), max_size=8)
 
 
+@pytest.mark.fault(65)
 @given(EVALUATIONS, st.data())
 @hypothesis_settings(max_examples=25, deadline=None)
 def test_prune_keeps_pinned_newest_young_and_unfinished_ones_and_nothing_else(evaluations, data):

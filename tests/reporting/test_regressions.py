@@ -52,6 +52,7 @@ def test_leaderboard_has_a_row_for_each_pair_with_its_newest_results(evaluated):
     assert (len(sheet), sheet[2]["hit@1_n"], sheet[2]["exact_match_n"]) == (4, "32", "40")
 
 
+@pytest.mark.fault(67)
 def test_bars_are_well_formed_and_show_what_has_no_value():
     svg = bars([Bar("s&t", 0.5, (0.4, 0.6)), Bar("u", None, None)], "F1 > 0")
 
@@ -167,6 +168,7 @@ def test_comparisons_of_different_questions_have_a_reason_and_no_verdict(evaluat
     }
 
 
+@pytest.mark.fault(68)
 def test_comparisons_of_damaged_evaluations_are_the_only_ones_lost(evaluated):
     scores = load_evaluation(evaluated, newest(evaluated, RAILWAY)).scores("answer_scores")
     scores.write_bytes(scores.read_bytes()[:100])

@@ -138,6 +138,7 @@ def test_rescore_does_not_open_the_system(evaluated):
     assert new.summary.successful_queries == 16
 
 
+@pytest.mark.fault(68)
 def test_rescore_restores_damaged_results_from_the_answers(evaluated):
     workspace = evaluated
     name = newest(workspace)

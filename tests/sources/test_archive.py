@@ -164,6 +164,7 @@ UNSAFE_NAMES = {
 }
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize("name", UNSAFE_NAMES.values(), ids=UNSAFE_NAMES)
 def test_archive_rejects_unsafe_names(tmp_path, name):
     error = refusal(tmp_path, zip_of({"questions.csv": b"q\n", name: b"x", "z.csv": b"q\n"}))
@@ -180,6 +181,7 @@ def test_archive_accepts_what_limits_of_names_and_sizes_just_allow(tmp_path, pac
     assert content(unpack(tmp_path, pack(files), caps=caps).folder) == files
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize("pack", PACKED.values(), ids=PACKED)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_archive_rejects_repeated_names(tmp_path, pack):
@@ -214,6 +216,7 @@ NO_FILES = {
 }
 
 
+@pytest.mark.fault(24)
 @pytest.mark.parametrize("data", NO_FILES.values(), ids=NO_FILES)
 def test_archive_rejects_links_devices_and_rare_methods(tmp_path, data):
     assert refusal(tmp_path, data).code == "unsafe_archive"
@@ -263,6 +266,7 @@ def test_tar_rejects_cuts_and_damaged_headers(tmp_path, data):
     assert refusal(tmp_path, data).code == "bad_archive"
 
 
+@pytest.mark.fault(25)
 def test_zip_rejects_entries_that_share_data(tmp_path):
     data = zip_of({"a": b"x"}, zipfile.ZIP_STORED)
     start, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
@@ -286,6 +290,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.fault(25)
 @pytest.mark.parametrize(("data", "caps"), BOMBS.values(), ids=BOMBS)
 def test_archive_rejects_more_than_the_caps_allow(tmp_path, data, caps):
     assert refusal(tmp_path, data, caps=caps).code == "archive_bomb"

@@ -81,6 +81,7 @@ def test_file_of_another_program_is_refused_by_name_with_a_way_out(raw, found, h
     assert hint in caught.value.hint
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(("raw", "code"), REFUSED.values(), ids=REFUSED)
 def test_format_is_refused_by_name(raw, code):
     with pytest.raises(InputError) as caught:
@@ -102,6 +103,7 @@ NAMED = {
 }
 
 
+@pytest.mark.fault(31)
 @pytest.mark.parametrize(("source", "raw", "message"), NAMED.values(), ids=NAMED)
 def test_file_that_is_no_table_is_named_for_what_it_is(source, raw, message, tmp_path):
     name = source.removeprefix("{path: ").partition(",")[0]

@@ -91,6 +91,7 @@ def test_download_repairs_a_damaged_cache(server, get, tmp_path, harm):
     assert list(json.loads((tmp_path / "cache" / "index.json").read_text())) == [server.url()]
 
 
+@pytest.mark.fault(18)
 def test_download_retries_a_broken_connection_and_a_busy_server(server, get):
     busy = status(429, {"Retry-After": "0"})
     server.answers["/data.csv"] = in_turn(status(200, body=BODY, cut=1000), busy, status(200, body=BODY))
@@ -101,6 +102,7 @@ def test_download_retries_a_broken_connection_and_a_busy_server(server, get):
     assert seen[-1] == (512_000, 512_000)
 
 
+@pytest.mark.fault(14)
 def test_download_limits_the_size(server, get):
     server.answers["/data.csv"] = status(200, body=BODY)
     assert (
@@ -124,6 +126,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(("answer", "code", "found"), FAILURES.values(), ids=FAILURES)
 def test_download_failures_have_a_code_and_what_was_found(server, get, answer, code, found):
     server.answers["/data.csv"] = answer
@@ -140,6 +143,7 @@ HEADERS = {"Authorization": "Bearer ${TOKEN}", "X-Plain": "plain", "Cookie": "se
 SECRET = {"TOKEN": "s3cr3t-value"}
 
 
+@pytest.mark.fault(5)
 def test_download_sends_headers_to_their_origin_only(server, elsewhere, get):
     server.answers["/data.csv"] = status(302, {"Location": "/step", "Set-Cookie": "own=1; Path=/"})
     server.answers["/step"] = status(302, {"Location": elsewhere.url("/b")})
@@ -152,6 +156,7 @@ def test_download_sends_headers_to_their_origin_only(server, elsewhere, get):
     assert set(elsewhere.asked[0][1]) & {"authorization", "x-plain", "cookie"} == set()
 
 
+@pytest.mark.fault(44)
 @pytest.mark.parametrize("answer", [status(500), status(200, body=BODY, cut=10)])
 def test_download_shows_a_secret_in_no_message_and_no_file(server, get, tmp_path, answer, caplog):
     server.answers["/data.csv"] = answer
@@ -190,6 +195,7 @@ CERTIFICATES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(61)
 @pytest.mark.parametrize(("answering", "expected", "hint"), CERTIFICATES.values(), ids=CERTIFICATES)
 def test_download_trusts_a_companys_authority_and_no_other(tmp_path, answering, expected, hint):
     (tmp_path / "company.pem").write_bytes(COMPANY.pem)

@@ -249,6 +249,7 @@ class TestParquet:
         assert rows.columns == table.to_pydict()
         assert rows.numbers == [1]
 
+    @pytest.mark.fault(35)
     @pytest.mark.parametrize("cut", [10, -1], ids=["header only", "last byte gone"])
     def test_parquet_rejects_cut_file(self, tmp_path, cut):
         pq.write_table(pa.table({"q": ["x"] * 1000}), tmp_path / "f.parquet")

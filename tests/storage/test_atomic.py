@@ -87,6 +87,7 @@ def test_error_while_moving_names_the_file_that_was_to_be_published(tmp_path):
     assert str(os_fault(error.value)).startswith(f"{target}: ")
 
 
+@pytest.mark.fault(32)
 def test_json_refuses_nan(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         atomic_write_json(tmp_path / "file.json", {"mean": float("nan")})

@@ -23,6 +23,7 @@ def test_reading_gives_what_was_appended(records, tmp_path_factory):
     assert list(read_journal(path)) == records
 
 
+@pytest.mark.fault(68)
 @given(records=st.lists(st.text(max_size=5), min_size=1, max_size=5), cut=st.integers(1, 200), data=st.data())
 def test_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp_path_factory):
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
@@ -40,6 +41,7 @@ def test_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp
     assert list(read_journal(path)) == [*kept, "after"]
 
 
+@pytest.mark.fault(68)
 def test_changed_bit_before_good_lines_is_named(tmp_path):
     path = tmp_path / "journal.jsonl"
     with JournalWriter(path) as journal:

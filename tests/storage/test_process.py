@@ -4,6 +4,8 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 from rag_eval_pipeline.storage.process import child_environment, module_command
 
 CHILD = """
@@ -34,6 +36,7 @@ def test_child_has_limits():
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
 
 
+@pytest.mark.fault(44)
 def test_child_gets_no_secrets_and_imports_nothing_from_its_folder(monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
     monkeypatch.setenv("LANG", "C.UTF-8")

@@ -231,6 +231,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(("step", "settings", "status", "code", "named"), WRONG.values(), ids=WRONG)
 async def test_reply_that_does_not_fit_is_a_status(step, settings, status, code, named, tmp_path):
     answer, server = await asked(tmp_path, step, **settings)

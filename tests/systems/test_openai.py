@@ -120,6 +120,7 @@ FAILED = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(("steps", "status", "code", "partial"), FAILED.values(), ids=FAILED)
 async def test_reply_that_is_no_answer_is_a_status(steps, status, code, partial, tmp_path):
     answer, server = await asked(tmp_path, *steps, contexts_path="sources")

@@ -207,6 +207,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize(("code", "error_code", "error"), FAILURES.values(), ids=FAILURES)
 async def test_failure_is_a_status_in_one_line(code, error_code, error, opened):
     async with opened(code) as system:

@@ -154,6 +154,7 @@ BLOCKED = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(("code", "html", "final_url"), BLOCKED.values(), ids=BLOCKED)
 def test_block_page_is_detected_by_its_signs(code, html, final_url):
     found = detect_block_page(facts(html, url=ASKED, final_url=final_url))

@@ -35,6 +35,7 @@ async def streamed(*steps, **settings):
         return await endpoint.stream("POST", "/ask", json={}), len(server.asked)
 
 
+@pytest.mark.fault(49)
 async def test_request_returns_the_body_and_its_account_by_no_proxy_of_the_environment(monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     async with serving(OK) as server, opened(server) as endpoint:
@@ -58,6 +59,7 @@ RETRIED = {
 }
 
 
+@pytest.mark.fault(45, 46, 49)
 @pytest.mark.parametrize("fault", RETRIED.values(), ids=RETRIED)
 async def test_request_is_retried_under_the_same_id(fault):
     async with serving(fault, fault, OK) as server, opened(server) as endpoint:
@@ -74,6 +76,7 @@ SLOW = {
 }
 
 
+@pytest.mark.fault(46)
 @pytest.mark.parametrize("fault", SLOW.values(), ids=SLOW)
 async def test_request_gives_up_an_attempt_that_takes_too_long(fault):
     async with serving(fault, OK) as server, opened(server, attempt_seconds=1) as endpoint:
@@ -98,6 +101,7 @@ LASTING = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(45, 46, 47)
 @pytest.mark.parametrize(("fault", "code", "status", "sent"), LASTING.values(), ids=LASTING)
 async def test_request_that_fails_has_a_code_and_counts_what_was_sent(fault, code, status, sent):
     async with serving(fault) as server, opened(server, max_retries=2, body_mb_max=0.001) as endpoint:
@@ -120,6 +124,7 @@ async def test_request_that_is_refused_keeps_the_body_and_quotes_its_message():
     assert "HTTP 400: 'seed is not known'" in error.message
 
 
+@pytest.mark.fault(46)
 async def test_request_to_a_closed_port_or_an_unknown_name_counts_nothing():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
@@ -135,6 +140,7 @@ async def test_request_to_a_closed_port_or_an_unknown_name_counts_nothing():
     assert (unknown.code, unknown.requests) == ("dns", 0)
 
 
+@pytest.mark.fault(49)
 async def test_request_that_must_not_be_repeated_is_sent_once():
     async with serving(reply(503)) as server, opened(server) as endpoint:
         error = await failure(endpoint, retried=False)
@@ -151,6 +157,7 @@ TOTALS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(45)
 @pytest.mark.parametrize(("step", "limits", "code", "most"), TOTALS.values(), ids=TOTALS)
 async def test_request_ends_within_its_total_limit(step, limits, code, most):
     async with serving(step) as server, opened(server, **limits) as endpoint:
@@ -161,6 +168,7 @@ async def test_request_ends_within_its_total_limit(step, limits, code, most):
     assert ("no time to wait 1e+05 s" in error.message) == (code == "rate_limited")
 
 
+@pytest.mark.fault(45)
 async def test_pause_that_a_server_asks_for_holds_for_all_callers():
     times = []
 
@@ -204,10 +212,12 @@ async def test_files_are_sent_whole_each_time():
 NOT_JSON = {
     "a page": (b"<html>Login", "<html>Login"),
     "cut": (b'{"a": [1, 2', '{"a": [1, 2'),
+    "nothing": (b"", "an empty body"),
     "nested too deeply": (b"[" * 100_000, "[[[["),
 }
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(("body", "found"), NOT_JSON.values(), ids=NOT_JSON)
 async def test_reply_that_is_no_json_is_quoted(body, found):
     async with serving(reply(200, body)) as server, opened(server) as endpoint:
@@ -228,6 +238,7 @@ STREAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(49)
 @pytest.mark.parametrize(("steps", "events", "is_cut", "requests"), STREAMS.values(), ids=STREAMS)
 async def test_stream_is_read_and_never_paid_for_twice(steps, events, is_cut, requests):
     answer, asked = await streamed(*steps)
@@ -255,6 +266,7 @@ QUOTED = {
 }
 
 
+@pytest.mark.fault(44)
 @pytest.mark.parametrize("quoted", QUOTED.values(), ids=QUOTED)
 @pytest.mark.parametrize("status", [200, 401])
 async def test_secret_that_a_server_quotes_is_masked(quoted, status, monkeypatch, caplog):
@@ -298,6 +310,7 @@ async def test_secret_that_cannot_be_sent_names_its_variable(value, code, monkey
     assert raised.value.code == code
 
 
+@pytest.mark.fault(46)
 async def test_endpoint_trusts_the_authority_of_its_ca_file(tmp_path):
     authority = Authority()
     (tmp_path / "ca.pem").write_bytes(authority.pem)
@@ -329,6 +342,7 @@ MISPLACED = {
 }
 
 
+@pytest.mark.fault(44)
 @pytest.mark.parametrize("given", [*BAD.values(), *MISPLACED.values()], ids=[*BAD, *MISPLACED])
 def test_endpoint_settings_name_the_bad_key_and_quote_no_secret(given):
     with pytest.raises(pydantic.ValidationError) as raised:

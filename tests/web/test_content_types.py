@@ -20,9 +20,13 @@ CHARSETS = {
     "a wrong label": (b"d\xe9j\xe0", "text/html; charset=utf-8", "windows-1252", ("charset_repaired",)),
     "one broken sequence among good ones": ("é".encode() * 9 + b"\xe2\x86", "text/html; charset=utf-8", "utf-8", ()),
     "a byte order mark": ("\ufeffx".encode("utf-16-le"), "text/plain", "utf-16", ()),
+    "an unknown label on UTF-8": (b"<p>caf\xc3\xa9", "text/html; charset=klingon", "utf-8", ("charset_repaired",)),
+    "an unknown label on other bytes, which a browser may know": (b"<p>\x82\xa0", "text/html; charset=x-sjis", "x-sjis", ()),
+    "a label that is right": ("<p>\u65e5".encode("shift_jis"), "text/html; charset=Shift_JIS", "shift_jis", ()),
 }  # fmt: skip
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(("data", "label", "charset", "flags"), CHARSETS.values(), ids=CHARSETS)
 def test_fetched_body_charset(data, label, charset, flags):
     body = fetched_body(data, label, URL)
@@ -32,11 +36,19 @@ def test_fetched_body_charset(data, label, charset, flags):
 
 TEXTS = {
     "UTF-16": ("\ufeffé".encode("utf-16-le"), "text/plain", "é"),
-    "an unknown charset": (b"x", "text/plain; charset=klingon", "x"),
+    "UTF-16 without a mark, by its label": ("é".encode("utf-16-be"), "text/plain; charset=utf-16be", "é"),
+    "Shift JIS": ("日本".encode("shift_jis"), 'text/plain; charset="Shift_JIS"', "日本"),
+    "an unknown charset": (b"caf\xe9", "text/plain; charset=klingon", "café"),
+    "bytes that are no UTF-8 among some that are": (
+        "déjà ".encode() * 9 + b"\xe2\x86",
+        "text/plain",
+        "déjà " * 9 + "\ufffd",
+    ),
     "a codec of Python's that decodes nothing": (b"x", "text/plain; charset=undefined", "x"),
 }
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(("data", "label", "text"), TEXTS.values(), ids=TEXTS)
 def test_decode_text(data, label, text):
     assert decode_text(fetched_body(data, label, URL)) == text
@@ -64,9 +76,16 @@ REFUSED = {
     "a picture that browsers do not show": (b"II*\0rest", "image/tiff", "unsupported_type"),
     "white space": (b" \n", "text/html", "empty_body"),
     "a page in place of a PDF": (b"<html>", "application/pdf", "content_mismatch"),
+    "a page in place of a CSV": (
+        b"\n<!DOCTYPE html><title>Log in</title>",
+        "text/csv; charset=utf-8",
+        "content_mismatch",
+    ),
+    "a page in place of JSON": (b"<html>log in", "application/json", "content_mismatch"),
 }
 
 
+@pytest.mark.fault(17)
 @pytest.mark.parametrize(("data", "label", "code"), REFUSED.values(), ids=REFUSED)
 def test_fetched_body_refuses_what_is_no_document(data, label, code):
     with pytest.raises(DocumentError) as refused:

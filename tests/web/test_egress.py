@@ -31,6 +31,7 @@ PRIVATE = {
 PUBLIC = ["8.8.8.8", "1.1.1.1", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8"]
 
 
+@pytest.mark.fault(1, 2)
 @pytest.mark.parametrize("address", PRIVATE.values(), ids=PRIVATE)
 def test_private_address_is_not_public(address):
     assert not is_public(address)
@@ -54,11 +55,13 @@ async def test_policy_allows_every_public_answer():
     assert await policy.addresses("EXAMPLE.org.", 443) == ["8.8.8.8", "2606:4700::1111"]
 
 
+@pytest.mark.fault(3)
 async def test_policy_refuses_a_host_for_one_private_answer():
     with pytest.raises(EgressBlocked, match=r"10\.0\.0\.1"):
         await EgressPolicy(resolver=resolving("8.8.8.8", "10.0.0.1")).addresses("example.org", 443)
 
 
+@pytest.mark.fault(1)
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::1]", "::ffff:7f00:1"])
 async def test_policy_refuses_spellings_of_loopback_by_what_they_resolve_to(host):
     with pytest.raises(EgressBlocked):
@@ -74,6 +77,7 @@ async def test_policy_refuses_local_names_and_other_ports_without_a_lookup(host,
         await EgressPolicy(resolver=resolving("8.8.8.8")).addresses(host, port)
 
 
+@pytest.mark.fault(13)
 async def test_policy_allows_a_private_host_by_exact_host_and_port():
     policy = EgressPolicy(EgressConfig(allowed_hosts=("wiki.corp:8081",)), resolver=resolving("10.0.0.5"))
 

@@ -88,6 +88,7 @@ async def test_proxy_opens_a_private_host_to_its_own_documents_and_to_those_that
     assert len(received) == 1
 
 
+@pytest.mark.fault(13)
 @pytest.mark.parametrize("form", ["GET http://127.0.0.1:{}/ HTTP/1.1", "CONNECT 127.0.0.1:{} HTTP/1.1"])
 async def test_proxy_refuses_without_a_connection_and_logs_the_refusal(form, caplog):
     caplog.set_level(logging.INFO)
@@ -116,6 +117,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.fault(6)
 @pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
 async def test_proxy_refuses_what_two_parsers_could_understand_differently(request_bytes):
     async with EgressProxy(EgressPolicy()) as proxy:
@@ -154,6 +156,7 @@ async def test_proxy_lets_no_server_forge_a_refusal_even_with_the_secret(form):
     assert proxy.secret.encode() not in head
 
 
+@pytest.mark.fault(3)
 async def test_proxy_does_not_resolve_a_name_again_that_changes_its_address():
     answers = iter([["127.0.0.1"], ["10.0.0.1"]])
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 
 import pytest
 import stamina
@@ -84,6 +85,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.fault(4, 14, 15, 17, 18)
 @pytest.mark.parametrize(("answer", "code"), ANSWERS.values(), ids=ANSWERS)
 async def test_fetcher_names_why_there_is_no_body(site, answer, code):
     site.answers["/doc"] = answer
@@ -92,12 +94,15 @@ async def test_fetcher_names_why_there_is_no_body(site, answer, code):
     assert len(site.asked) == {"connection_broken": 3, "http_503": 3, "too_many_redirects": 6}.get(code, 1)
 
 
-async def test_fetcher_refuses_a_pdf_by_name_that_is_none_unless_it_is_labelled_as_a_page(site):
-    site.answers["/paper.pdf"] = (200, {"Content-Type": "application/octet-stream"}, b"<html>not found")
+@pytest.mark.fault(17)
+async def test_fetcher_refuses_what_its_name_does_not_promise_unless_it_is_labelled_as_a_page(site):
+    for name in ("/paper.pdf", "/paper.PDF", "/data.csv"):
+        site.answers[name] = (200, {"Content-Type": "application/octet-stream"}, b"<html>not found")
     site.answers["/wiki/File:X.pdf"] = (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>About X")
     site.answers["/a"] = (200, {"Content-Type": "text/html"}, simple_pdf("x"))
 
-    assert await refusal(site.policy(), site.url("/paper.pdf")) == "content_mismatch"
+    for name in list(site.answers)[:3]:
+        assert await refusal(site.policy(), site.url(name)) == "content_mismatch"
     assert (await fetch(site.policy(), site.url("/wiki/File:X.pdf"))).kind == "html"
     assert (await fetch(site.policy(), site.url("/a"))).kind == "pdf"
 
@@ -153,6 +158,7 @@ async def test_fetcher_believes_no_refusal_of_a_server_over_https(tmp_path):
     assert body.data == b"<p>here"
 
 
+@pytest.mark.fault(14)
 async def test_fetcher_decodes_all_members_of_a_gzipped_body(site):
     members = gzip.compress(b"<p>one ") + gzip.compress(b"two") + b"\0" * 8  # and padding
     site.answers["/a"] = (200, {"Content-Encoding": "gzip"}, members)
@@ -160,6 +166,7 @@ async def test_fetcher_decodes_all_members_of_a_gzipped_body(site):
     assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>one two"
 
 
+@pytest.mark.fault(18)
 async def test_fetcher_retries_a_busy_server(site):
     answers = iter([(503, {}, b""), (429, {"Retry-After": "0"}, b""), (200, {}, b"<p>here")])
     site.answers["/a"] = lambda: next(answers)
@@ -168,6 +175,7 @@ async def test_fetcher_retries_a_busy_server(site):
     assert len(site.asked) == 3
 
 
+@pytest.mark.fault(1, 11)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_fetcher_reaches_neither_this_machine_nor_dead_hosts_nor_a_proxy_of_the_environment(
     site, monkeypatch, scheme
@@ -181,18 +189,38 @@ async def test_fetcher_reaches_neither_this_machine_nor_dead_hosts_nor_a_proxy_o
     assert site.asked == []
 
 
-async def test_fetcher_ends_a_body_without_end_at_the_wall_clock():
+SLOW = {"a byte now and then": b"HTTP/1.1 200 OK\r\n\r\n", "no answer at all": b""}
+
+
+@pytest.mark.fault(15, 16)
+@pytest.mark.parametrize("head", SLOW.values(), ids=SLOW)
+async def test_fetcher_ends_a_body_without_end_at_the_wall_clock(head):
     async def drip(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        writer.write(head)
         while not writer.is_closing():
-            writer.write(b"x")
+            writer.write(b"x" if head else b"")
             await asyncio.sleep(0.01)
 
     async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         policy = EgressPolicy(EgressConfig(allowed_hosts=(f"127.0.0.1:{port}",), fetch_limit_s=0.3))
         assert await refusal(policy, f"http://127.0.0.1:{port}/") == "fetch_timeout"
+
+
+@pytest.mark.fault(14)
+async def test_fetcher_holds_no_more_of_a_bomb_than_its_limit(site):
+    site.answers["/bomb"] = (200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(64 << 20), 1))
+
+    tracemalloc.start()
+    try:
+        code = await refusal(site.policy(max_body_bytes=1 << 20), site.url("/bomb"))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert code == "body_too_large"
+    assert peak_bytes < 16 << 20
 
 
 BAD_URLS = {
@@ -209,6 +237,7 @@ BAD_URLS = {
 }
 
 
+@pytest.mark.fault(6, 7)
 @pytest.mark.parametrize(("url", "code"), BAD_URLS.values(), ids=BAD_URLS)
 def test_check_url_refuses_what_cannot_be_requested(url, code):
     with pytest.raises(DocumentError) as refused:
@@ -217,6 +246,7 @@ def test_check_url_refuses_what_cannot_be_requested(url, code):
     assert refused.value.code == code
 
 
+@pytest.mark.fault(6)
 @given(st.text() | st.text().map(lambda text: f"http://{text}") | st.text().map(lambda text: f"https://h/{text}"))
 def test_check_url_accepts_any_text_or_refuses_it_with_a_code(url):
     code = "ok"
@@ -250,6 +280,24 @@ async def test_fetcher_does_not_receive_a_known_version_again(site, headers, nam
     assert [headers.get(name) for headers in site.headers] == [None, None, None, value]  # for the body and no redirect
 
 
+@pytest.mark.fault(5)
+async def test_fetcher_sends_credentials_and_cookies_to_no_other_host_or_scheme(site, monkeypatch):
+    monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
+    named = f"localhost:{site.port}"  # the same server
+    credentials = {f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}, f"https://{named}": {"X-Key": "WIKI_TOKEN"}}
+    policy = EgressPolicy(
+        EgressConfig(allowed_hosts=[site.host, {"host": named, "for": [site.host]}], credentials=credentials)
+    )
+    site.answers["/a"] = (302, {"Location": f"http://{named}/b", "Set-Cookie": "seen=1"}, b"")
+    site.answers["/b"] = (200, {}, b"<p>here")
+
+    await fetch(policy, site.url("/a"))
+
+    sent = [{name for name in ("authorization", "cookie", "x-key") if name in headers} for headers in site.headers]
+    assert (site.asked, sent) == (["/a", "/b"], [{"authorization"}, set()])
+
+
+@pytest.mark.fault(5)
 async def test_fetcher_sends_credentials_and_cookies_to_their_origin_on_the_way_to_one_body(site, monkeypatch):
     monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
     for other in serve():  # another port of the same host, to which a browser would send the cookies

@@ -99,6 +99,7 @@ async def test_host_limits_pause_one_host_also_for_requests_that_already_wait():
     assert log.starts == [(A, 0), (B, 0), (A, 9)]
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(("seconds", "start"), [(99_999.0, PAUSE_MAX_S), (-5.0, 0.0)])
 async def test_host_limits_cap_a_pause(seconds, start):
     log = Log()
@@ -144,11 +145,13 @@ HEADERS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(45)
 @pytest.mark.parametrize(("value", "expected"), HEADERS.values(), ids=HEADERS)
 def test_retry_after(value, expected):
     assert retry_after(value, NOW) == expected
 
 
+@pytest.mark.fault(45)
 def test_backoff_is_drawn_below_a_doubling_ceiling():
     for attempt, ceiling in ((1, 0.5), (2, 1.0), (3, 2.0), (50, BACKOFF_MAX_S)):
         drawn = [backoff(attempt, 0.5, random.Random(seed)) for seed in range(50)]

@@ -233,6 +233,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(47)
 @pytest.mark.parametrize(("step", "code"), WRONG.values(), ids=WRONG)
 async def test_chat_reply_of_a_wrong_shape_is_an_error(step, code):
     error = await failed(step)
@@ -269,6 +270,7 @@ ENDS = {
 }
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize("step", ENDS.values(), ids=ENDS)
 async def test_chat_stream_has_an_end(step):
     answer, _ = await completed(step, stream=True)
@@ -299,6 +301,7 @@ STREAM_FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize(("step", "code", "status", "partial"), STREAM_FAULTS.values(), ids=STREAM_FAULTS)
 async def test_chat_stream_that_fails_keeps_the_text_so_far(step, code, status, partial):
     error = await failed(step, stream=True)

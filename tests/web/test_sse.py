@@ -43,6 +43,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.fault(48)
 @given(pieces=st.lists(PIECES, max_size=30), cuts=st.lists(st.integers(1, 5), max_size=200))
 def test_events_do_not_depend_on_chunks(pieces, cuts):
     body = b"".join(pieces)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 
 import psutil
 import pytest
@@ -88,6 +89,7 @@ def session(own_temp) -> Session:
     return session
 
 
+@pytest.mark.fault(61)
 @pytest.mark.parametrize("name", KINDS)
 def test_killed_process_costs_no_document(session, name):
     outcomes = session.once[name]
@@ -99,18 +101,21 @@ def test_killed_process_costs_no_document(session, name):
     assert [n for n in range(OTHERS) if f"WELL-{n}" not in outcomes[n + 1].text] == []
 
 
+@pytest.mark.fault(61)
 @pytest.mark.parametrize("name", KINDS)
 def test_page_that_dies_each_time_is_an_error_and_the_next_one_is_printed(session, name):
     assert (session.always[name].code, session.after[name].code) == ("browser_crashed", None)
     assert "WELL-0" in session.after[name].text
 
 
+@pytest.mark.fault(61)
 def test_page_whose_scripts_crash_it_is_printed_without_them(session):
     """Once its own process has died twice: other pages' deaths do not switch a page's scripts off."""
     assert (session.by_script.code, session.by_script.flags) == (None, ("js_off",))
     assert "DEADLY" in session.by_script.text
 
 
+@pytest.mark.fault(61)
 def test_pages_in_endless_loops_end_with_their_context_and_not_their_browser(session):
     assert session.before == []
     assert [(loop.flags, "LOOP" in loop.text) for loop in session.loops] == [(("js_off",), True)] * 2
@@ -118,5 +123,29 @@ def test_pages_in_endless_loops_end_with_their_context_and_not_their_browser(ses
     assert session.first == session.last
 
 
+@pytest.mark.fault(61, 71)
 def test_crashes_leave_no_process_and_no_file(session):
     assert (session.left, session.files) == ([], [])
+
+
+@pytest.mark.long
+@pytest.mark.fault(71)
+def test_five_hundred_pages_and_five_killed_browsers_leave_nothing_behind(own_temp):
+    """A hundred pages open what is opened once."""
+    answers = {**ANSWERS, **{f"/kill-{n}": kill("", times=1) for n in range(5)}}
+    answers |= {f"/deadly-{n}": deadly(f"kill-{n}") for n in range(5)}
+
+    async def run(numbers: range) -> list[str | None]:
+        async with running(answers) as site, rendering(site.host) as renderer:
+            paths = [f"/deadly-{n // 100}" if n % 100 == 50 else f"/{n % OTHERS}?{n}" for n in numbers]
+            return [outcome.code for outcome in await make_all(renderer, [site.url(p) for p in paths], at_once=4)]
+
+    own, found = psutil.Process(), []
+    for numbers in (range(100), range(100, 500)):
+        assert asyncio.run(run(numbers)) == [None] * len(numbers)
+        children = [child.status() for child in own.children()]
+        found.append((own.num_fds(), threading.active_count(), processes(""), os.listdir(own_temp), children))
+
+    assert found[0] == found[1]
+    assert found[1][2:4] == ([], [])
+    assert psutil.STATUS_ZOMBIE not in found[1][4]

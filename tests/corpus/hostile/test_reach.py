@@ -9,10 +9,9 @@ from collections import Counter
 
 import pytest
 
-from corpus.hostile.answers import moved, page
 from corpus.hostile.prying import KINDS, MOVES
 from corpus.hostile.rendering import Outcome, make_all, rendering
-from corpus.hostile.site import Reply, Site, running
+from corpus.hostile.site import Reply, Site, moved, page, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
 from tests.web.certificates import Authority
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
-HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1", "[::1]")
+HOSTS = ("127.0.0.1", "[::1]")  # further ones in tests/faults/egress
 LOCAL = ("file://{path}", "view-source:file://{path}", "filesystem:file://{path}")
 SCHEMES = (
     "file:///etc/passwd", "data:text/html,x", "blob:http://h/1", "ftp://h/x", "javascript:alert(1)", "chrome://version",
@@ -157,6 +156,7 @@ def visit(own_temp) -> Visit:
     return visit
 
 
+@pytest.mark.fault(8)
 def test_page_reaches_an_allowed_host_by_every_kind_of_request(visit):
     outcome = visit.outcomes["/prying"]
 
@@ -184,6 +184,7 @@ def test_page_over_https_cannot_forge_a_refusal(visit):
     assert (visit.outcomes["forged"].code, visit.outcomes["forged"].text) == (None, "NEXT")
 
 
+@pytest.mark.fault(8)
 def test_page_reaches_this_machine_by_no_kind_of_request(visit):
     pages = {host: visit.outcomes[f"/{host}"].text for host in HOSTS}
 
@@ -191,12 +192,14 @@ def test_page_reaches_this_machine_by_no_kind_of_request(visit):
     assert visit.asked["canary"] == visit.asked["sixth"] == {}
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_page_that_leads_to_this_machine_is_an_error(visit, scheme):
     assert visit.codes(scheme) == dict.fromkeys(MOVES, "blocked_navigation")
     assert visit.asked["canary"] == {}
 
 
+@pytest.mark.fault(9)
 def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
     outcome = visit.outcomes["/popups"]
 
@@ -204,6 +207,7 @@ def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
     assert visit.asked["canary"] == {}
 
 
+@pytest.mark.fault(7)
 def test_page_reads_a_file_by_no_kind_of_request(visit):
     pages = {path: outcome.text for path, outcome in visit.outcomes.items() if path.startswith("/file-")}
 
@@ -212,15 +216,18 @@ def test_page_reads_a_file_by_no_kind_of_request(visit):
     assert [n for n in range(len(LOCAL)) if "END" not in pages[f"/file-{n}"]] == []
 
 
+@pytest.mark.fault(7)
 def test_document_has_no_other_scheme_than_http(visit):
     assert {url: visit.outcomes[url].code for url in SCHEMES} == dict.fromkeys(SCHEMES, "scheme")
 
 
+@pytest.mark.fault(10)
 def test_web_rtc_sends_no_datagram(visit):
     assert visit.datagrams.count == 0
     assert "GATHERED" in visit.outcomes["/rtc"].text
 
 
+@pytest.mark.fault(61)
 def test_certificate_of_an_unknown_authority_is_not_accepted(visit):
     beside = visit.outcomes["/beside"]
 

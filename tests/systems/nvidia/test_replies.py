@@ -65,6 +65,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(48)
 @pytest.mark.parametrize(("chunks", "code", "partial"), FAILURES.values(), ids=FAILURES)
 def test_stream_that_is_no_answer_is_refused(chunks, code, partial):
     with pytest.raises(EndpointError) as raised:

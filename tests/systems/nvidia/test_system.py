@@ -147,6 +147,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.fault(46)
 @pytest.mark.parametrize(("mark", "status", "code", "requests"), FAILURES.values(), ids=FAILURES)
 async def test_failure_is_a_status_and_never_an_answer(server, corpus, opened, mark, status, code, requests):
     async with opened(server, corpus):
