@@ -141,6 +141,8 @@ def server(folder: Path) -> Iterator[Server]:
 def _serve(output: Path) -> None:
     import gc
 
+    import pandas  # noqa: F401  # pyarrow imports it where it is installed: once here, and not in each process
+
     from rag_eval_pipeline.storage import process
     from tests import forked_workers
     from tests.faults.writers import COMMANDS, WRITERS
