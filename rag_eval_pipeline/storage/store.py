@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path, walk
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, errors_about, temp_path, walk
 from rag_eval_pipeline.workspace import STORE_VARIABLE
 
 SCHEMES = ("s3", "gs", "az", "file")
@@ -125,11 +125,12 @@ class FolderStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             temp = temp_path(target.parent)
             try:
-                temp.write_bytes(data)
-                now = time.time_ns()  # finer than the kernel's clock of files: two puts at once have two tags
-                os.utime(temp, ns=(now, now))
-                tag = _tag(temp.stat())
-                os.replace(temp, target)
+                with errors_about(target):
+                    temp.write_bytes(data)
+                    now = time.time_ns()  # finer than the kernel's clock of files: two puts at once have two tags
+                    os.utime(temp, ns=(now, now))
+                    tag = _tag(temp.stat())
+                    os.replace(temp, target)
             except OSError:
                 temp.unlink(missing_ok=True)
                 raise

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, temp_path, walk
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, errors_about, temp_path, walk
 from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.store import ConflictError, Found, Store
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE
@@ -304,11 +304,12 @@ class WorkingCopy:
         file.parent.mkdir(parents=True, exist_ok=True)
         temp = temp_path(file.parent)
         try:
-            temp.write_bytes(data)
-            if time_ns is not None:
-                os.utime(temp, ns=(time_ns, time_ns))
-            status = temp.stat()
-            os.replace(temp, file)
+            with errors_about(file):
+                temp.write_bytes(data)
+                if time_ns is not None:
+                    os.utime(temp, ns=(time_ns, time_ns))
+                status = temp.stat()
+                os.replace(temp, file)
         except BaseException:
             temp.unlink(missing_ok=True)
             raise

@@ -254,7 +254,7 @@ WRITERS = {
     "corpus": Writer(_old("corpus/x/one.pdf", "corpus/x/foreign.pdf"), _fill_corpus),
     "judge's cache": Writer(_prepare_cache, _judge),
     "spending": Writer(lambda folder: _spend(folder, 1), _spend),
-    "report": Writer(_prepare_site, _write_site),
+    "site": Writer(_prepare_site, _write_site),
     "export": Writer(_old("source.pdf", "exported/tests.json"), _export, between=["exported/tests.json"]),
     "archive": Writer(_prepare_archive, _unpack),
     "init": Writer(_prepare_init, _init),
