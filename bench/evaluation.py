@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dagster as dg
 import httpx
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -139,6 +140,9 @@ def through_dagster(root: Path, server: RunningServer, latency_ms: float, given:
     home = root / "home"
     home.mkdir()
     shutil.copy(REPOSITORY / "dagster.yaml", home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:  # as the sensor does
+        instance.add_dynamic_partitions("benchmarks", ["load"])
+        instance.add_dynamic_partitions("systems", ["chat"])
     environment = {**os.environ, "RAG_EVAL_WORKSPACE": str(root), "PYTHONWARNINGS": "ignore"}
     environment.pop("DAGSTER_HOME", None)
     programs = Path(sys.executable)

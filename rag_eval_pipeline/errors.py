@@ -5,6 +5,7 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 
 import errno
 import io
+import re
 import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,6 +18,8 @@ MACHINE_ERRORS = frozenset(
 )
 FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
 KNOWN_LIMIT = 30  # known names that a message lists
+# What ends a line, changes how a terminal shows the rest of it, or cannot be encoded.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:
@@ -34,9 +37,17 @@ def unknown_name_hint(name: object, known: Iterable[str], what: str = "") -> str
     return did_you_mean(name, names) or listed
 
 
+def printable(line: str) -> str:
+    """Return a line with escapes for the characters that could end it or control a terminal."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), line)
+
+
 def excerpt(value: object) -> str:
     """Return the `repr` of a value, cut to 200 characters."""
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
 
 
@@ -58,10 +69,10 @@ def fault_line(
     if line is not None:
         place += f" (line {line})"
     if field is not None:
-        place += f', field "{field}"'
+        place += f', field "{_cut(field)}"'
     what = "" if found is None else f", found {found}"
     remedy = "" if hint is None else f" {hint}"
-    return f"{place}: expected {expected}{what} [{code}].{remedy}"
+    return printable(f"{place}: expected {expected}{what} [{code}].{remedy}")
 
 
 class InputError(Exception):
@@ -144,7 +155,7 @@ class ServiceError(Exception):
 
     def __str__(self) -> str:
         hint = "" if self.hint is None else f" {self.hint}"
-        return f"{self.message} [{self.code}].{hint}"
+        return printable(f"{self.message} [{self.code}].{hint}")
 
 
 class DocumentError(Exception):
@@ -163,4 +174,4 @@ class DocumentError(Exception):
         self.body_sha256 = body_sha256
 
     def __str__(self) -> str:
-        return f"{self.message} [{self.code}]"
+        return printable(f"{self.message} [{self.code}]")

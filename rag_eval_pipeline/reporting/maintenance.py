@@ -220,7 +220,7 @@ def _measured_in(path: Path) -> str | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Reuse).performance_metrics.reused_from
-    except msgspec.MsgspecError as error:
+    except ValueError as error:
         raise InputError("corrupt_result", path, "a results file", found=str(error)) from error
 
 
@@ -273,7 +273,7 @@ def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
     spec = workspace.benchmark(name).spec.read_text()
     try:
         index = msgspec.json.decode((folder / "index.json").read_bytes(), type=dict[str, Record])
-    except (FileNotFoundError, msgspec.MsgspecError):
+    except (FileNotFoundError, ValueError):
         return set()  # without the index no body is found
     return {record.sha256 for url, record in index.items() if url in spec}
 

@@ -184,7 +184,7 @@ def _extracted_before(place: Path) -> Extracted | None:
         members = record["members"]
         if all((place / "files" / member.name).lstat().st_size == member.size for member in members):
             return Extracted(place / "files", members)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         pass
     return None
 

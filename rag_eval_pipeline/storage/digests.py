@@ -107,6 +107,6 @@ def _read(path: Path) -> dict[str, HashedFile]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, HashedFile])
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except ValueError as error:
         logger.warning("%s is ignored, and the files are hashed again: %s", path, error)
         return {}
