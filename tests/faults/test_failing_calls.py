@@ -149,12 +149,13 @@ def check_writer(name: str, trial: Trial, fault: Fault, ended: Ended) -> None:
     assert trial.do_again() in (None, trial.new), where
 
 
+@pytest.mark.fault(66)
 @pytest.mark.parametrize("name", WRITERS)
 def test_writer_leaves_old_or_new_files_and_goes_on(forks, tmp_path, name):
     trial = Trial(forks, name, tmp_path)
 
     for fault in map(FAULTS.__getitem__, QUICK):
-        for ended in trial.points(fault, further=4):
+        for ended in trial.points(fault, further=6):
             check_writer(name, trial, fault, ended)
 
 
@@ -247,6 +248,7 @@ def trial(forks, tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.fault(66)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_leaves_whole_files_at_every_tenth_call(trial, name, fault):
     at = 1 + zlib.crc32(f"{name} {fault}".encode()) % 10
