@@ -4,10 +4,13 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 """
 
 import errno
+import io
 import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
@@ -114,8 +117,26 @@ class InputError(Exception):
 
 def os_fault(error: OSError) -> InputError:
     """Convert an OSError to an InputError."""
-    file = error.filename or "the file system"
+    file = error.filename or _file_in_use(error) or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
+
+
+def _file_in_use(error: OSError) -> str | None:
+    """Return the file that was read or written when an error occurred: a failed read or write names none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        files = {_file_name(value) for value in frame.f_locals.values() if isinstance(value, io.IOBase)} - {None}
+        if len(files) == 1:
+            (found,) = files
+    return found
+
+
+def _file_name(file: Any) -> str | None:
+    """Return the path of an open file; None for a descriptor, a standard stream and what is no file of the system."""
+    raw = getattr(file, "raw", file)
+    name = getattr(raw, "name", None)
+    is_path = isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
+    return str(name) if is_path else None
 
 
 class ServiceError(Exception):

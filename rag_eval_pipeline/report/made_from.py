@@ -5,14 +5,17 @@ content, as in `storage.digests`. Files of the report count too: one that was ed
 """
 
 import importlib.util
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import msgspec
 
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
+from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE
 from rag_eval_pipeline.storage.digests import TICK_NS, HashedFile, file_system_time_ns
 from rag_eval_pipeline.storage.files import atomic_write, sha256_of
 from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
@@ -60,6 +63,18 @@ class MadeFrom:
         )
         return True
 
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record the files once the report is made, unless a warning was logged, which the next report is to repeat."""
+        warnings, logger = _Warnings(logging.WARNING), logging.getLogger(__name__.partition(".")[0])
+        logger.addHandler(warnings)
+        try:
+            yield
+        finally:
+            logger.removeHandler(warnings)
+        if not warnings.count:
+            self.save()
+
     def save(self) -> None:
         """Record the files once the report is made, unless an input has changed meanwhile."""
         after, _ = self._files(self._before)
@@ -103,6 +118,9 @@ class MadeFrom:
         for name in benchmarks:
             path = self._workspace.benchmark(name).spec
             yield f"data/sources/{name}", str(path), path.stat()
+        instance = root / ".dagster" / INSTANCE_FILE  # a new one is told of the report
+        if instance.is_file():
+            yield "instance", str(instance), instance.stat()
         yield from _walk(str(_CODE), "code", ())
         for point in entry_points(group=ENTRY_POINT_GROUP):
             package = importlib.util.find_spec(point.module.partition(".")[0])
@@ -112,6 +130,17 @@ class MadeFrom:
     def _write(self, files: Files) -> None:
         if files != self._known:
             atomic_write(self._record, msgspec.json.encode(files))
+
+
+class _Warnings(logging.Handler):
+    """Counts warnings, and shows them as Python does where no other handler is."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+        if not logging.root.handlers and logging.lastResort is not None:
+            logging.lastResort.handle(record)
 
 
 def _is_old(file: HashedFile, now_ns: int) -> bool:
