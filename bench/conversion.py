@@ -5,8 +5,9 @@
 A row is like one of FRAMES: a question, an answer and one to five URLs, in CSV as a list that Python wrote. The pattern
 reads all rows (`json.loads` a line, `csv.DictReader` and `ast.literal_eval`) and writes both files with
 `json.dump(indent=2)`; it validates nothing. The converter does what `rag-eval convert` does: source digest, every row
-validated, `questions.parquet`, both files, the stamp; its corpus of 100 PDFs is there already and checked again. Both
-files have to be byte-identical. Seconds are wall-clock, CPU is user and system time of all threads and child processes,
+validated, `questions.parquet`, both files, the stamp; its corpus of 100 PDFs is there already and checked again. The
+limit of questions of a benchmark is lifted, because evaluations need it and conversions do not. Both files have to be
+byte-identical. Seconds are wall-clock, CPU is user and system time of all threads and child processes,
 memory is the peak resident set of the process above one that has only imported what it needs, and of its largest child
 process without the pages of files that it maps. Each measurement is a process of its own.
 """
@@ -197,9 +198,11 @@ def converter(folder: Path, form: str) -> dict[str, float]:
     import pyarrow.json
     import pyarrow.parquet  # noqa: F401
 
+    from rag_eval_pipeline.conversion import planning
     from rag_eval_pipeline.conversion.steps import convert
     from rag_eval_pipeline.workspace import Workspace
 
+    planning.MAX_QUESTIONS = sys.maxsize
     pa.array([1])  # makes Arrow look for pandas, and import it
     before = resident()
     watch = Children()

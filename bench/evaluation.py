@@ -1,6 +1,6 @@
-"""Asking a server many questions: how near the rate comes to the possible one, what the journal costs, how memory goes.
+"""Asking a server many questions: how near the rate comes to the possible one, what the journal and Dagster cost.
 
-    python bench/evaluation.py [--questions 4000] [--soak 100000] [--evaluations 50]
+    python bench/evaluation.py [--questions 4000] [--through-dagster 1000] [--rounds 3]
 
 A mock server in a process of its own answers each request after 50 ms. The parts, each measured in this process or
 its children on the same machine, one after the other:
@@ -11,9 +11,11 @@ its children on the same machine, one after the other:
 - ask: `evaluation.asking.ask` of a whole benchmark, with everything that belongs to it: retries, accounts, journal,
   samples of memory, and at the end `responses.parquet`. Its rate counts from the first to the last answer.
 - journal: the time inside `JournalWriter.append` and `commit`, as a share of the time of `ask`.
-- soak: `--soak` questions with one attempt in ten failing as servers do (429, 500, reset, cut, drip, ...); resident
-  memory at each tenth, and how many questions have a terminal answer.
-- side by side: `--evaluations` evaluations at once in one process, each with its own benchmark.
+- Dagster: the same `--through-dagster` questions by `rag-eval evaluate` and by `dagster job execute`, which does what
+  Dagster's run worker does, in processes of their own, by turns: processor and wall-clock time of each, and of which
+  the time from the first to the last answer.
+
+What is lost and what grows when many evaluations run at once is in `bench/load.py`.
 
 Nothing here is a limit of a test: machines differ. The ratios are what to look at.
 """
@@ -22,15 +24,18 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
+import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-import psutil
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples
@@ -39,29 +44,28 @@ from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E40
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.asking import ask  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
+from rag_eval_pipeline.evaluation.runs import newest_evaluation  # noqa: E402
 from rag_eval_pipeline.storage import journal  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 
 LATENCY_MS = 50.0
 IN_FLIGHT = 64
+DAGSTER_LATENCIES_MS = (LATENCY_MS, 2000.0)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--questions", type=int, default=4000)
-    arguments.add_argument("--soak", type=int, default=100_000, help="0 leaves it out")
-    arguments.add_argument("--evaluations", type=int, default=50, help="0 leaves them out")
+    arguments.add_argument("--through-dagster", type=int, default=1000, help="questions; 0 leaves it out")
+    arguments.add_argument("--rounds", type=int, default=3, help="of Dagster's part")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-evaluation-") as folder:
         root = Path(folder)
         with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
             rates(root / "rates", server, given.questions)
-        if given.soak:
-            with mock_rag_server(canned=True, latency_ms=LATENCY_MS, faults=0.1) as server:
-                soak(root / "soak", server, given.soak)
-        if given.evaluations:
-            with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
-                side_by_side(root / "many", server, given.evaluations)
+        for latency_ms in DAGSTER_LATENCIES_MS if given.through_dagster else ():
+            with mock_rag_server(canned=True, latency_ms=latency_ms) as server:
+                through_dagster(root / f"dagster-{latency_ms:g}", server, latency_ms, given)
 
 
 def rates(root: Path, server: RunningServer, questions: int) -> None:
@@ -130,42 +134,54 @@ class timed_journal:
         journal.JournalWriter.append = self._append  # type: ignore[method-assign]
 
 
-def soak(root: Path, server: RunningServer, questions: int) -> None:
-    workspace = make_workspace(root, server, {"load": questions})
-    pair = load_pair(workspace, "load", "chat")
-    process, memory = psutil.Process(), []
-    step = max(1, questions // 10)
+def through_dagster(root: Path, server: RunningServer, latency_ms: float, given: argparse.Namespace) -> None:
+    workspace = make_workspace(root, server, {"load": given.through_dagster})
+    home = root / "home"
+    home.mkdir()
+    shutil.copy(REPOSITORY / "dagster.yaml", home)
+    environment = {**os.environ, "RAG_EVAL_WORKSPACE": str(root), "PYTHONWARNINGS": "ignore"}
+    environment.pop("DAGSTER_HOME", None)
+    programs = Path(sys.executable)
+    names = {"dagster/partition/benchmark": "load", "dagster/partition/system": "chat"}
+    tags = json.dumps({"dagster/partition": "load|chat", **names})
+    command = ("job", "execute", "-m", "rag_eval_pipeline.definitions", "-j", "evaluate", "--tags", tags)
+    ways = {
+        "rag-eval evaluate": ([programs.with_name("rag-eval"), "evaluate", "load", "--system", "chat"], environment),
+        "Dagster's run": ([programs.with_name("dagster"), *command], environment | {"DAGSTER_HOME": str(home)}),
+    }
+    measured: dict[str, list[list[float]]] = {name: [] for name in ways}
+    for turn in range(given.rounds + 1):
+        for name, (words, variables) in ways.items():
+            used = measure(words, variables)
+            if turn:  # the first makes Dagster's databases
+                record = newest_evaluation(workspace, "load", "chat").record
+                measured[name].append([*used, record.asking_seconds])
+    print(f"\n{given.through_dagster} questions, answered after {latency_ms:g} ms, {IN_FLIGHT} in flight; medians")
+    print(f"{'':20} {'wall s':>8} {'asking s':>9} {'beside it':>10} {'CPU s':>8}")
+    medians = {
+        name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in measured.items()
+    }
+    for name, (wall, cpu, asking) in medians.items():
+        print(f"{name:20} {wall:8.2f} {asking:9.2f} {wall - asking:10.2f} {cpu:8.2f}")
+    alone, run = medians.values()
+    shares = [(more - less) / more for less, more in zip(alone[:2], run[:2], strict=True)]
+    print(f"Dagster's share: {shares[0]:.1%} of the time, {shares[1]:.1%} of the processor time")
 
-    def look(done: int, total: int) -> None:
-        if done % step == 0:
-            memory.append(process.memory_info().rss / 1e6)
 
-    before = process.memory_info().rss / 1e6
+def measure(words: Sequence[str | Path], variables: Mapping[str, str]) -> tuple[float, float]:
+    """Return the wall-clock and processor seconds of a command and its children."""
     started = time.perf_counter()
-    report = ask(workspace, pair, now=datetime.now(UTC), progress=look)
-    seconds = time.perf_counter() - started
-    after = process.memory_info().rss / 1e6
-    counts = server.counts(by_question=False)
-    print(f"\nsoak: {report.questions} questions, {report.failed} without an answer, {seconds:.0f} s")
-    print(f"resident memory, MB: {before:.0f} before, {' '.join(f'{mb:.0f}' for mb in memory)}, {after:.0f} at the end")
-    print(f"the server saw {json.dumps(counts)}")
+    process = subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    told = process.stdout.read() if process.stdout else b""
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(told.decode())
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
 
 
-def side_by_side(root: Path, server: RunningServer, evaluations: int) -> None:
-    names = {f"load-{number:03d}": 40 for number in range(evaluations)}
-    workspace = make_workspace(root, server, names)
-    pairs = [load_pair(workspace, name, "chat") for name in names]
-    started = time.perf_counter()
-    with ThreadPoolExecutor(evaluations) as threads:
-        reports = list(threads.map(lambda pair: ask(workspace, pair, now=datetime.now(UTC)), pairs))
-    seconds = time.perf_counter() - started
-    asked = sum(report.asked for report in reports)
-    failed = sum(report.failed for report in reports)
-    ids = len({report.evaluation_id for report in reports})
-    print(f"\nside by side: {evaluations} evaluations, {ids} ids, {asked} asked, {failed} failed, {seconds:.1f} s")
-
-
-def make_workspace(root: Path, server: RunningServer, benchmarks: dict[str, int]) -> Workspace:
+def make_workspace(
+    root: Path, server: RunningServer, benchmarks: dict[str, int], *, attempt_seconds: float = 60.0
+) -> Workspace:
     """Converted benchmarks of made-up questions over one short document, and two systems."""
     workspace = Workspace(root)
     for name, questions in benchmarks.items():
@@ -191,7 +207,7 @@ def make_workspace(root: Path, server: RunningServer, benchmarks: dict[str, int]
     systems.mkdir(parents=True)
     (systems / "chat.config.yaml").write_text(
         "kind: openai\nsettings:\n  chat: {model: mock}\n  stream: false\n"
-        f"  endpoint: {{base_url: '{server.openai}'}}\n"
+        f"  endpoint: {{base_url: '{server.openai}', attempt_seconds: {attempt_seconds}}}\n"
     )
     (systems / "blueprint.config.yaml").write_text(
         f"kind: nvidia\nsettings:\n  rag: {{base_url: '{server.rag}'}}\n  collection: c\n"

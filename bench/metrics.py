@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,17 +111,17 @@ def dicts(path: Path, value: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def peers(folder: Path) -> Iterator[str]:
+def peers(folder: Path, names: Iterable[str] = tuple(PEERS)) -> Iterator[str]:
     """The peers that are there, after an attempt to install them; their packages come after the project's own."""
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     if not site.is_dir():
         venv.create(folder, with_pip=True)
-        for requirement in PEERS.values():
+        for requirement in map(PEERS.__getitem__, names):
             command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", requirement]
             if subprocess.run(command, capture_output=True, check=False, timeout=300).returncode:
                 print(f"{requirement} cannot be installed: left out")
     sys.path.append(str(site))
-    for name in PEERS:
+    for name in names:
         try:
             __import__(name)
         except Exception as error:  # a peer may fail to load for any reason of its own

@@ -9,6 +9,8 @@ parts, each measured in this process:
 - first: `write_site` into an empty folder, with these verdicts.
 - the same, compared: again with these verdicts; no file is written.
 - nothing new: again, and the verdicts are made once more.
+- commands: `rag-eval report` of these, and three times again with nothing new, each a process of its own. The first
+  time again compares the files that were just written by their content.
 - one night: a further evaluation of every pair, then verdicts and report.
 - pictures: a bundled benchmark, converted and evaluated with the embedded system; the marked pages of each of its
   questions, drawn into an empty folder and again over pictures that are there, where only the marks are placed; then
@@ -24,6 +26,7 @@ import os
 import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -95,6 +98,8 @@ def nights(root: Path, given: argparse.Namespace) -> None:
     measured(workspace, "first", lambda: write_site(workspace, found).written)
     measured(workspace, "the same, compared", lambda: write_site(workspace, found).written)
     measured(workspace, "nothing new", lambda: write_site(workspace).written)
+    for name in ("command", "command again", "command again", "command again"):
+        command(workspace, name)
     number = 0
     for benchmark in workspace.benchmarks():
         for system in workspace.systems():
@@ -116,6 +121,16 @@ def measured(workspace: Workspace, name: str, work: Callable[[], Any]) -> Any:
     said = f", {written} written" if isinstance(written, int) else ""
     print(f"{name:20} {seconds:6.1f} s, {len(files)} files, {size / 1e6:.1f} MB{said}, peak memory {peak:.0f} MB")
     return written
+
+
+def command(workspace: Workspace, name: str) -> None:
+    """Measure `rag-eval report` as a process: seconds, and its CPU time."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    words = ["-m", "rag_eval_pipeline.cli", "report", "--workspace", str(workspace.root)]
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{name:20} {seconds:6.2f} s, {cpu:.2f} s of CPU")
 
 
 def pictures(root: Path, benchmark: str) -> None:

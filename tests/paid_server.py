@@ -1,7 +1,7 @@
 """A server on loopback that must not be asked twice: it counts its questions, as a system and as a judge."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,12 +19,14 @@ class PaidServer:
         self.asked: Counter[str] = Counter()
         self.judged = 0
         self.refused: set[int] = set()  # numbers of the different questions that get no answer, from 1
+        self.before: dict[int, Callable[[], object]] = {}  # what is done before the answer to such a question, once
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path != "/ask":
             self.judged += 1
             return 400, {"error": {"message": "unknown model"}}
         self.asked[body["question"]] += 1
+        self.before.pop(len(self.asked), lambda: None)()
         return 400 if len(self.asked) in self.refused else 200, {"answer": "It is 4."}
 
 

@@ -30,7 +30,8 @@ class HealthyCeleryRunLauncher(CeleryRunLauncher):  # type: ignore[misc]  # the 
     tasks they work on. A run is lost if that was missing three times in a row, which takes 24 s at most when
     `poll_interval_seconds` is 5. Errors of the broker are Dagster's to log, and say nothing about a worker.
 
-    It also sends a run to the queue that the code location names, that of workers with the same browser and fonts.
+    It also sends a run to the queue that the code location names, that of workers with the same browser and fonts, and
+    cancels runs as Dagster's other launchers do.
 
     Remove the health check once https://github.com/dagster-io/dagster/pull/33493 is released.
     """
@@ -47,6 +48,14 @@ class HealthyCeleryRunLauncher(CeleryRunLauncher):  # type: ignore[misc]  # the 
         # The tag is for this call only: a retry copies the run's tags, and by then another image may be deployed.
         run = run.with_tags({DAGSTER_CELERY_QUEUE_TAG: queue, **run.tags})
         super()._launch_celery_task_run(run=run, task_signature=task_signature, routing_key=routing_key)
+
+    def terminate(self, run_id: str) -> bool:
+        """Cancel a run. Its status says so before its process is told, else it counts as failed and is retried."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        return DAGSTER_CELERY_TASK_ID_TAG in run.tags and bool(super().terminate(run_id))
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return what the backend says about a started run, if its worker agrees."""

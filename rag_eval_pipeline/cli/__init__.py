@@ -17,7 +17,7 @@ from rag_eval_pipeline.cli.comparisons import compare
 from rag_eval_pipeline.cli.doctor import doctor, worker_queue
 from rag_eval_pipeline.cli.evaluations import calibrate, evaluate, leaderboard, report, rescore
 from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
-from rag_eval_pipeline.cli.output import INTERNAL, keep_stdout_for_results, print_error
+from rag_eval_pipeline.cli.output import INTERNAL, CommandGroup, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.scoring import score, spans
 from rag_eval_pipeline.cli.status import list_workspace, status
 from rag_eval_pipeline.cli.system_init import init_system
@@ -27,9 +27,12 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 
 __all__ = ["app", "main"]
 
+
 app = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: rich takes longer to load than everything else
     help="Nightly evaluation of RAG systems: convert benchmarks, ask a system their questions, score and compare.",
 )
 
@@ -53,6 +56,13 @@ class Command(TyperCommand):
         for param in self.params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with each example on a line of its own."""
+        text = self.help
+        self.help = (text or "").replace("\n\nExample: ", "\n\n\b\nExample: ")
+        super().format_help_text(ctx, formatter)
+        self.help = text
 
 
 for panel, commands in COMMANDS.items():

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import msgspec
 import typer
 
 from rag_eval_pipeline import clock
@@ -272,6 +271,8 @@ def worker_queue(as_json: AsJson = False) -> None:
 
     Example: rag-eval worker-queue
     """
+    import msgspec
+
     from rag_eval_pipeline.corpus.workers import this_worker
 
     worker = this_worker()

@@ -1,6 +1,5 @@
 """Options, exit codes, results on standard output, errors and progress on standard error: shared by all commands."""
 
-import ctypes
 import functools
 import json
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
@@ -279,6 +279,8 @@ _results: TextIO | None = None
 @contextmanager
 def _stdout_moved_away() -> "Iterator[TextIO]":
     """Yield a stream to the current standard output; meanwhile, descriptor 1 leads to standard error."""
+    import ctypes
+
     stdout = sys.stdout
     try:
         descriptor, errors = stdout.fileno(), sys.stderr.fileno()
@@ -336,3 +338,17 @@ def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, i
             return update
 
         yield begin
+
+
+class CommandGroup(TyperGroup):
+    """A group whose help lists its commands by subject."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each subject."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, command.get_short_help_str(200)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)

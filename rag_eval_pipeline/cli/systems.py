@@ -7,6 +7,7 @@ import typer
 from rag_eval_pipeline.cli.output import (
     UNAVAILABLE,
     AsJson,
+    CommandGroup,
     Root,
     SystemName,
     complete_benchmark,
@@ -20,7 +21,7 @@ from rag_eval_pipeline.cli.output import (
 
 EXCERPT_CHARS = 300
 
-system = typer.Typer(no_args_is_help=True)
+system = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 @system.callback()

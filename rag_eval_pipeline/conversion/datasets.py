@@ -90,13 +90,13 @@ def train_rows(batch: pa.RecordBatch) -> pa.Array:
     names, gold = items.field("file_name"), texts(items.field("text"))
     if names.null_count < len(names):
         named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
-        gold = pc.if_else(names.is_valid(), named, gold)
+        gold = pc.if_else(names.is_valid(), named, gold) if names.null_count else named
     columns = {name: texts(batch.column(name)) for name in ("id", "question", "answer", "is_impossible")}
     return objects({**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}, TRAIN_DEPTH)
 
 
 def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
-    """Return the queries of an `.eval.json`; `spans` are the located gold texts by question id."""
+    """Return the queries of an `.eval.json`; `spans` are the located gold texts by question id, where there are any."""
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
@@ -210,10 +210,15 @@ def write_evaluation_dataset(
     before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
     assert array
     check = QueryCheck()
+
+    def render(batch: pa.RecordBatch) -> pa.Array:
+        ids = batch.column("id").to_pylist() if located else []
+        return query_rows(batch, {number: located.pop(number) for number in ids if number in located})
+
     write_rows(
         path,
         _with_spans(batches, spans, located),
-        lambda batch: query_rows(batch, {number: located.pop(number, []) for number in batch.column("id").to_pylist()}),
+        render,
         depth=QUERY_DEPTH,
         head=(before + '"queries": ').encode(),
         tail=after.encode() + b"\n",

@@ -56,7 +56,7 @@ class Plan:
     source_digest: str
     notes: list[str]  # remarks that are no error of a question's row
     spool: QuestionSpool = field(compare=False, repr=False)  # accepted questions, without the documents' file names
-    group_sizes: Sequence[int] = field(repr=False)  # of questions about the same documents
+    document_sets: "array[int]" = field(repr=False)  # hashes of the documents of each question that is about some
     names: FileNames = field(repr=False)  # file name by document and the URL that a question uses for it
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
@@ -64,6 +64,12 @@ class Plan:
     def publish_questions(self, path: Path) -> None:
         """Write `questions.parquet`."""
         write_batches(path, prefetch(self.spool.batches(self.names, self.own_urls)))
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """How many questions are about the same documents; one without documents is a group of its own."""
+        shared = list(Counter(self.document_sets).values())
+        return shared + [1] * (self.counts.accepted - len(self.document_sets))
 
     @property
     def questions(self) -> list[Question]:
@@ -146,7 +152,7 @@ def plan(
     if index.unnamed_urls:
         hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
         notes.append(f"Not fetched, because no question names them: {index.unnamed_urls} URLs of `documents`; {hint}.")
-    spooled = (rows.spool, rows.group_sizes(), names, index.own_urls(), origins)
+    spooled = (rows.spool, rows.document_sets, names, index.own_urls(), origins)
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
@@ -163,7 +169,7 @@ class RowIntake:
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
         self._source_ids = array("q")  # hashes: a million ids as text are 100 MB
-        self._documents = array("q")  # hashes of the sets of documents that questions are about
+        self.document_sets = array("q")  # hashes of the sets of documents that questions are about
         self._spec, self._index, self._source = spec, index, source
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 
@@ -208,11 +214,6 @@ class RowIntake:
                 self.lost["bad_url"] += len(valid.bad_urls)
             kept = {name: getattr(valid, name) for name in KEPT_FIELDS}
             yield Question(id=number, contexts=contexts, source_file=row.file, source_row=row.row, **kept)
-
-    def group_sizes(self) -> list[int]:
-        """Return how many questions are about the same documents; one without documents is a group of its own."""
-        shared = list(Counter(self._documents).values())
-        return shared + [1] * (self.accepted - len(self._documents))
 
     def notes(self) -> list[str]:
         """Return what is odd about accepted rows, with the number of rows."""
@@ -270,7 +271,7 @@ class RowIntake:
         named = documents.take(places).dictionary_encode()
         hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
         starts = (np.cumsum(counts) - counts)[counts > 0]
-        self._documents.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
+        self.document_sets.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 
     def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
         """Resolve the documents of a question; with `skip_unknown`, contexts without one are left out and counted."""

@@ -189,7 +189,9 @@ def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
     rows = pc.list_parent_indices(contexts).to_numpy(zero_copy_only=False).astype(np.int64)
     valid = np.flatnonzero(codes >= 0)
     pairs = rows[valid] * (len(values.dictionary) + 1) + codes[valid]
-    places = valid[np.sort(np.unique(pairs, return_index=True)[1])]
+    ordered = np.sort(pairs)
+    is_repeated = (ordered[1:] == ordered[:-1]).any()
+    places = valid[np.sort(np.unique(pairs, return_index=True)[1])] if is_repeated else valid
     return pa.array(places), np.bincount(rows[places], minlength=len(contexts))
 
 

@@ -12,6 +12,7 @@ import dagster as dg
 
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
+from rag_eval_pipeline.storage.lock import working_run
 from rag_eval_pipeline.storage.session import working_on
 from rag_eval_pipeline.workspace import STORE_VARIABLE
 
@@ -42,6 +43,8 @@ def as_dagster_failure(
         scope: One of `session.SCOPES`; by default that of the asset's partition, of all results, or of a tick.
         unless: The code of an InputError that is left as it is.
     """
+    op = getattr(context, "op_execution_context", context)
+    token = working_run.set(op.run_id if isinstance(op, dg.OpExecutionContext) else None)
     try:
         with _fetched(context, workspace.workspace.root, scope):
             yield
@@ -53,6 +56,8 @@ def as_dagster_failure(
         raise dg.Failure(str(error)) from None
     except OSError as error:
         raise dg.Failure(str(os_fault(error))) from None
+    finally:
+        working_run.reset(token)
 
 
 def _fetched(context: Any, root: Path, scope: str | None) -> AbstractContextManager[None]:

@@ -1,6 +1,6 @@
 """Benchmarks, systems, and pairs of them. The folders are the truth; a sensor makes the partitions equal to them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
@@ -25,14 +25,18 @@ def pair_names(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> tup
 
 
 def partition_changes(
-    instance: dg.DagsterInstance, *on_disk: dict[str, str]
+    instance: dg.DagsterInstance, *on_disk: dict[str, str], busy: Collection[str] = ()
 ) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    """Yield what makes the partitions equal to the folders of benchmarks and the files of systems, in this order."""
+    """Yield what makes the partitions equal to the folders of benchmarks and the files of systems, in this order.
+
+    Args:
+        busy: Names that are kept without a folder or file: Dagster ends a run whose partition is gone with a traceback.
+    """
     for definition, names in zip((benchmarks, systems), on_disk, strict=True):
         known = set(instance.get_dynamic_partitions(definition.name or ""))
         if new := sorted(names.keys() - known):
             yield definition.build_add_request(new)
-        if gone := sorted(known - names.keys()):
+        if gone := sorted(known - names.keys() - set(busy)):
             yield definition.build_delete_request(gone)
 
 

@@ -64,6 +64,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     due = [target for target, digest in wanted.items() if cursor["asked"].get(target) != digest]
     keys = {target: target.partition(":")[2] for target in due}
     busy |= {key.partition("~")[0] for key in busy}  # its shards are made
+    named = {name for key in busy for name in key.split("|")}
     free = [target for target, key in keys.items() if not {key, key.partition("|")[0]} & busy]
     targets = free[:MAX_REQUESTS_PER_TICK]
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
@@ -77,7 +78,9 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     return dg.SensorResult(
         run_requests=[_run_request(target, f"{target}@{wanted[target]}#{times[target]}") for target in targets],
         skip_reason=None if targets else "; ".join([idle, *left_out, *(f"skipped: {line}" for line in invalid)]),
-        dynamic_partitions_requests=list(partition_changes(context.instance, registry.benchmarks, registry.systems)),
+        dynamic_partitions_requests=list(
+            partition_changes(context.instance, registry.benchmarks, registry.systems, busy=named)
+        ),
         cursor=json.dumps({"asked": asked, "times": times}, sort_keys=True),
     )
 

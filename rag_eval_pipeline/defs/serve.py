@@ -4,8 +4,10 @@
 after a grace period.
 """
 
+import asyncio
 import contextlib
 import functools
+import logging
 import os
 import signal
 import socket
@@ -40,6 +42,7 @@ KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
 ASK_AGAIN_AFTER_S = 3.0
 RUN_DEPTH = 3  # `dagster dev` starts a code server, which starts a gRPC server, which starts the runs
 POLL_S = 0.2
+REPORT_CONNECTIONS = 64  # open at once; each holds at most one read, 256 KB, of what its client sends
 NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
 # `dg dev` would serve only the project of the current folder.
 NO_DG_ADVICE = "ignore:Function `dev_command` is superseded"
@@ -228,9 +231,34 @@ def report_server(reports: Path, host: str, port: int) -> Iterator[str]:
         OSError: The port is taken.
     """
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # of uvicorn's two parsers the one that bounds a head
+
+    class ReportConnection(H11Protocol):
+        """Ends the connection that has waited longest for its client if there are too many: no client stops others."""
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)  # type: ignore[arg-type]
+            self.waiting_since = self.loop.time()
+            if len(self.connections) > REPORT_CONNECTIONS:
+                slowest = min(self.connections, key=lambda connection: connection.waiting_since)  # type: ignore[union-attr]
+                self.connections.discard(slowest)
+                slowest.transport.abort()
+
+        def on_response_complete(self) -> None:
+            self.waiting_since = self.loop.time()
+            super().on_response_complete()
 
     listener = socket.create_server((host, port))
-    config = uvicorn.Config(report_app(reports, host), log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        report_app(reports, host),
+        http=ReportConnection,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        backlog=REPORT_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_without_traceback)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -240,6 +268,13 @@ def report_server(reports: Path, host: str, port: int) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Log an error of the report server, such as a page that is replaced while it is sent, in one line."""
+    if record.exc_info:
+        record.msg, record.args, record.exc_info = f"The report: {record.exc_info[1]!r}", (), None
+    return True
 
 
 def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
@@ -269,13 +304,18 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
         async def get_response(self, path: str, scope: Scope) -> Response:
             if any(part.startswith(".") and part != "." for part in Path(path).parts) or "\0" in path:
                 raise HTTPException(404)
-            response = await super().get_response(path, scope)
+            try:
+                response = await super().get_response(path, scope)
+            except OSError as error:  # a link that leads to itself, a folder that cannot be read
+                raise HTTPException(404) from error
             response.headers["Cache-Control"] = "no-cache"
             response.headers["X-Content-Type-Options"] = "nosniff"
             response.headers["Referrer-Policy"] = "no-referrer"
             return response
 
     async def not_in_report(request: Request, error: Exception) -> Response:
+        if not request.scope["path"].startswith("/"):
+            return PlainTextResponse("The path of a request begins with /.\n", status_code=400)
         return PlainTextResponse(NOT_IN_REPORT, status_code=404)
 
     published_at = urlsplit(os.environ.get(REPORT_URL_VARIABLE, "")).hostname

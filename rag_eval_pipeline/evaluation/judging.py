@@ -21,7 +21,7 @@ from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, iter_responses
+from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
@@ -83,7 +83,7 @@ class BudgetedJudge:
 
 def judge_answers(
     workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None = None
-) -> list[QueryScores]:
+) -> Sequence[QueryScores]:
     """Judge every answer, store the judgements, and return the scores of each question; all skipped without a judge.
 
     Raises:
@@ -161,7 +161,7 @@ def judging_report(evaluation: Evaluation) -> JudgingReport:
 
 async def _judge_answers(
     workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None
-) -> list[QueryScores]:
+) -> Sequence[QueryScores]:
     settings, numbers = pair.settings.judge, count(1)
 
     def report() -> None:
@@ -172,12 +172,13 @@ async def _judge_answers(
         if judge is None:
             evaluation.judgements.unlink(missing_ok=True)
             return [QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries]
-        rows: list[QueryScores] = []
+        parts = [ScoreTable.of([], [])]  # a list of rows would need ten times as much memory
         answers = iter_responses(evaluation.responses)
         account = evaluation.record.evaluation_id
         with BudgetedJudge(judge, workspace, settings, account) as paid, publishing(evaluation.judgements) as file:
             cases = make_cases(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
+                rows: list[QueryScores] = []
                 for case, judgement in zip(batch, await _judge_batch(paid, batch, report), strict=True):
                     answer = next(answers)
                     if case is None or judgement is None:
@@ -185,7 +186,8 @@ async def _judge_answers(
                         continue
                     file.write(msgspec.json.encode(judgement) + b"\n")
                     rows.append(judgement_scores(case, judgement, judges_support=judge.judges_support))
-        return rows
+                parts.append(ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores))))
+        return ScoreTable.joined(parts)
 
 
 async def _judge_batch(judge: Judge, cases: list[Case | None], report: Callable[[], None]) -> list[Judgement | None]:
@@ -374,8 +376,8 @@ def _answers_of(workspace: Workspace, benchmark: str, labelled: Labelled) -> tup
 
 
 def add_evaluator_scores(
-    workspace: Workspace, evaluation: Evaluation, pair: Pair, rows: list[QueryScores]
-) -> list[QueryScores]:
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, rows: Sequence[QueryScores]
+) -> Sequence[QueryScores]:
     """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows."""
     config = pair.settings.evaluators
     if config is None:

@@ -28,7 +28,7 @@ from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json, replace_file
 from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
-from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.lock import locked, working_run
 from rag_eval_pipeline.storage.session import reserve_id
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace, check_name
@@ -179,7 +179,9 @@ def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
         ServiceError: `locked`.
     """
     benchmark, pointer = pair.paths.name, pair_pointer(workspace, pair.paths.name, pair.system)
-    holder = f"an evaluation of {benchmark} x {pair.system}, process {os.getpid()}"
+    run_id = working_run.get()
+    who = "an evaluation" if run_id is None else f"run {run_id[:8]}"
+    holder = f"{who} of {benchmark} x {pair.system}, process {os.getpid()}"
     with (
         locked(pair.paths.lock, holder=holder, exclusive=False),
         locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),

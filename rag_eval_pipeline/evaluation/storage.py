@@ -129,6 +129,11 @@ class ScoreTable(Sequence[QueryScores]):
         """Return the table of rows with some measures."""
         return cls(_table(rows, measures))
 
+    @classmethod
+    def joined(cls, parts: Sequence["ScoreTable"]) -> Self:
+        """Return the rows of all parts, whose measures may differ."""
+        return cls(pa.concat_tables([part._table for part in parts], promote_options="default").combine_chunks())
+
     def __len__(self) -> int:
         return len(self._table)
 

@@ -57,8 +57,9 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
 def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
     """Return objects of members that are JSON text already; a null member is left out."""
     before, between, after = _layout(depth)
-    names = [json.dumps(name, ensure_ascii=False) + ": " for name in members]
-    columns = list(members.values())
+    given = {name: column for name, column in members.items() if column.null_count < len(column)} or members
+    names = [json.dumps(name, ensure_ascii=False) + ": " for name in given]
+    columns = list(given.values())
     if columns[0].null_count:
         return _sparse(names, columns, depth)
     # One join of everything: each copies all the text there is.
@@ -90,7 +91,9 @@ def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     inner = pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
-    written = pc.if_else(pc.equal(lengths, 0), "[]", pc.binary_join_element_wise("[" + before, inner, after + "]", ""))
+    written = pc.binary_join_element_wise("[" + before, inner, after + "]", "")
+    if (is_empty := pc.equal(lengths, 0)).true_count:
+        written = pc.if_else(is_empty, "[]", written)
     return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
 
 
@@ -193,16 +196,16 @@ class CitationRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class QueryRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """One question of an evaluation."""
+    """One question of an evaluation; texts are not decoded, which would take longer than all the rest."""
 
     query_id: str
-    query_text: NonEmpty
+    query_text: msgspec.Raw
     relevant_documents: msgspec.Raw
     metadata: msgspec.Raw
     citations: msgspec.Raw
     query_type: Literal["factual", "analytical", "comparative", "temporal"] | None = None
     difficulty: Literal["easy", "medium", "hard"] | None = None
-    ground_truth_answer: str | None = None
+    ground_truth_answer: msgspec.Raw = msgspec.Raw()
 
 
 class QueryCheck:
@@ -225,6 +228,9 @@ class QueryCheck:
             spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")
+            return
+        if any(len(query.query_text) == len('""') for query in queries):
+            self.findings.append(f"a query after id {self._last_id}: expected a question [bad_format]")
             return
         names = [query.query_id for query in queries]
         digits = "".join(names)

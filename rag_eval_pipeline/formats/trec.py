@@ -35,7 +35,7 @@ BREAKING = re.compile("[\t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]+")
 SPLITTING = re.compile(r"[\s\0]")
 
 # Narrower than int() and float(), which read `1_0` and other alphabets' digits. 18 digits fit into 64 bits.
-_INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
+INTEGER = re.compile(rb"([+-]?[0-9]{1,18})(?:\.0*)?")
 _RANK = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
 
@@ -338,7 +338,7 @@ def _shown(text: bytes) -> str:
 
 
 def _integer(path: Path, text: bytes, row: int, field: str) -> int:
-    if found := _INTEGER.fullmatch(text):
+    if found := INTEGER.fullmatch(text):
         return int(found[1])
     raise InputError("bad_number", path, "an integer", row=row, field=field, found=_shown(text))
 

@@ -26,11 +26,11 @@ from typing import Any, NamedTuple, Protocol
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationStatus
+from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.metrics.metric_info import MetricInfo as MetricInfo  # for authors of metrics
 from rag_eval_pipeline.metrics.metric_info import Range as Range
 from rag_eval_pipeline.metrics.spans import Citation
 
-ENTRY_POINT_GROUP = "rag_eval_pipeline.metrics"
 MESSAGE_CHARS = 200  # kept of an exception's message
 
 

@@ -1,6 +1,6 @@
 """The page of a comparison, with its chart and its table of questions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,14 +24,16 @@ def write_comparison(
     report: ReportData,
     row: Comparison,
     nights: Mapping[str, QuestionNight],
-    questions: Mapping[str, QuestionsFile],
+    questions: Callable[[str], QuestionsFile],
+    readable: Collection[str],
     datasets: DatasetCache,
 ) -> None:
     """Write the page of a comparison and its table of questions.
 
     Args:
         nights: Scores by evaluation.
-        questions: Of the evaluations whose questions have pages.
+        questions: Returns those of an evaluation whose questions have pages.
+        readable: These evaluations.
     """
     nights_of_new = report.nights[row.benchmark, row.new]
     new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
@@ -39,7 +41,7 @@ def write_comparison(
     old_ids = baseline_ids(report, row)
     name = comparison_name(row)
     olds = [nights[one] for one in old_ids if one in nights]
-    file, table = questions.get(new.evaluation_id), None
+    file, table = questions(new.evaluation_id) if new.evaluation_id in readable else None, None
     queries: Mapping[str, EvaluationQuery] = {}
     if file is not None and olds:
         label = row.old if row.kind == "systems" else "the baseline"
@@ -52,7 +54,7 @@ def write_comparison(
             old_label=labels[0], new_label=labels[1], is_regression=bool(row.regressed),
         )  # fmt: skip
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
-        if (old := olds[-1].header.evaluation_id) in questions:
+        if (old := olds[-1].header.evaluation_id) in readable:
             table["old_page"] = f"../runs/{old}/question.html"
         site.write(f"comparisons/{name}.js", data_script("comparison", table))
     ordered = by_weight(row.verdicts)
@@ -66,6 +68,7 @@ def write_comparison(
         for metric, found in ordered
         if found.evidence.estimate is not None
     ]
+    moved = {question.query_id for questions_of in row.moved.values() for question in questions_of}
     title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"
     page = render(
         "comparison.html",
@@ -76,13 +79,17 @@ def write_comparison(
         ordered=ordered,
         chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
         new_run=new.evaluation_id,
-        old_runs=[one for one in old_ids if one in questions],
+        old_runs=[one for one in old_ids if one in readable],
         n_old=len(old_ids),
         provisional=provisional,
         rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
         has_table=table is not None,
-        texts={one.query_id: shortened(one.query_text, 160) for one in file.query_results} if file else {},
-        shown_ids={query.query_id: query.display_id for query in queries.values()},
+        texts={one.query_id: shortened(one.query_text, 160) for one in file.query_results if one.query_id in moved}
+        if file
+        else {},
+        shown_ids={query_id: queries[query_id].display_id for query_id in moved if query_id in queries},
+        n_shown=len(file.query_results) if file else 0,
+        n_rows=len(nights[new.evaluation_id].scores),
     )
     site.write(f"comparisons/{name}.html", page)
 

@@ -1,7 +1,6 @@
 """The table of a run's questions with what it can be filtered by, its spreadsheet, and means of parts of it."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,7 +36,7 @@ FACETS_MAX = 8
 WORDS_MAX = 80  # a facet with more says little
 
 
-def facets(queries: Sequence[EvaluationQuery | None]) -> list[Facet]:
+def facets(queries: Iterable[EvaluationQuery | None]) -> list[Facet]:
     """Return the properties that divide these questions into parts: type, difficulty, documents, the source's own."""
     readers: dict[str, tuple[str, Callable[[EvaluationQuery], object]]] = {
         "type": ("Type", lambda query: query.query_type),
@@ -45,15 +44,25 @@ def facets(queries: Sequence[EvaluationQuery | None]) -> list[Facet]:
         "answerable": ("Answerable", lambda query: "no" if query.is_impossible else "yes"),
         "document": ("Document", _document),
     }
-    keys = dict.fromkeys(key for query in queries if query for key in query.metadata if key not in OWN_METADATA)
-    for key in keys:
-        readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
-    found = []
-    for name, (label, read) in readers.items():
-        facet = _facet(name, replace_control_chars(label), [_word(read(query)) if query else None for query in queries])
-        if facet is not None:
-            found.append(facet)
-    return found[:FACETS_MAX]
+    # Property -> word -> its number, and the number of each question's word; gone once it has too many words.
+    found: dict[str, tuple[dict[str, int], list[int | None]] | None] = {name: ({}, []) for name in readers}
+    for place, query in enumerate(queries):
+        for key in query.metadata if query else ():
+            if key not in OWN_METADATA and f"meta.{key}" not in readers:
+                readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
+                found[f"meta.{key}"] = {}, [None] * place
+        for name, (_, read) in readers.items():
+            if (own := found[name]) is not None:
+                numbers, values = own
+                word = _word(read(query)) if query else None
+                values.append(None if word is None else numbers.setdefault(word, len(numbers)))
+                if len(numbers) > WORDS_MAX:
+                    found[name] = None
+    shown = []
+    for name, (label, _) in readers.items():
+        if (own := found[name]) is not None and (facet := _facet(name, replace_control_chars(label), *own)) is not None:
+            shown.append(facet)
+    return shown[:FACETS_MAX]
 
 
 def _metadata(key: str, query: EvaluationQuery) -> object:
@@ -71,13 +80,12 @@ def _word(value: object) -> str | None:
     return str(value) if isinstance(value, (str, int, float)) and str(value) else None
 
 
-def _facet(name: str, label: str, values: Sequence[str | None]) -> Facet | None:
-    counts = Counter(value for value in values if value is not None)
+def _facet(name: str, label: str, numbers: Mapping[str, int], values: Sequence[int | None]) -> Facet | None:
     # A word for nearly every question is a text, and one word for all is no division.
-    if not 2 <= len(counts) <= min(WORDS_MAX, max(2, len(values) // 2)):
+    if not 2 <= len(numbers) <= min(WORDS_MAX, max(2, len(values) // 2)):
         return None
-    words = sorted(counts)
-    places = {word: place for place, word in enumerate(words)}
+    words = sorted(numbers)
+    places = {numbers[word]: place for place, word in enumerate(words)}
     shown: list[str] = []
     for word in words:
         short = shortened(word, 60)
@@ -98,16 +106,21 @@ SLICED = ("type", "difficulty", "answerable", "document")
 SLICES_MAX = 12  # of a facet with more, those with the lowest means are shown
 
 
-def slices(
-    facet: Facet, rows: Sequence[QuestionRow], moved: Mapping[str, float], measures: Sequence[str]
-) -> list[Slice]:
-    """Return the means of each part of a facet, in the order of its words."""
-    found = []
-    for place, word in enumerate(facet.words):
-        own = [row for row, value in zip(rows, facet.values, strict=True) if value == place]
-        changed = [moved[row.query_id] for row in own if row.query_id in moved]
-        means = [_mean([row.score(name) for row in own]) for name in measures]
-        found.append(Slice(word, len(own), means, sum(changed) / len(changed) if changed else None))
+def slices(facet: Facet, changes: Sequence[float | None], scores: Sequence[Sequence[float | None]]) -> list[Slice]:
+    """Return the means of each part of a facet, in the order of its words.
+
+    Args:
+        changes: Of each question.
+        scores: Of each question, for each measure; the first is the main one.
+    """
+    members: list[list[int]] = [[] for _ in facet.words]
+    for place, value in enumerate(facet.values):
+        if value is not None:
+            members[value].append(place)
+    found = [
+        Slice(word, len(own), [_mean([of[place] for place in own]) for of in scores], _mean([changes[n] for n in own]))
+        for word, own in zip(facet.words, members, strict=True)
+    ]
     if len(found) > SLICES_MAX:
         worst = sorted(found, key=lambda one: (one.means[0] is None, one.change or 0.0, one.means[0] or 0.0))[
             :SLICES_MAX
@@ -125,9 +138,13 @@ Columns = list[tuple[str, str, str, list[Any]]]
 
 
 def question_table(
-    run: RunSources, outcomes: Sequence[Outcome], earlier: Earlier | None, moved: Mapping[str, float]
+    run: RunSources,
+    outcomes: Sequence[Outcome],
+    earlier: Earlier | None,
+    moved: Mapping[str, float],
+    parts: Sequence[Facet],
 ) -> dict[str, Any]:
-    """Return the table of questions as the page of a run loads it, a list for each column."""
+    """Return the table of the questions that are shown, as the page of a run loads it, a list for each column."""
     rows = run.file.query_results
     queries = [run.dataset.queries.get(row.query_id) for row in rows]
     rank = rank_measure(run.header.retrieval_level)
@@ -147,7 +164,8 @@ def question_table(
         columns = [column for column in columns if column[0] != "gold"]
     since = earlier.label if earlier else "the night before"
     return {
-        **table_value("Questions of this run", columns, facets(queries), [row.query_id for row in rows]),
+        **table_value("Questions of this run", columns, parts, [row.query_id for row in rows]),
+        **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
         "further": _further(run),
         "meanings": {**_MEANINGS, "change": f"F1 less that of {since}, in points"},
         "since": since,
@@ -269,17 +287,17 @@ def comparison_table(
 
 
 def question_sheet(
-    run: RunSources, outcomes: Sequence[Outcome], earlier: Earlier | None, moved: Mapping[str, float]
+    run: RunSources, earlier: Earlier | None, moved: Mapping[str, float]
 ) -> tuple[list[str], Iterator[list[Cell]]]:
-    """Return header and rows of a spreadsheet: whole texts, and a column for each metric."""
-    rows = run.file.query_results
-    names = list(dict.fromkeys(name for row in rows for name in row.individual_metrics))
+    """Return header and rows of a spreadsheet of all questions: whole texts, and a column for each metric."""
+    names = list(dict.fromkeys(name for row in run.rows for name in row.individual_metrics))
     header = ["query_id", "source_id", "type", "difficulty", "outcome", "status", "question", "gold_answer"]
     header += ["baseline_answer"] * (earlier is not None) + ["answer", "error", "latency_ms", "change_f1", *names]
 
     def cells() -> Iterator[list[Cell]]:
-        for row, outcome in zip(rows, outcomes, strict=True):
+        for row in run.rows:
             query = run.dataset.queries.get(row.query_id)
+            outcome = row.outcome(is_impossible=query.is_impossible if query else None)
             line: list[Cell] = [row.query_id, query.display_id if query else None]
             line += [query.query_type if query else None, query.difficulty if query else None]
             line += [
@@ -300,14 +318,19 @@ def question_sheet(
 def select_for_images(
     night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None, named: Sequence[str] = ()
 ) -> list[str]:
-    """Return the questions whose pages are drawn: named elsewhere, changed most, then wrong, then first."""
+    """Return the questions whose pages are drawn: named elsewhere, changed most, then wrong, then first.
+
+    Args:
+        outcomes: Of the questions that are shown.
+    """
     moved = [earlier.changes(night, measure) for measure in ("f1", "rank", "citations")] if earlier else []
 
     def order(query_id: str) -> tuple[float, bool]:
         return -max((abs(one.get(query_id, 0.0)) for one in moved), default=0.0), outcomes.get(query_id) in GOOD
 
-    first = [query_id for query_id in named if query_id in night.scores]
-    return list(dict.fromkeys([*first, *sorted(night.scores, key=order)]))[:PICTURED_QUESTIONS]
+    shown = [query_id for query_id in night.scores if query_id in outcomes]
+    first = [query_id for query_id in named if query_id in outcomes]
+    return list(dict.fromkeys([*first, *sorted(shown, key=order)]))[:PICTURED_QUESTIONS]
 
 
 def _rounded(value: float | None) -> float | None:

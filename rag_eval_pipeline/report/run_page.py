@@ -1,6 +1,8 @@
 """The pages of a run: its metrics, its questions, and the page of one question."""
 
-from collections.abc import Collection, Iterable, Sequence
+from array import array
+from collections.abc import Collection, Sequence
+from itertools import compress
 
 import msgspec
 
@@ -63,9 +65,10 @@ def write_run(
         row.outcome(is_impossible=q.is_impossible if (q := queries.get(row.query_id)) else None) for row in rows
     ]
     moved = earlier.changes(night) if earlier else {}
-    table = question_table(run, outcomes, earlier, moved)
+    found = facets(queries.get(row.query_id) for row in run.rows)
+    table = question_table(run, outcomes, earlier, moved, _of_shown(found, run))
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
-    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, outcomes, earlier, moved)))
+    site.write_parts(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
         details = []
         for row in rows[first : first + QUESTIONS_A_FILE]:
@@ -85,7 +88,7 @@ def write_run(
     # Claims and verdicts of a judge that is not calibrated are shown in grey.
     is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
     title = f"{run.header.benchmark} × {run.header.system}"
-    names = {name for row in rows for name in row.individual_metrics}
+    names = {name for row in run.rows for name in row.individual_metrics}
     judged_names = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
     doubt = NOT_CALIBRATED if is_doubted else ""
     values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged_names}
@@ -93,23 +96,37 @@ def write_run(
     first_scores = [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))]
     values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
     site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
-    latencies = [row.latency_ms for row in rows if row.status == "ok" and row.latency_ms is not None]
-    found = facets([queries.get(row.query_id) for row in rows])
-    parts = [(facet, slices(facet, rows, moved, _sliced(run))) for facet in found]
+    latencies = array("d")
+    measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
+    scores: dict[str, list[float | None]] = {name: [] for name in measures}
+    changes = []
+    for row in run.rows:
+        if row.status == "ok" and row.latency_ms is not None:
+            latencies.append(row.latency_ms)
+        changes.append(moved.get(row.query_id))
+        for name, column in scores.items():
+            column.append(row.score(name))
+    sliced = {name: column for name, column in scores.items() if any(value is not None for value in column)}
+    parts = [(facet, slices(facet, changes, list(sliced.values()))) for facet in found]
     parts.sort(key=lambda part: (part[0].name == "document", -_spread(part[1])))
-    write_run_page(site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts)
+    write_run_page(
+        site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts, sliced=list(sliced)
+    )
+
+
+def _of_shown(found: Sequence[Facet], run: RunSources) -> Sequence[Facet]:
+    """Return facets with the values of the questions that are shown."""
+    if len(run.file.query_results) == len(run.rows):
+        return found
+    shown = {row.query_id for row in run.file.query_results}
+    is_shown = [row.query_id in shown for row in run.rows]
+    return [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
 
 
 def _spread(parts: Sequence[Slice]) -> float:
     """Return by how much the changes of parts differ: where it is large, one of them is the cause."""
     changes = [part.change for part in parts if part.change is not None]
     return max(changes, default=0.0) - min(changes, default=0.0)
-
-
-def _sliced(run: RunSources) -> list[str]:
-    """Return the metrics of which means are shown by type of question."""
-    names = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
-    return [name for name in names if any(row.score(name) is not None for row in run.file.query_results)]
 
 
 def write_run_page(
@@ -121,6 +138,7 @@ def write_run_page(
     run: RunSources | None = None,
     latencies: Sequence[float] = (),
     parts: Sequence[tuple[Facet, Sequence[Slice]]] = (),
+    sliced: Sequence[str] = (),
 ) -> None:
     """Write the page of a run's metrics; without `run`, of an older one whose questions are not in the report."""
     nights = [
@@ -155,7 +173,9 @@ def write_run_page(
         else None,
         "tiles": [shown(header, name, report.trust) for name in TILES],
         "parts": parts,
-        "sliced": [metric_view(name) for name in _sliced(run)] if run else [],
+        "sliced": [metric_view(name) for name in sliced],
+        "n_shown": len(run.file.query_results) if run else 0,
+        "n_rows": len(run.rows) if run else 0,
         "configuration": _configuration(run) if run else [],
     }
     site.write(f"runs/{header.evaluation_id}/index.html", render("run.html", root="../../", **values))
@@ -167,15 +187,14 @@ def _configuration(run: RunSources) -> list[tuple[str, str]]:
     return [(name, shortened(text, VALUE_LENGTH)) for name, text in texts.items()]
 
 
-def metric_meanings(files: Iterable[QuestionsFile]) -> dict[str, tuple[str, str, str]]:
+def metric_meanings(file: QuestionsFile) -> dict[str, tuple[str, str, str]]:
     """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
     found = {}
-    for file in files:
-        for name in {name: None for row in file.query_results for name in row.individual_metrics}:
-            custom = file.own_metrics.get(name)
-            view = custom_metric_view(name, custom) if custom else metric_view(name)
-            heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]
-            way = f"{view.way.capitalize()}." if view.way else ""
-            label, meaning = map(replace_control_chars, (view.label, f"{view.meaning} {way}".strip()))
-            found[replace_control_chars(name)] = label, meaning, heading
+    for name in {name: None for row in file.query_results for name in row.individual_metrics}:
+        custom = file.own_metrics.get(name)
+        view = custom_metric_view(name, custom) if custom else metric_view(name)
+        heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]
+        way = f"{view.way.capitalize()}." if view.way else ""
+        label, meaning = map(replace_control_chars, (view.label, f"{view.meaning} {way}".strip()))
+        found[replace_control_chars(name)] = label, meaning, heading
     return found

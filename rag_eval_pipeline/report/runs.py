@@ -2,12 +2,16 @@
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nsmallest
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.errors import InputError
@@ -15,15 +19,17 @@ from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import read_responses
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.io import read_bytes
+from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
+from rag_eval_pipeline.formats.results import ROWS
 from rag_eval_pipeline.formats.results import Status as AnswerStatus
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.page_images import DocumentTexts
 from rag_eval_pipeline.report.text import replace_control_chars
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 
@@ -99,7 +105,7 @@ def outcome_of(
     return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
 
 
-class _NightScores(msgspec.Struct, frozen=True):
+class _ShownScores(msgspec.Struct, frozen=True):
     """The scores that are shown over nights; decoding no others halves the time."""
 
     exact_match: float | None = None
@@ -115,7 +121,7 @@ class NightRow(msgspec.Struct, frozen=True):
     query_id: str
     query_text: str
     status: str
-    individual_metrics: _NightScores
+    individual_metrics: _ShownScores
 
 
 class _AnsweredRow(NightRow, frozen=True):
@@ -136,29 +142,51 @@ class CustomMetric(msgspec.Struct, frozen=True):
 
 
 class QuestionsFile(msgspec.Struct, frozen=True):
-    """The questions of a results file, and the custom metrics that scored them."""
+    """The questions of a results file that are shown, and the custom metrics that scored them."""
 
-    query_results: list[QuestionRow] = []
+    query_results: Sequence[QuestionRow] = []
     own_metrics: dict[str, CustomMetric] = {}
     dataset_id: str = ""
 
 
-class _NightRows(msgspec.Struct, frozen=True):
-    query_results: list[NightRow]
-    dataset_id: str = ""
+QUESTIONS_SHOWN = 20_000  # of a benchmark; a browser takes a second for the table, and the data has 15 MB
+Shown = Collection[str] | None  # the questions that pages show; None for all
+
+Head = TypeVar("Head", bound=msgspec.Struct)
+Row = TypeVar("Row")
 
 
-class _AnsweredRows(msgspec.Struct, frozen=True):
-    query_results: list[_AnsweredRow]
-    dataset_id: str = ""
+class _Rows(msgspec.Struct, frozen=True):
+    query_results: list[msgspec.Raw] = []
 
 
-def read_questions(path: Path) -> QuestionsFile:
+def _open_rows(path: Path, head: type[Head], row: type[Row]) -> tuple[Head, Sequence[Row]]:
+    """Return a results file without its questions, and these: more than are shown are parsed when they are asked for.
+
+    Raises:
+        FileNotFoundError: It is gone.
+        msgspec.MsgspecError: It is damaged; also when a question is asked for.
+    """
+    decode = msgspec.json.Decoder(row).decode
+    rows = RowFile.open(path, ROWS, decode)
+    if rows is None:  # another layout
+        data = path.read_bytes()
+        found = msgspec.json.decode(data, type=_Rows).query_results
+        return msgspec.json.decode(data, type=head), [decode(one) for one in found]
+    return msgspec.json.decode(rows.rest, type=head), list(rows) if len(rows) <= QUESTIONS_SHOWN else rows
+
+
+def read_questions(path: Path, shown: Shown = None) -> QuestionsFile:
     """Read the questions of a results file; empty if they are damaged or the file is gone."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
+        file, rows = _open_rows(path, QuestionsFile, QuestionRow)
+        return msgspec.structs.replace(file, query_results=_chosen(rows, shown))
     except (msgspec.MsgspecError, FileNotFoundError):
         return QuestionsFile()
+
+
+def _chosen(rows: Sequence[QuestionRow], shown: Shown) -> Sequence[QuestionRow]:
+    return rows if shown is None else [row for row in rows if row.query_id in shown]
 
 
 def rank_measure(level: str) -> str:
@@ -198,7 +226,7 @@ class RunFile(msgspec.Struct, frozen=True):
     metric_faults: list[MetricFailure] = []
     warnings: list[str] = []
     quality_thresholds: dict[str, ThresholdResult] = {}
-    query_results: list[QuestionRow] = []
+    query_results: Sequence[QuestionRow] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +240,16 @@ class DatasetSources:
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
-    """One run; answers and judgements are by question id, `lost` has a line for each part that is missing."""
+    """One run; answers and judgements are by question id, `lost` has a line for each part that is missing.
+
+    Args:
+        file: With the questions that are shown; answers and judgements are theirs.
+        rows: All questions.
+    """
 
     header: ResultsHeader
     file: RunFile
+    rows: Sequence[QuestionRow]
     answers: Mapping[str, RagAnswer]
     judgements: Mapping[str, Judgement]
     dataset: DatasetSources
@@ -251,19 +285,23 @@ class DatasetCache:
         return DatasetSources(queries, texts, True)
 
 
-def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache) -> RunSources:
+def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache, shown: Shown = None) -> RunSources:
     """Read a run; missing and damaged parts are left out and named in `lost`."""
     lost = []
+    rows: Sequence[QuestionRow] = []
     try:
-        file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
+        file, rows = _open_rows(results_path(workspace, header.evaluation_id), RunFile, QuestionRow)
+        file = msgspec.structs.replace(file, query_results=_chosen(rows, shown))
     except (msgspec.MsgspecError, FileNotFoundError) as error:
-        file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
+        file, rows, lost = RunFile(), [], [f"The questions of this run cannot be read: {error}"]
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
     try:
         evaluation = load_evaluation(workspace, header.evaluation_id)
-        answers = {answer.query_id: answer for answer in read_responses(evaluation.responses)}
-        judgements = {one.query_id: one for one in read_judgements(evaluation)}
+        given = iter_responses(evaluation.responses)
+        answers = {one.query_id: one for one in given if shown is None or one.query_id in shown}
+        judged = read_judgements(evaluation)
+        judgements = {one.query_id: one for one in judged if shown is None or one.query_id in shown}
     except (InputError, FileNotFoundError, msgspec.MsgspecError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = datasets.of(header, file.dataset_id)
@@ -274,18 +312,48 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
     for row in file.query_results:
         if row.query_id not in answers:
             answers[row.query_id] = _answer_of(row)
-    return RunSources(header, file, answers, judgements, dataset, lost)
+    return RunSources(header, file, rows, answers, judgements, dataset, lost)
 
 
-def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> dict[str, EvaluationQuery]:
+class _ById(Mapping[str, Row]):
+    """The rows of a file by their id, each parsed when it is asked for."""
+
+    def __init__(self, rows: Sequence[Row], places: Mapping[str, int]) -> None:
+        self._rows, self._places = rows, places
+
+    def __getitem__(self, query_id: str) -> Row:
+        return self._rows[self._places[query_id]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Id(msgspec.Struct, frozen=True):
+    query_id: str
+
+
+@lru_cache(4)
+def _places(query_ids: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the place of each id; the nights of a benchmark share it."""
+    return {query_id: place for place, query_id in enumerate(query_ids)}
+
+
+def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Mapping[str, EvaluationQuery]:
     if not dataset_id or "/" in dataset_id or "/" in header.dataset_version:
         return {}
     path = workspace.eval_json(dataset_id, header.dataset_version)
     try:
-        if hashlib.sha256(read_bytes(path)).hexdigest() != header.fingerprints.get("dataset"):
+        if sha256_of(path) != header.fingerprints.get("dataset"):
             return {}
-        return {query.query_id: query for query in EvaluationDataset.read(path).queries}
-    except InputError:
+        queries = open_dataset(path).queries
+        ids = RowFile.open(path, "queries", msgspec.json.Decoder(_Id).decode)
+        if ids is None or len(ids) <= QUESTIONS_SHOWN:
+            return {query.query_id: query for query in queries}
+        return _ById(queries, _places(tuple(one.query_id for one in ids)))
+    except (InputError, FileNotFoundError):
         return {}
 
 
@@ -351,30 +419,83 @@ class QuestionNight(NamedTuple):
         )  # fmt: skip
 
 
+class _NightScores(Mapping[str, Scores]):
+    """The scores of very many questions, by column: 28 bytes each."""
+
+    def __init__(self, rows: Sequence[NightRow], *, is_page: bool) -> None:
+        ids, self._texts = [], np.empty(len(rows), np.uint32)
+        self._values = np.empty((len(rows), 3))
+        for place, row in enumerate(rows):
+            ids.append(row.query_id)
+            scores = _scores(row, is_page)
+            self._texts[place], self._values[place] = scores.text, scores[1:]  # None becomes NaN
+        self.places = _places(tuple(ids))
+
+    def __getitem__(self, query_id: str) -> Scores:
+        place = self.places[query_id]
+        f1, rank, citations = (None if value != value else value for value in self._values[place].tolist())
+        return Scores(int(self._texts[place]), f1, rank, citations)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+class _GivenAnswers(Mapping[str, Given]):
+    """The answers to very many questions, each read when it is asked for."""
+
+    def __init__(self, rows: Mapping[str, _AnsweredRow]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, query_id: str) -> Given:
+        return _given(self._rows[query_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
-    data = results_path(workspace, header.evaluation_id).read_bytes()
-    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    path = results_path(workspace, header.evaluation_id)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     is_page = header.retrieval_level == "page"
-    given: dict[str, Given] = {}
-    file: _NightRows | _AnsweredRows
+    scores: Mapping[str, Scores]
+    given: Mapping[str, Given] = {}
+    rows: Sequence[NightRow]
     try:
         if with_answers:
-            file = msgspec.json.decode(data, type=_AnsweredRows)
-            for row in file.query_results:
-                exact = row.individual_metrics.exact_match
-                given[row.query_id] = Given(row.generated_answer, row.status, exact, row.abstained)
+            head, answered = _open_rows(path, QuestionsFile, _AnsweredRow)
+            rows = answered
         else:
-            file = msgspec.json.decode(data, type=_NightRows)
+            head, rows = _open_rows(path, QuestionsFile, NightRow)
+        if len(rows) <= QUESTIONS_SHOWN:
+            scores = {row.query_id: _scores(row, is_page) for row in rows}
+            if with_answers:
+                given = {row.query_id: _given(row) for row in answered}
+        else:
+            scores = night_scores = _NightScores(rows, is_page=is_page)
+            if with_answers:
+                given = _GivenAnswers(_ById(answered, night_scores.places))
     except msgspec.MsgspecError:
         return QuestionNight(header, digest, {})
-    scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
-    return QuestionNight(header, digest, scores, given, file.dataset_id)
+    return QuestionNight(header, digest, scores, given, head.dataset_id)
 
 
-def nights_value(nights: Sequence[QuestionNight]) -> dict[str, Any]:
+def _given(row: _AnsweredRow) -> Given:
+    return Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
+
+
+def nights_value(nights: Sequence[QuestionNight], shown: Shown = None) -> dict[str, Any]:
     """Return the data of a pair's nights: for each measure a list of nights for each question."""
     newest = nights[-1].scores
+    if shown is not None:
+        newest = {query_id: scores for query_id, scores in newest.items() if query_id in shown}
     return {
         "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
         "measures": MEASURES,
@@ -396,6 +517,33 @@ def changes(now: QuestionNight, before: Sequence[QuestionNight], measure: str = 
         if value is not None and old and len(old) == len(before) and None not in old:
             found[query_id] = value - sum(old) / len(old)
     return found
+
+
+def is_large(night: QuestionNight) -> bool:
+    """Return whether a run has more questions than pages show."""
+    return len(night.scores) > QUESTIONS_SHOWN
+
+
+def select_questions(
+    newest: Sequence[QuestionNight], changed: Sequence[Mapping[str, float]], named: Collection[str]
+) -> frozenset[str]:
+    """Return the questions that pages show of a benchmark with too many.
+
+    They are those that are named elsewhere, then those that changed most, then those with the lowest F1, in any of the
+    systems.
+
+    Args:
+        newest: The newest night of each system.
+        changed: How much the F1 of each of its questions changed.
+    """
+    order: dict[str, tuple[float, float]] = {}
+    for night, moved in zip(newest, changed, strict=True):
+        for query_id, scores in night.scores.items():
+            own = -abs(moved.get(query_id, 0.0)), -1.0 if scores.f1 is None else scores.f1
+            order[query_id] = min(order.get(query_id, own), own)
+    first = [query_id for query_id in named if query_id in order]
+    most = nsmallest(QUESTIONS_SHOWN, order, key=order.__getitem__)
+    return frozenset(list(dict.fromkeys(chain(first, most)))[:QUESTIONS_SHOWN])
 
 
 def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -32,10 +33,14 @@ from rag_eval_pipeline.report.run_page import TILES, metric_meanings, write_run,
 from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,
+    QuestionsFile,
+    Shown,
+    is_large,
     nights_value,
     read_question_night,
     read_questions,
     read_run,
+    select_questions,
 )
 from rag_eval_pipeline.report.text import data_script
 from rag_eval_pipeline.reporting.comparison import TASKS
@@ -66,6 +71,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
     nights: dict[str, QuestionNight] = {}
     full: set[str] = set()
+    shown: dict[str, Shown] = {}
     for benchmark in report.benchmarks:
         pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
         baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
@@ -74,19 +80,32 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
         queries = _newest_queries(report, benchmark, nights, datasets)
-        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full)
+        chosen_questions = shown[benchmark] = _shown_questions(report, benchmark, nights, baselines)
+        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, chosen_questions)
         for pair in pairs:
-            _write_pair(site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted)
+            _write_pair(
+                site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
+                shown=chosen_questions,
+            )  # fmt: skip
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
-            history = {**nights_value(own), "answers": [benchmark, n_files]}
+            history = {**nights_value(own, chosen_questions), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
         write_benchmark(site, report, benchmark)
-    files = {name: read_questions(results_path(workspace, name)) for name in sorted(full)}
-    questions = {name: file for name, file in files.items() if file.query_results}
+
+    @lru_cache(2)  # of large runs there is no room for all
+    def questions(name: str) -> QuestionsFile:
+        return read_questions(results_path(workspace, name), shown[nights[name].header.benchmark])
+
+    readable = set()
+    meanings: dict[str, tuple[str, str, str]] = {}
+    for name in sorted(full):
+        meanings |= metric_meanings(questions(name))
+        if questions(name).query_results:
+            readable.add(name)
     for row in report.comparisons:
         if row.verdicts:
-            write_comparison(site, report, row, nights, questions, datasets)
-    site.write("meanings.js", data_script("meanings", metric_meanings(files.values())))
+            write_comparison(site, report, row, nights, questions, readable, datasets)
+    site.write("meanings.js", data_script("meanings", meanings))
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
@@ -124,6 +143,25 @@ def _read_nights(
     }
 
 
+def _shown_questions(
+    report: ReportData,
+    benchmark: str,
+    nights: Mapping[str, QuestionNight],
+    baselines: Mapping[str, PairBaseline],
+) -> Shown:
+    """Return the questions of a benchmark that pages show; None for all."""
+    newest = [nights[report.nights[benchmark, system][-1].evaluation_id] for system in baselines]
+    if not any(is_large(night) for night in nights.values() if night.header.benchmark == benchmark):
+        return None
+    earlier = [_earlier(night.header, baselines[night.header.system], nights, None) for night in newest]
+    moved = [one.changes(night) if one else {} for one, night in zip(earlier, newest, strict=True)]
+    rows = [row for row in report.comparisons if row.benchmark == benchmark]
+    named = [question.query_id for row in rows for questions in row.moved.values() for question in questions]
+    causes = [incident.cause for incident in report.incidents if incident.benchmark == benchmark and incident.cause]
+    named += [worst.query_id for cause in causes for worst in cause.worst]
+    return select_questions(newest, moved, named)
+
+
 def _newest_queries(
     report: ReportData, benchmark: str, nights: Mapping[str, QuestionNight], datasets: DatasetCache
 ) -> Mapping[str, EvaluationQuery]:
@@ -142,12 +180,13 @@ def _write_pair(
     *,
     full: Collection[str],
     alerted: Collection[str | None],
+    shown: Shown,
 ) -> None:
     """Write the runs of a pair."""
     headers = report.by_pair[pair]
     newest = report.nights[pair][-1]
     pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
-    pictured = _pictured_questions(report, newest, baseline, nights, datasets)
+    pictured = _pictured_questions(report, newest, baseline, nights, datasets, shown)
     before: QuestionNight | None = None
     for place, header in enumerate(headers):
         if place and headers[place - 1].evaluation_id not in report.reruns:
@@ -156,14 +195,14 @@ def _write_pair(
         earlier = _earlier(header, baseline, nights, before)
         is_full = header.evaluation_id in full
         drawn = pictured if is_full and header.evaluation_id in pictured_runs else []
-        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn)
+        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn, shown=shown)
         # Without the run's folder there are no passages and claims to make its pages from again.
         is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
         if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
             continue
         site.making(header.evaluation_id, key)
         if is_full:
-            run = read_run(report.workspace, header, datasets)
+            run = read_run(report.workspace, header, datasets, shown)
             drawing = None
             if drawn and run.dataset.has_corpus:
                 drawing = PageImages(
@@ -195,6 +234,7 @@ def _pictured_questions(
     baseline: PairBaseline,
     nights: Mapping[str, QuestionNight],
     datasets: DatasetCache,
+    shown: Shown,
 ) -> list[str]:
     """Return the questions of a pair whose pages are drawn: the same ones in all of its pictured runs."""
     pair = newest.benchmark, newest.system
@@ -206,6 +246,7 @@ def _pictured_questions(
             query_id, is_impossible=queries[query_id].is_impossible if query_id in queries else None
         )
         for query_id in night.given
+        if shown is None or query_id in shown
     }
     incident = pair_incident(report, pair)
     named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
@@ -220,6 +261,7 @@ def _key(
     *,
     is_full: bool,
     drawn: Sequence[str],
+    shown: Shown,
 ) -> str:
     """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
     header = night.header
@@ -231,7 +273,7 @@ def _key(
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
     compared = [
-        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn,
+        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn, shown and sorted(shown),
         run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
     ]  # fmt: skip
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))

@@ -4,22 +4,23 @@ The verdicts say what got worse; nothing here changes them. A cause is a place t
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pydantic
 from scipy.special import gammaln
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
-from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
 from rag_eval_pipeline.reporting.comparison import COMPARED, ScoredRun, run_of_evaluation
-from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
 Stage = Literal["failures", "retrieval", "refusals", "answers", "citations"]
@@ -189,16 +190,26 @@ def worse_questions(workspace: Workspace, evaluation_id: str, other: str, *, sho
 
 def _read(
     workspace: Workspace, evaluation_id: str, baseline: Sequence[str]
-) -> tuple[list[EvaluationQuery], list[ScoredRun], list["_Answers"]] | None:
+) -> tuple[Sequence[EvaluationQuery], list[ScoredRun], list["_Answers"]] | None:
     """Return the questions, the runs with the present one first, and the answers now and in the last pinned run."""
     try:
         night, pinned = (load_evaluation(workspace, name) for name in (evaluation_id, baseline[-1]))
         runs = [run_of_evaluation(night), *(run_of_evaluation(load_evaluation(workspace, one)) for one in baseline)]
-        dataset = EvaluationDataset.read(workspace.eval_json(night.record.dataset_id, night.record.dataset_version))
-        queries = {query.query_id: query for query in dataset.queries}
-        questions = [queries[query_id] for query_id in runs[0].query_ids]
-        return questions, runs, [_Answers.read(one, queries) for one in (night, pinned)]
-    except (InputError, KeyError):
+        path = workspace.eval_json(night.record.dataset_id, night.record.dataset_version)
+        queries = open_dataset(path).queries
+        places: dict[str, int] = {}
+        answerable = set()
+        for place, query in enumerate(queries):
+            places[query.query_id] = place
+            if not query.is_impossible:
+                answerable.add(query.query_id)
+        order = [places[query_id] for query_id in runs[0].query_ids]
+        if isinstance(queries, RowFile) and order == sorted(order):
+            questions: Sequence[EvaluationQuery] = queries.take(order)  # parsed when they are asked for
+        else:
+            questions = [queries[place] for place in order]
+        return questions, runs, [_Answers.read(one, answerable) for one in (night, pinned)]
+    except (InputError, KeyError, pydantic.ValidationError):
         return None
 
 
@@ -236,23 +247,35 @@ def _stage(moves: Sequence[MetricMove], answers: Sequence["_Answers"]) -> Stage:
 
 
 class _Answers(NamedTuple):
-    by_id: Mapping[str, RagAnswer]
+    evaluation: Evaluation
+    abstained: Collection[str]
     failed: int
     refused: int
     answerable: int
 
     @classmethod
-    def read(cls, evaluation: Evaluation, queries: Mapping[str, EvaluationQuery]) -> "_Answers":
-        by_id = {answer.query_id: answer for answer in iter_responses(evaluation.responses)}
-        answerable = [answer for name, answer in by_id.items() if name in queries and not queries[name].is_impossible]
-        failed = sum(answer.status != "ok" for answer in by_id.values())
-        return cls(by_id, failed, sum(answer.abstained for answer in answerable), len(answerable))
+    def read(cls, evaluation: Evaluation, answerable: Collection[str]) -> "_Answers":
+        abstained, failed, refused, n_answerable = set(), 0, 0, 0
+        for answer in iter_responses(evaluation.responses):
+            failed += answer.status != "ok"
+            if answer.abstained:
+                abstained.add(answer.query_id)
+            if answer.query_id in answerable:
+                n_answerable += 1
+                refused += answer.abstained
+        return cls(evaluation, abstained, failed, refused, n_answerable)
 
-    def text(self, query_id: str) -> str:
-        answer = self.by_id.get(query_id)
-        if answer is None or answer.answer is None:
-            return (answer.error if answer else None) or "no answer"
-        return " ".join(strip_citations(answer.answer).split()) or "no answer"
+    def texts(self, query_ids: Collection[str]) -> dict[str, str]:
+        """Return the answers to some questions, without their citations."""
+        found = dict.fromkeys(query_ids, "no answer")
+        for answer in iter_responses(self.evaluation.responses) if query_ids else ():
+            if answer.query_id not in found:
+                continue
+            if answer.answer is None:
+                found[answer.query_id] = answer.error or "no answer"
+            else:
+                found[answer.query_id] = " ".join(strip_citations(answer.answer).split()) or "no answer"
+        return found
 
 
 def _scores(metric: str, run: ScoredRun) -> Sequence[float | None]:
@@ -347,19 +370,22 @@ def _worst_questions(
     def badness(place: int) -> tuple[bool, float, bool, int]:
         question = questions[place]
         is_inside = group is not None and (group.field, group.value) in _shared_values(question)
-        answer = now.by_id.get(question.query_id)
-        return not is_inside, -falls[place], answer is not None and answer.abstained, place
+        return not is_inside, -falls[place], question.query_id in now.abstained, place
 
+    places = sorted((place for place in falls if falls[place] > 0), key=badness)[:shown]
+    worst = [questions[place] for place in places]
+    query_ids = [question.query_id for question in worst]
+    before_texts, after_texts = then.texts(query_ids), now.texts(query_ids)
     return [
         WorseQuestion(
-            query_id=questions[place].query_id,
-            source_id=source_id if isinstance(source_id := questions[place].metadata.get("source_id"), str) else None,
-            question=questions[place].query_text,
-            gold=questions[place].ground_truth_answer,
-            answer_before=then.text(questions[place].query_id),
-            answer_after=now.text(questions[place].query_id),
+            query_id=question.query_id,
+            source_id=source_id if isinstance(source_id := question.metadata.get("source_id"), str) else None,
+            question=question.query_text,
+            gold=question.ground_truth_answer,
+            answer_before=before_texts[question.query_id],
+            answer_after=after_texts[question.query_id],
             before=pinned[place],
             after=current[place],
         )
-        for place in sorted((place for place in falls if falls[place] > 0), key=badness)[:shown]
+        for place, question in zip(places, worst, strict=True)
     ]

@@ -10,7 +10,6 @@ is lost or damaged is made again from the results files.
 
 import contextlib
 import functools
-import hashlib
 import logging
 import math
 import os
@@ -34,11 +33,19 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric, QueryResult, StoredResults, open_results
+from rag_eval_pipeline.formats.results import (
+    ROWS,
+    EvaluationResults,
+    Metric,
+    QueryResult,
+    StoredResults,
+    open_results,
+)
+from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.store import AB_TEST, WEEKLY
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.nightly import Night, Nights, find_reruns
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.files import publishing, sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet import limit_allocators, raise_damage
 from rag_eval_pipeline.workspace import Workspace
@@ -334,14 +341,13 @@ def _read_longest_ago(rows: Mapping[str, PublishedResult], max_bytes: float) -> 
 def _read_again(path: Path, known: PublishedResult, signature: str) -> PublishedResult:
     row = known._replace(signature=signature, read_at=time.time_ns(), header=None)
     try:
-        data = path.read_bytes()
-        row = row._replace(size=len(data))
-        header = read_header(path, data)
+        row = row._replace(size=path.stat().st_size)
+        header = read_header(path, _without_rows(path))
+        digest = sha256_of(path)
     except (FileNotFoundError, IsADirectoryError) as error:
         return row._replace(signature="", fault=f"{path}: {error}")  # differs from every file's: it is read again
     except InputError as error:
         return row._replace(fault=str(error))
-    digest = hashlib.sha256(data).hexdigest()
     timestamp = round(header.timestamp.timestamp() * 1_000_000)
     row = row._replace(
         benchmark=header.benchmark, system=header.system, timestamp=timestamp, header=_pack(header), fault=None
@@ -354,6 +360,23 @@ def _read_again(path: Path, known: PublishedResult, signature: str) -> Published
         hint="Restore it from a backup; its metrics are shown as they are in the file.",
     )  # fmt: skip
     return row._replace(fault=str(changed))
+
+
+class _AnyRow(msgspec.Struct):
+    """A question of which nothing is read, except that it is valid JSON."""
+
+
+def _without_rows(path: Path) -> bytes:
+    """Return a results file without its questions, which need not fit into memory; one in another layout whole."""
+    rows = RowFile.open(path, ROWS, msgspec.json.Decoder(_AnyRow).decode)
+    if rows is None:
+        return path.read_bytes()
+    try:
+        for _ in rows:
+            pass
+    except msgspec.MsgspecError:
+        return path.read_bytes()  # its reader states where it is damaged
+    return rows.rest
 
 
 def _is_published_again(known: PublishedResult, timestamp: int) -> bool:

@@ -9,12 +9,14 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
 
 WAIT_SECONDS = 600.0  # longer than a conversion of a few hundred pages
 POLL_SECONDS = 0.2
+working_run: ContextVar[str | None] = ContextVar("working_run", default=None)  # id of the run that a lock is taken for
 
 
 @contextlib.contextmanager

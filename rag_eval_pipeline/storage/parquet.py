@@ -10,8 +10,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_M_ARENA_MAX = -8  # malloc.h
-_ARENAS = 2
+# malloc.h: parameter and value
+_MALLOC_OPTIONS = {
+    -8: 2,  # M_ARENA_MAX
+    -3: 16 << 20,  # M_MMAP_THRESHOLD: a block's columns need not be mapped anew, page by page, for each block
+    -1: 32 << 20,  # M_TRIM_THRESHOLD
+}
 _BATCH_ROWS = 1024
 _ROW_GROUP_ROWS = 1 << 20  # as `pq.write_table`
 
@@ -115,4 +119,5 @@ def limit_allocators() -> None:
     # C libraries other than glibc have no such arenas, and no such function.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_ARENA_MAX, _ARENAS)
+        for option, value in _MALLOC_OPTIONS.items():
+            mallopt(option, value)

@@ -39,6 +39,7 @@ ADD_KEY = """mutation($s: RepositorySelector!, $set: String!, $key: String!) {
     addDynamicPartition(repositorySelector: $s, partitionsDefName: $set, partitionKey: $key) { __typename } }"""
 LAUNCH = """mutation($p: ExecutionParams!) { launchRun(executionParams: $p) { __typename
     ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
+TERMINATE = "mutation($run: String!) { terminateRun(runId: $run) { __typename } }"
 RUNS = """{ runsOrError { ... on Runs { results { runId jobName status startTime endTime tags { key value } } } } }"""
 EVENTS = """query($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
     ... on LogsCapturedEvent { fileKey } ... on MessageEvent { message timestamp } } } } }"""
@@ -214,6 +215,11 @@ class LocalCluster(Services):
             assert reply["__typename"] == "LaunchRunSuccess", reply
             started.append(reply["run"]["runId"])
         return started
+
+    def terminate(self, run: str) -> None:
+        """Cancel a run as the UI does."""
+        reply = self.ask(TERMINATE, run=run)
+        assert reply["__typename"] == "TerminateRunSuccess", reply
 
     def runs(self) -> list[dict[str, Any]]:
         """Return all runs with their tags, oldest first."""

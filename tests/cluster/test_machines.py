@@ -21,6 +21,7 @@ from tests.test_golden import golden
 BENCHMARKS = ("load", "tarrow-lights", "cairnmoor-observatory")  # texts, pages of a browser, and pages of a file
 PAIRS = (("load", "chat"), ("tarrow-lights", "other-chat"))
 QUESTIONS, KILLED_AT = 300, 60
+ENDED = ("CANCELED", "FAILURE", "SUCCESS")
 
 
 class Seen(NamedTuple):
@@ -35,6 +36,7 @@ class Seen(NamedTuple):
     printed: dict[str, str]  # machine -> what one of its conversions printed, by the webserver
     answers: dict[str, list[str]]  # evaluation -> questions in its journal
     asked: int  # questions that the server was asked
+    canceled: list[str]  # statuses of a run that was terminated in the UI, and of its retries
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +63,28 @@ def seen(folder: Path) -> Seen:
             messages = [event["message"] for event in cluster.events(lost) if event.get("message")]
             printed = {machines[run]: cluster.captured(run) for run in conversions}
             answers = cluster.answers()
-        asked = server.counts(by_question=False)["attempts"]
+            asked = server.counts(by_question=False)["attempts"]
+            shutil.copytree(root, folder / "products")
+            canceled = cancel(cluster)
         for name in BENCHMARKS:
             convert(Workspace(alone), name)
         for benchmark, system in PAIRS:
             evaluate(Workspace(alone), load_pair(Workspace(alone), benchmark, system))
-    return Seen(root, alone, runs, machines, killed, messages, printed, answers, asked)
+    return Seen(folder / "products", alone, runs, machines, killed, messages, printed, answers, asked, canceled)
+
+
+def cancel(cluster: LocalCluster) -> list[str]:
+    """Terminate an evaluation in its middle, as the UI does, and return the statuses of it and its retries."""
+    before = cluster.answers().keys()
+    [run] = cluster.launch("evaluate", "|".join(PAIRS[0]))
+    cluster.wait("answers", lambda: any(ids for name, ids in cluster.answers().items() if name not in before))
+    cluster.terminate(run)
+
+    def statuses() -> list[str]:
+        runs = [one for one in cluster.runs() if run in (one["runId"], one["tags"].get("dagster/root_run_id"))]
+        return [one["status"] for one in runs]
+
+    return cluster.wait("the end of the run", lambda: statuses() if statuses()[0] in ENDED else None)
 
 
 def test_machines_share_the_runs(seen: Seen):
@@ -108,3 +126,7 @@ def test_products_are_those_of_one_machine(seen: Seen):
 def test_output_of_steps_is_shown_wherever_they_ran(seen: Seen):
     assert seen.printed.keys() == {"m1", "m2"}
     assert all(" - INFO - convert - " in text for text in seen.printed.values())
+
+
+def test_run_that_is_terminated_in_the_ui_is_canceled_and_not_retried(seen: Seen):
+    assert seen.canceled == ["CANCELED"]

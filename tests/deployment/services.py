@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import dagster as dg
 import httpx
 import psutil
 import pytest
@@ -24,6 +26,8 @@ INSTALLED = "/opt/rag-eval/deploy"  # where the image has the files of deploy/
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 240.0  # until a thing is called missing; the machine may be busy
 END_SECONDS = 60.0  # as compose.yaml gives the one with the runs
+
+LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "rag_eval_pipeline"}
 
 Found = TypeVar("Found")
 
@@ -105,6 +109,10 @@ class Services:
             time.sleep(POLL_SECONDS)
         return found
 
+    def wait_gone(self, processes: Sequence[psutil.Process]) -> None:
+        """Waits until processes have ended."""
+        self.wait(f"the end of {processes}", lambda: not any(map(is_alive, processes)))
+
     def log(self, name: str) -> Path:
         """What a service has said."""
         return self.folder / f"{name}.log"
@@ -140,9 +148,24 @@ class Services:
         return found
 
 
+def run_worker(instance: dg.DagsterInstance, run_id: str) -> psutil.Process:
+    """The process that executes a run that has begun."""
+    told = "\n".join(entry.message for entry in instance.all_logs(run_id))
+    found = re.search(r"Started process for run \(pid: (\d+)\)", told)
+    assert found, told
+    return psutil.Process(int(found[1]))
+
+
+def retry_of(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
+    """The run that Dagster made in place of one that failed."""
+    return next(iter(instance.get_runs(dg.RunsFilter(tags={"dagster/parent_run_id": run_id}))), None)
+
+
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process runs; a zombie waits for a parent that is not ours."""
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _is_listening(port: int) -> bool:

@@ -146,6 +146,7 @@ def test_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start:
     assert process.returncode == 0
 
 
+@pytest.mark.fault(70)
 def test_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
     process = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
     assert process.stdout is not None
@@ -179,6 +180,7 @@ def test_server_that_ends_by_itself_ends_the_container_with_its_code(start: Star
     assert process.returncode == 3
 
 
+@pytest.mark.fault(57)
 def test_server_whose_parent_was_killed_is_told_to_end(start: Start):
     process = start(ORPHAN)
     assert process.stdout is not None

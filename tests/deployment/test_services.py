@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import CONVERTED
-from tests.deployment.services import Services
+from tests.deployment.services import LOCATION, Services, retry_of, run_worker
 
 pytestmark = pytest.mark.ui
 
@@ -28,7 +28,6 @@ source: {path: questions.csv}
 questions: "SELECT question, 'yes' AS answer, [{document: name}] AS contexts FROM source"
 documents: "SELECT name, html FROM source ORDER BY name"
 """
-LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "rag_eval_pipeline"}
 LOCATIONS = """{ workspaceOrError { ... on Workspace { locationEntries { name loadStatus
     locationOrLoadError { __typename } } } } }"""
 DAEMONS = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy required } } } }"
@@ -114,6 +113,7 @@ class Seen(NamedTuple):
     exit_codes: dict[str, int]
     left: list[int]
     code_log: str
+    killed_journal: str
     journal: str
     statuses: dict[str, dg.DagsterRunStatus]
     events: dict[str, list[str]]
@@ -180,14 +180,21 @@ def seen(_converted: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         journal = workspace / "data" / "datasets" / "slow" / ".steps" / "corpus.journal"
         services.wait("a run that renders", lambda: journal.is_file() and journal.stat().st_size > 0)
         [convert] = [run for run in services.ask(RUNS)["results"] if run["jobName"] == "convert"]
+        worker = run_worker(instance, convert["runId"])
+        family = [worker, *worker.children(recursive=True)]
+        worker.kill()
+        services.wait_gone(family)  # its browser and its readers too
+        killed_journal = journal.read_text()
+        retry = services.wait("its retry", lambda: retry_of(instance, convert["runId"]))
+        services.wait("more pages", lambda: len(journal.read_text()) > len(killed_journal))
     finally:
         exit_codes = services.stop_all()
-    runs = {"lost": lost, "convert": convert["runId"]}
+    runs = {"lost": lost, "killed": convert["runId"], "interrupted": retry.run_id}
     seen = Seen(
         unhealthy={name: (check.returncode, check.stderr) for name, check in unhealthy.items()},
         nights=nights, locations=locations, daemons=daemons, live=live.returncode, future=future, listeners=listeners,
         exit_codes=exit_codes, left=services.family(), code_log=services.log("code").read_text(),
-        journal=journal.read_text(),
+        killed_journal=killed_journal, journal=journal.read_text(),
         statuses={
             "waiting": not_begun, **{name: instance.get_run_by_id(run_id).status for name, run_id in runs.items()}
         },
@@ -257,6 +264,7 @@ NIGHT = {f"{last_night():%Y-%m-%d}": PAIRS}
         ("clock put back", Nights([last_night() + DAY, last_night()], {})),  # the runs of before were deleted
     ],
 )
+@pytest.mark.fault(62)
 def test_daemon_requests_each_night_once(stage: str, expected: Nights, seen: Seen):
     assert seen.nights[stage] == expected
 
@@ -290,12 +298,21 @@ def test_services_end_on_sigterm(seen: Seen):
     assert seen.left == []
 
 
+@pytest.mark.fault(56, 57)
+def test_run_whose_process_is_killed_fails_and_is_retried_where_it_ended(seen: Seen):
+    assert seen.statuses["killed"] == dg.DagsterRunStatus.FAILURE
+    assert "was terminated by signal 9 (SIGKILL)" in "\n".join(seen.events["killed"])
+    assert seen.journal.startswith(seen.killed_journal)
+
+
+@pytest.mark.fault(70)
 def test_run_is_interrupted_and_not_killed_so_that_it_resumes_at_the_next_start(seen: Seen):
-    assert seen.statuses["convert"] == dg.DagsterRunStatus.FAILURE
+    assert seen.statuses["interrupted"] == dg.DagsterRunStatus.FAILURE
     assert "DagsterExecutionInterruptedError" in seen.code_log
-    assert seen.journal.count("\n") > 0
+    assert seen.journal.count("\n") > seen.killed_journal.count("\n")
 
 
+@pytest.mark.fault(58)
 def test_run_that_an_earlier_server_lost_is_failed_and_one_that_has_not_begun_is_left_alone(seen: Seen):
     assert seen.statuses["lost"] == dg.DagsterRunStatus.FAILURE
     assert "The code server that this run was a part of has ended." in seen.events["lost"]

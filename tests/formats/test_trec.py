@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats import trec_columns
 from rag_eval_pipeline.formats.trec import (
     Qrel,
     RunLine,
@@ -257,6 +258,72 @@ def test_trec_writes_only_what_can_be_read_again(write, record, code, tmp_path):
 
     assert error.value.code == code
     assert list(tmp_path.iterdir()) == []
+
+
+# Fields and separators that Arrow's CSV reader, or another one, might take for something else.
+ODD_FIELDS = [b"", b"#", b"#1", b"\xff", b"\xef\xbb\xbf1", b"a\x1cb", b"a\0b", b'"', b'a"b c"', b"\\n", b"NA", b"null",
+              b"nan", b"-Infinity", b"1e999", b"+5", b"5.", b".5", b"5.0", b"0x1F", b"1_0", b"1,5", b"5e-400",
+              b"9" * 18, b"9" * 19, b"0.1234567890123456789", "\u0663".encode()]  # fmt: skip
+ODD_SEPARATORS = [b"  ", b"\t", b" \t", b"\v", b"\r", b"\n", b"\r\n", b" more\n", b"\n\n"]
+
+
+@st.composite
+def trec_files(draw, fields):
+    lines = []
+    for number in range(draw(st.integers(1, 4))):
+        words = [field.replace(b"?", b"%d" % number) for field in fields]
+        if draw(st.booleans()):
+            words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(ODD_FIELDS))
+        separators = [b" "] * (len(words) - 1) + [b"\n"]
+        if draw(st.booleans()):
+            separators[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(ODD_SEPARATORS))
+        lines.append(b"".join(word + separator for word, separator in zip(words, separators, strict=True)))
+    return b"".join(lines).removesuffix(draw(st.sampled_from([b"", b"\n"])))
+
+
+def read_by_column(path, reader):
+    """The rows of a file, None where it has to be read line by line."""
+    try:
+        if reader is iterate_run:
+            return [row for batch in trec_columns.run_batches(path) for row in batch.rows.to_pylist()]
+        return trec_columns.read_qrels_table(path).to_pylist()
+    except trec_columns.IrregularError:
+        return None
+
+
+READERS = {
+    #        reader          fields of a line
+    "run":   (iterate_run,   [b"q?", b"Q0", b"d?", b"1", b"0.5", b"t?"]),
+    "qrels": (iterate_qrels, [b"q?", b"0", b"d?", b"1"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "fields"), READERS.values(), ids=READERS)
+@given(data=st.data(), block=st.sampled_from([20, 1 << 20]))
+def test_trec_columns_hold_what_the_lines_say(reader, fields, data, block, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trec") / "file"
+    path.write_bytes(data.draw(trec_files(fields)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trec_columns, "BLOCK_BYTES", block)
+        found = read_by_column(path, reader)
+    if found is None:
+        return
+
+    lines = list(reader(path))
+    names = [name for name in ("query_id", "document_id", "score", "grade") if name in lines[0]._fields]
+    assert found == [{name: getattr(line, name) for name in names} for line in lines]
+
+
+@pytest.mark.parametrize("form", [b"%b %b %b %b %b %b\n", b"%b\t%b\t%b\t%b\t%b\t%b\n", b" %-5b %b %9b %4b %b %b \r\n"])
+def test_trec_files_of_a_usual_form_are_read_by_column(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(trec_columns, "BLOCK_BYTES", 100)
+    rows = [(b"%d" % (n // 4), b"Q0", b"d%d" % n, b"1", b"%d.5" % n, b"tag") for n in range(40)]
+    path = tmp_path / "run"
+    path.write_bytes(b"# a run\n" + b"".join(form % row for row in rows))
+
+    found = read_by_column(path, iterate_run)
+
+    assert found == [{"query_id": str(n // 4), "document_id": f"d{n}", "score": n + 0.5} for n in range(40)]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])

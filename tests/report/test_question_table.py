@@ -2,7 +2,6 @@
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.question_table import Facet, facets, slices
-from rag_eval_pipeline.report.runs import QuestionRow
 
 QUERIES = [
     EvaluationQuery(
@@ -46,9 +45,8 @@ def test_facet_has_a_word_for_each_value_also_where_they_begin_alike():
 def test_slices_shown_of_many_are_not_those_without_scores():
     facet = Facet("meta.topic", "Topic", [f"t{n:02}" for n in range(14)], [n for n in range(14)])
     scores = [None if n < 7 else 0.5 for n in range(14)]
-    rows = [QuestionRow(str(n), "?", "ok", "", False, {"f1": score}) for n, score in enumerate(scores)]
 
-    found = slices(facet, rows, {}, ["f1"])
+    found = slices(facet, [None] * 14, [scores])
 
     assert sum(one.means[0] is not None for one in found) == 7
     assert len(found) == 12
@@ -57,9 +55,8 @@ def test_slices_shown_of_many_are_not_those_without_scores():
 def test_slices_are_means_of_the_scored_questions_of_each_part():
     [section] = [facet for facet in facets(QUERIES) if facet.name == "meta.section"]
     scores = [0.0, 0.5, 1.0, None, 1.0, 0.0]
-    rows = [QuestionRow(str(n), "?", "ok", "", False, {"f1": score}) for n, score in enumerate(scores)]
 
-    found = slices(section, rows, {"0": -1.0, "1": -0.5, "2": 0.0}, ["f1", "hit@1"])
+    found = slices(section, [-1.0, -0.5, 0.0, None, None, None], [scores, [None] * 6])
 
     assert [(one.word, one.n, one.means, one.change) for one in found] == [
         ("staff", 4, [2 / 3, None], 0.0), ("tariffs", 2, [0.25, None], -0.75),

@@ -13,6 +13,7 @@ import pytest
 
 from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.evaluation.results import results_path
+from rag_eval_pipeline.report.made_from import RECORD
 from rag_eval_pipeline.report.render import STATE, SiteFolder
 from rag_eval_pipeline.report.site import write_report, write_site
 from rag_eval_pipeline.report.text import milliseconds
@@ -39,7 +40,7 @@ def details(workspace, run):
 
 
 def digests(workspace):
-    files = sorted(p for p in workspace.reports.rglob("*") if p.is_file())
+    files = sorted(p for p in workspace.reports.rglob("*") if p.is_file() and p.name != RECORD)
     return {str(p.relative_to(workspace.reports)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 

@@ -269,6 +269,7 @@ def test_up_refuses_a_busy_port_before_a_second_daemon_starts(tmp_path: Path):
     assert f"127.0.0.1:{port}" in refused.stderr
 
 
+@pytest.mark.fault(70)
 def test_serve_ends_its_runs_and_browsers_on_ctrl_c(server: Server, tmp_path: Path):
     slow = tmp_path / "slow"
     slow.mkdir()

@@ -281,6 +281,23 @@ async def test_fetcher_does_not_receive_a_known_version_again(site, headers, nam
 
 
 @pytest.mark.fault(5)
+async def test_fetcher_sends_credentials_and_cookies_to_no_other_host_or_scheme(site, monkeypatch):
+    monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
+    named = f"localhost:{site.port}"  # the same server
+    credentials = {f"http://{site.host}": {"Authorization": "WIKI_TOKEN"}, f"https://{named}": {"X-Key": "WIKI_TOKEN"}}
+    policy = EgressPolicy(
+        EgressConfig(allowed_hosts=[site.host, {"host": named, "for": [site.host]}], credentials=credentials)
+    )
+    site.answers["/a"] = (302, {"Location": f"http://{named}/b", "Set-Cookie": "seen=1"}, b"")
+    site.answers["/b"] = (200, {}, b"<p>here")
+
+    await fetch(policy, site.url("/a"))
+
+    sent = [{name for name in ("authorization", "cookie", "x-key") if name in headers} for headers in site.headers]
+    assert (site.asked, sent) == (["/a", "/b"], [{"authorization"}, set()])
+
+
+@pytest.mark.fault(5)
 async def test_fetcher_sends_credentials_and_cookies_to_their_origin_on_the_way_to_one_body(site, monkeypatch):
     monkeypatch.setenv("WIKI_TOKEN", "Bearer x")
     for other in serve():  # another port of the same host, to which a browser would send the cookies

@@ -5,8 +5,9 @@ grade. Parquet has a row per document, under the column names in common use; ids
 """
 
 import gzip
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -21,6 +22,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, checked_json, gunzip, read_bytes
 from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
+from rag_eval_pipeline.formats.trec_columns import IrregularError, read_qrels_table, run_batches
 from rag_eval_pipeline.metrics.retrieval.measures import Measure
 from rag_eval_pipeline.metrics.retrieval.runs import (
     Documents,
@@ -61,9 +63,14 @@ def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: in
         return _trec_columns(run, tags) if kind == "trec" else run_columns(run)
 
     try:
-        scores = score(iterate_queries(read(), str(run)), judged, measures, level=level)
-    except UnsortedRunError:
-        scores = score(group_by_query(read(), str(run)), judged, measures, level=level)
+        try:
+            scores = score(iterate_queries(read(), str(run)), judged, measures, level=level)
+        except UnsortedRunError:
+            scores = score(group_by_query(read(), str(run)), judged, measures, level=level)
+    except InputError:
+        if kind == "trec":
+            deque(iterate_run(run), maxlen=0)  # line by line, so that the message names the line
+        raise
     return scores, tags[-1]
 
 
@@ -72,6 +79,10 @@ def read_qrels(path: Path) -> Qrels:
     kind = _file_kind(path)
     if kind == "parquet":
         return _read_parquet_qrels(path)
+    if kind == "trec":
+        with suppress(IrregularError, InputError):  # line by line, the message names the line
+            query_ids, documents, grades = (column.chunk(0) for column in read_qrels_table(path).columns)
+            return _make_qrels(query_ids, documents, grades, path)
     grades = _read_json(path, dict[str, dict[str, int]]) if kind == "json" else read_trec_qrels(path)
     return qrels_from_dict(grades, source=str(path))
 
@@ -172,7 +183,16 @@ def _read_json(path: Path, kind: type[Any]) -> Any:
 
 def _trec_columns(path: Path, tags: list[str]) -> Iterator[Columns]:
     """Yield a run's rows, and append the last tag of each piece to `tags`."""
-    lines = iterate_run(path)
+    done = 0
+    try:
+        for batch, tag in run_batches(path):
+            tags.append(tag)
+            query, document, scores = batch.columns
+            yield _columns(query, document, scores.to_numpy())
+            done += batch.num_rows
+        return
+    except IrregularError:
+        lines = islice(iterate_run(path), done, None)
     while held := list(islice(lines, PIECE_ROWS)):
         stretches = [(query, sum(1 for _ in rows)) for query, rows in groupby(held, key=attrgetter("query_id"))]
         tags.append(held[-1].tag)
@@ -199,13 +219,17 @@ def run_columns(path: Path) -> Iterator[Columns]:
                 continue
             ids = _check_ids(batch.column(query), path, query, row)
             ids = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
-            codes = ids.indices.to_numpy()
-            starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
             documents = _decode(_check_ids(batch.column(document), path, document, row))
-            scores = _to_numbers(batch.column(score), "double", path, score, row)
-            queries = ids.dictionary.take(ids.indices.take(pa.array(starts))).to_pylist()
-            yield Columns(queries, starts, documents, scores)
+            yield _columns(ids, documents, _to_numbers(batch.column(score), "double", path, score, row))
             row += batch.num_rows
+
+
+def _columns(query_ids: Any, documents: Any, scores: Floats) -> Columns:
+    """Return rows whose query ids are a dictionary array."""
+    codes = query_ids.indices.to_numpy()
+    starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+    queries = query_ids.dictionary.take(query_ids.indices.take(pa.array(starts))).to_pylist()
+    return Columns(queries, starts, documents, scores)
 
 
 def _read_parquet_qrels(path: Path) -> Qrels:
@@ -216,8 +240,12 @@ def _read_parquet_qrels(path: Path) -> Qrels:
         ids = _decode(_check_ids(query_ids, path, query, 0)).dictionary_encode()
         documents = _decode(_check_ids(documents, path, document, 0))
         numbers = _to_numbers(grades, "int64", path, grade, 0)
-    codes = ids.indices.to_numpy().astype(np.int64)
-    return make_qrels(ids.dictionary.to_pylist(), codes, Documents(documents), numbers, source=str(path))
+    return _make_qrels(ids, documents, numbers, path)
+
+
+def _make_qrels(query_ids: Any, documents: Any, grades: Any, path: Path) -> Qrels:
+    codes = query_ids.indices.to_numpy().astype(np.int64)
+    return make_qrels(query_ids.dictionary.to_pylist(), codes, Documents(documents), grades, source=str(path))
 
 
 @contextmanager

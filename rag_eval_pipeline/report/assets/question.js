@@ -10,6 +10,7 @@ class QuestionPage {
   constructor(place, data, list) {
     this.place = place;
     this.outcomes = data.outcomes;
+    this.isPart = data.of !== undefined;
     const all = new QuestionFilter(data);
     this.ids = Array.from({ length: all.count }, (_, row) => all.key(row));
     this.chunk = Number(place.dataset.chunk);
@@ -27,7 +28,7 @@ class QuestionPage {
     const id = named(location.hash) || this.order[0] || this.ids[0];
     const index = this.at.get(id);
     if (index === undefined) {
-      this.place.replaceChildren(element("h1", {}, "No such question"), element("p", {}, "This run has no question ", element("code", {}, id), ". ", element("a", { href: "index.html" }, "All questions of this run")));
+      this.place.replaceChildren(element("h1", {}, "No such question"), element("p", {}, this.isPart ? "The report shows a part of this run's questions, without " : "This run has no question ", element("code", {}, id), this.isPart ? ". The CSV of the run has all. " : ". ", element("a", { href: "index.html" }, "All questions of this run")));
       return;
     }
     const { dataset } = this.place;

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 from corpus.hostile.pictures import PICTURES
-from corpus.hostile.site import Answers, Odd, Reply, Site, send
+from corpus.hostile.site import Answers, Odd, Reply, Site, moved, page, send
 from corpus.making import png, simple_pdf
 
 RED, GREEN, BLACK = (200, 0, 0), (0, 160, 0), (0, 0, 0)
@@ -16,10 +16,6 @@ PDF = simple_pdf("PUBLISHED one", "PUBLISHED two")
 
 _WORDS = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. " * 12
 _TALL = '<div style="height:6000px"></div>'
-
-
-def page(body: str, head: str = "", title: str = "A page") -> str:
-    return f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title>{head}</head><body>{body}</body>'
 
 
 def paragraphs(count: int) -> str:
@@ -231,10 +227,6 @@ def attached(body: bytes, content_type: str) -> Reply:
 def zipped(body: bytes, *, cut: bool = False, content_type: str = "text/html; charset=utf-8") -> Reply:
     data = gzip.compress(body, mtime=0)
     return Reply(data[: len(data) // 2] if cut else data, content_type, headers=("Content-Encoding: gzip",))
-
-
-def moved(to: str, status: int = 302) -> Reply:
-    return Reply(status=status, headers=(f"Location: {to}",))
 
 
 _LATIN = "<html><title>é</title><body>café MARK-é naïve</body></html>".encode("latin-1")

@@ -22,6 +22,14 @@ class Reply(NamedTuple):
     headers: tuple[str, ...] = ()
 
 
+def page(body: str, head: str = "", title: str = "A page") -> str:
+    return f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title>{head}</head><body>{body}</body>'
+
+
+def moved(to: str, status: int = 302) -> Reply:
+    return Reply(status=status, headers=(f"Location: {to}",))
+
+
 NOT_HERE = Reply(b"<p>not here", status=404)
 Odd = Callable[["Site", asyncio.StreamWriter], Awaitable[None]]
 Answers = dict[str, "Reply | Odd"]

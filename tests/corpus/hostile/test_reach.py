@@ -9,10 +9,9 @@ from collections import Counter
 
 import pytest
 
-from corpus.hostile.answers import moved, page
 from corpus.hostile.prying import KINDS, MOVES
 from corpus.hostile.rendering import Outcome, make_all, rendering
-from corpus.hostile.site import Reply, Site, running
+from corpus.hostile.site import Reply, Site, moved, page, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
 from tests.web.certificates import Authority
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
-HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1", "[::1]")
+HOSTS = ("127.0.0.1", "[::1]")  # further ones in tests/faults/egress
 LOCAL = ("file://{path}", "view-source:file://{path}", "filesystem:file://{path}")
 SCHEMES = (
     "file:///etc/passwd", "data:text/html,x", "blob:http://h/1", "ftp://h/x", "javascript:alert(1)", "chrome://version",

@@ -1,0 +1,152 @@
+"""The files that the last report was made from: where none of them has changed, no report is made.
+
+A file is unchanged if its size, times and inode are. One that was changed shortly before it was read is compared by its
+content, as in `storage.digests`. Files of the report count too: one that was edited or removed by hand is made again.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable, Collection, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import msgspec
+
+from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
+from rag_eval_pipeline.storage.digests import TICK_NS, HashedFile, file_system_time_ns
+from rag_eval_pipeline.storage.files import atomic_write, sha256_of
+from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
+
+RECORD = ".made-from.json"
+# No report is made from these; some have a file for each question.
+_LEFT_OUT = {
+    "evaluation": ("judge_cache", "spending", "systems", "workers"),
+    "datasets": (".cache", ".steps", "corpus"),
+}
+_NAMES_LEFT_OUT = (RECORD, ".lock", "__pycache__")
+_CODE = Path(__file__).resolve().parents[1]
+# Written while a report is made; baselines only where there was none.
+_PRODUCTS = ("data/reports/", "data/evaluation/history/", "data/evaluation/nights/")
+_ALERTS, _BASELINES = "data/reports/alerts/", "data/evaluation/baselines/"
+
+Files = dict[str, HashedFile]  # the digest is empty where the times prove that the content is the same
+
+
+class MadeFrom:
+    """The state of all files that a report is made from, before it is made.
+
+    Args:
+        workspace: A copy of what is in a store is new each time, so its report is always made.
+        time_ns: Returns the time of a folder's file system.
+    """
+
+    def __init__(self, workspace: Workspace, *, time_ns: Callable[[Path], int] = file_system_time_ns) -> None:
+        self._workspace = workspace
+        self._time_ns = time_ns
+        self._record = workspace.reports / RECORD
+        self._is_kept = STORE_VARIABLE not in os.environ
+        self._known = _read(self._record)
+        self._before, self._now_ns = self._files(self._known)
+
+    def is_unchanged(self) -> bool:
+        """Return whether the last report was made from these files and is as it was left."""
+        known, found = self._known, self._before
+        if not self._is_kept or not known or known.keys() != found.keys():
+            return False
+        if not all(_is_same(one, found[name]) for name, one in known.items()):
+            return False
+        self._write(
+            {name: one._replace(sha256="") if _is_old(one, self._now_ns) else one for name, one in found.items()}
+        )
+        return True
+
+    def save(self) -> None:
+        """Record the files once the report is made, unless an input has changed meanwhile."""
+        after, _ = self._files(self._before)
+        before = {name: one for name, one in self._before.items() if not _is_product(name)}
+        inputs = {name: one for name, one in after.items() if not _is_product(name)}
+        is_steady = before.keys() <= inputs.keys() and all(
+            _is_same(before[name], one) if name in before else name.startswith(_BASELINES)
+            for name, one in inputs.items()
+        )
+        if self._is_kept and is_steady:
+            self._write(after)
+
+    def _files(self, known: Files) -> tuple[Files, int]:
+        """Return each file, with a digest if it was changed just now or has one in `known`, and the time before."""
+        now_ns = self._slowest_clock()
+        found = {}
+        for name, path, status in self._walk():
+            one = HashedFile(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, "")
+            if not _is_old(one, now_ns) or (name in known and known[name].sha256):
+                try:
+                    one = one._replace(sha256=sha256_of(Path(path)))
+                except FileNotFoundError:
+                    continue
+            found[name] = one
+        return found, now_ns
+
+    def _slowest_clock(self) -> int:
+        """Return the time in the workspace's file systems, the earliest of them; 0 where one cannot be asked."""
+        folders = (self._workspace.config, self._workspace.results, self._workspace.reports)
+        try:
+            return min((self._time_ns(folder / RECORD) for folder in folders if folder.is_dir()), default=0)
+        except OSError:
+            return 0
+
+    def _walk(self) -> Iterator[tuple[str, str, os.stat_result]]:
+        root, benchmarks = self._workspace.root, self._workspace.benchmarks()
+        left_out = {f"data/evaluation/{name}" for name in _LEFT_OUT["evaluation"]}
+        left_out |= {f"data/datasets/{one}/{name}" for one in benchmarks for name in _LEFT_OUT["datasets"]}
+        for part in ("config", "datasets", "evaluation", "reports"):
+            yield from _walk(str(root / "data" / part), f"data/{part}", left_out)
+        for name in benchmarks:
+            path = self._workspace.benchmark(name).spec
+            yield f"data/sources/{name}", str(path), path.stat()
+        yield from _walk(str(_CODE), "code", ())
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            package = importlib.util.find_spec(point.module.partition(".")[0])
+            for folder in package.submodule_search_locations or [] if package else []:
+                yield from _walk(folder, f"metric {point.name} {point.value}", ())
+
+    def _write(self, files: Files) -> None:
+        if files != self._known:
+            atomic_write(self._record, msgspec.json.encode(files))
+
+
+def _is_old(file: HashedFile, now_ns: int) -> bool:
+    return max(file.mtime_ns, file.ctime_ns) < now_ns - TICK_NS
+
+
+def _is_same(known: HashedFile, found: HashedFile) -> bool:
+    return known[:4] == found[:4] and known.sha256 in ("", found.sha256)
+
+
+def _is_product(name: str) -> bool:
+    return name.startswith(_PRODUCTS) and not name.startswith(_ALERTS)
+
+
+def _read(path: Path) -> Files:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Files)
+    except (OSError, msgspec.MsgspecError):
+        return {}  # the report is made again
+
+
+def _walk(folder: str, name: str, left_out: Collection[str]) -> Iterator[tuple[str, str, os.stat_result]]:
+    """Yield name, path and state of the files below a folder; links are followed, but not to a folder they are in."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return  # nor does the report read it
+    for entry in entries:
+        own = f"{name}/{entry.name}"
+        if entry.name in _NAMES_LEFT_OUT or own in left_out:
+            continue
+        try:
+            if not entry.is_dir():
+                yield own, entry.path, entry.stat()
+            elif not (entry.is_symlink() and Path(folder).resolve().is_relative_to(Path(entry.path).resolve())):
+                yield from _walk(entry.path, own, left_out)
+        except OSError:  # gone, or a link to nothing
+            continue
