@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http cluster-demo up test test-interop test-cluster test-lowest test-long check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http cluster-demo up test test-interop test-cluster test-lowest test-long fuzz check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -51,6 +51,10 @@ test-lowest: .venv-lowest/.browser  ## the core tests with the lowest versions t
 test-long: $(VENV)/.browser  ## the suite with its long tests, 1,000 examples of each property, and test-lowest
 	$(PYTEST) -m "" --hypothesis-profile release
 	@$(MAKE) test-lowest
+
+HOURS ?= 1
+fuzz: $(VENV)/.installed  ## mutated inputs for every parser, new ones each time; HOURS=1; PARSERS="csv pdf" names some
+	$(BIN)/python -m tests.faults.fuzzing.runner --hours $(HOURS) $(if $(PARSERS),--parsers $(PARSERS))
 
 check: $(VENV)/.installed  ## lint, import layers, types, definitions
 	$(BIN)/ruff check .

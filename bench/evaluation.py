@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dagster as dg
 import httpx
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -106,12 +107,17 @@ async def bare_seconds(server: RunningServer, questions: int, *, clients: int) -
 
         async def worker(client: httpx.AsyncClient) -> None:
             for number in numbers:
-                body = {"model": "mock", "messages": [{"role": "user", "content": f"What is the number {number}?"}]}
+                body = {"model": "mock", "messages": [{"role": "user", "content": question("load", number)}]}
                 (await client.post(f"{server.openai}/chat/completions", json=body)).raise_for_status()
 
         started = time.perf_counter()
         await asyncio.gather(*(worker(made[at % clients]) for at in range(IN_FLIGHT)))
         return time.perf_counter() - started
+
+
+def question(benchmark: str, number: int) -> str:
+    """Return a question of its own: the server draws its faults by question and attempt."""
+    return f"What is the number {number} of {benchmark}?"
 
 
 class timed_journal:
@@ -139,6 +145,9 @@ def through_dagster(root: Path, server: RunningServer, latency_ms: float, given:
     home = root / "home"
     home.mkdir()
     shutil.copy(REPOSITORY / "dagster.yaml", home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:  # as the sensor does
+        instance.add_dynamic_partitions("benchmarks", ["load"])
+        instance.add_dynamic_partitions("systems", ["chat"])
     environment = {**os.environ, "RAG_EVAL_WORKSPACE": str(root), "PYTHONWARNINGS": "ignore"}
     environment.pop("DAGSTER_HOME", None)
     programs = Path(sys.executable)
@@ -195,7 +204,7 @@ def make_workspace(
         with (folder / "questions.jsonl").open("w") as file:
             for number in range(questions):
                 row = {
-                    "question": f"What is the number {number}?",
+                    "question": question(name, number),
                     "answer": str(number),
                     "contexts": [{"document": "numbers"}],
                 }

@@ -9,8 +9,9 @@ that as a failed step, which is not retried.
 Runs that do not end in time are killed here; the engine would kill the server too, before it could log anything.
 
 If a run could not record anything (power cut, memory, a run that hung), Dagster would regard it as running until
-`max_runtime_seconds`: for six hours its system would be asked nothing and no report would be made. Such runs are marked
-as failed when the server starts, and are retried in the same way.
+`max_runtime_seconds`: for six hours its system would be asked nothing and no report would be made. Such runs are found
+before the server starts, and marked as failed once it answers: Dagster then retries them, which it does in vain, and
+not again, while there is no code server.
 
 gRPC would share a port with a server that is there already, and each would answer half of the calls: a port in use is
 refused. If this script is killed, the kernel sends SIGTERM to its server, so that none is left behind on the port.
@@ -27,6 +28,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import FrameType
@@ -34,7 +36,7 @@ from types import FrameType
 import dagster as dg
 import psutil
 
-from rag_eval_pipeline.defs.instance import fail_orphaned_runs
+from rag_eval_pipeline.defs.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.storage.process import end_with_parent
 
 MODULE = "rag_eval_pipeline.definitions"
@@ -43,6 +45,7 @@ MODULE = "rag_eval_pipeline.definitions"
 # times into the grace period.
 AGAIN_SECONDS = 8.0
 GRACE_SECONDS = 45.0  # of the 60 that compose.yaml gives
+POLL_SECONDS = 0.2
 CALLS_SECONDS = 20  # for calls that the server still answers; Dagster waits 60 by default
 
 
@@ -74,7 +77,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    fail_orphaned_runs("The code server that this run was a part of has ended.")
+    orphaned = find_orphaned_runs()
     dagster = Path(sys.executable).with_name("dagster")
     address = ["--host", options.host, "--port", str(options.port)]
     # A session of its own: Ctrl-C in a terminal goes to every process of a group, browsers included.
@@ -86,6 +89,8 @@ def main() -> int:
         start_new_session=True,
         preexec_fn=_prepare_server,
     )
+    if orphaned:
+        threading.Thread(target=_fail_when_ready, args=(options.host, options.port, orphaned), daemon=True).start()
     requested_at: list[float] = []  # the times of the signals
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -121,6 +126,15 @@ def _reserve(host: str, port: int) -> socket.socket:
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     held.bind((host, port))  # it does not listen, so it is sent no connections
     return held
+
+
+def _fail_when_ready(host: str, port: int, run_ids: list[str]) -> None:
+    """Mark runs as failed once the server answers."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((host, port)):
+            break
+        time.sleep(POLL_SECONDS)
+    fail_runs(run_ids, "The code server that this run was a part of has ended.")
 
 
 def _prepare_server() -> None:

@@ -4,9 +4,13 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 """
 
 import errno
+import io
+import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
@@ -14,6 +18,8 @@ MACHINE_ERRORS = frozenset(
 )
 FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
 KNOWN_LIMIT = 30  # known names that a message lists
+# What ends a line, changes how a terminal shows the rest of it, or cannot be encoded.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:
@@ -31,9 +37,17 @@ def unknown_name_hint(name: object, known: Iterable[str], what: str = "") -> str
     return did_you_mean(name, names) or listed
 
 
+def printable(line: str) -> str:
+    """Return a line with escapes for the characters that could end it or control a terminal."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), line)
+
+
 def excerpt(value: object) -> str:
     """Return the `repr` of a value, cut to 200 characters."""
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
 
 
@@ -55,10 +69,10 @@ def fault_line(
     if line is not None:
         place += f" (line {line})"
     if field is not None:
-        place += f', field "{field}"'
+        place += f', field "{_cut(field)}"'
     what = "" if found is None else f", found {found}"
     remedy = "" if hint is None else f" {hint}"
-    return f"{place}: expected {expected}{what} [{code}].{remedy}"
+    return printable(f"{place}: expected {expected}{what} [{code}].{remedy}")
 
 
 class InputError(Exception):
@@ -102,8 +116,26 @@ class InputError(Exception):
 
 def os_fault(error: OSError) -> InputError:
     """Convert an OSError to an InputError."""
-    file = error.filename or "the file system"
+    file = error.filename or _file_in_use(error) or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
+
+
+def _file_in_use(error: OSError) -> str | None:
+    """Return the file that was read or written when an error occurred: a failed read or write names none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        files = {_file_name(value) for value in frame.f_locals.values() if isinstance(value, io.IOBase)} - {None}
+        if len(files) == 1:
+            (found,) = files
+    return found
+
+
+def _file_name(file: Any) -> str | None:
+    """Return the path of an open file; None for a descriptor, a standard stream and what is no file of the system."""
+    raw = getattr(file, "raw", file)
+    name = getattr(raw, "name", None)
+    is_path = isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
+    return str(name) if is_path else None
 
 
 class ServiceError(Exception):
@@ -123,7 +155,7 @@ class ServiceError(Exception):
 
     def __str__(self) -> str:
         hint = "" if self.hint is None else f" {self.hint}"
-        return f"{self.message} [{self.code}].{hint}"
+        return printable(f"{self.message} [{self.code}].{hint}")
 
 
 class DocumentError(Exception):
@@ -142,4 +174,4 @@ class DocumentError(Exception):
         self.body_sha256 = body_sha256
 
     def __str__(self) -> str:
-        return f"{self.message} [{self.code}]"
+        return printable(f"{self.message} [{self.code}]")

@@ -16,7 +16,7 @@ DOCS = REPOSITORY / "docs"
 PAGES = {str(path.relative_to(REPOSITORY)): path for path in [*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md")]}
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(?:`|^\$ |^    )rag-eval ([^`\n]+)", re.MULTILINE)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?:\]\(|^\[[^\]]+\]: )([^)\s]+)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -26,12 +26,11 @@ from rag_eval_pipeline.cli.output import (
     metrics_line,
     print_next,
     print_notes,
-    printable,
     progress_bars,
     report_to_dagster,
     results,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, did_you_mean, printable, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -284,10 +283,10 @@ def report(
         from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
         from rag_eval_pipeline.reporting.regressions import write_comparisons
 
-        found = write_comparisons(root)
-        write_leaderboard(root)
-        write_report(root, found)
-        made_from.save()
+        with made_from.recorded():
+            found = write_comparisons(root)
+            write_leaderboard(root)
+            write_report(root, found)
         report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
     if show and not open_in_browser(Path(paths["report"])):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from rag_eval_pipeline.errors import InputError, ServiceError, os_fault
+from rag_eval_pipeline.errors import InputError, ServiceError, os_fault, printable
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def print_error(error: InputError | ServiceError | OSError) -> int:
     """Print an error as one line and return its exit code."""
     if isinstance(error, OSError):
         error = os_fault(error)
-    print(f"rag-eval: {printable(str(error))}", file=sys.stderr, flush=True)
+    print(f"rag-eval: {error}", file=sys.stderr, flush=True)
     return BAD_INPUT if isinstance(error, InputError) else UNAVAILABLE
 
 
@@ -214,11 +214,6 @@ def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
         texts = (_CONTROL.sub(lambda found: found[1] or printable(found[0]), text) for text in texts)
     for text in texts:
         print(text, file=results(), flush=True)  # before what goes to standard error next
-
-
-def printable(line: str) -> str:
-    """Return a line with the characters that could control a terminal as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def results() -> TextIO:

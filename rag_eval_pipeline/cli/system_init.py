@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next, printable
+from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next
 from rag_eval_pipeline.cli.systems import probe_lines
-from rag_eval_pipeline.errors import InputError, did_you_mean
+from rag_eval_pipeline.errors import InputError, did_you_mean, printable
 from rag_eval_pipeline.workspace import Workspace
 
 REPLY_LINES = 40

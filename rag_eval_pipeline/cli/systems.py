@@ -16,8 +16,8 @@ from rag_eval_pipeline.cli.output import (
     keep_stdout_for_results,
     print_next,
     print_notes,
-    printable,
 )
+from rag_eval_pipeline.errors import printable
 
 EXCERPT_CHARS = 300
 

@@ -21,6 +21,7 @@ from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.files import ScratchFolder, publishing
+from rag_eval_pipeline.storage.parquet import raise_damage
 
 DOCUMENTS_STAGE = "documents"
 
@@ -62,7 +63,7 @@ def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterato
     `columns` may name single fields of contexts, as `contexts.list.element.text`; None means all.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with raise_damage(), pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns).combine_chunks().to_batches()
     except (pa.ArrowException, OSError, KeyError) as error:

@@ -54,7 +54,7 @@ def read_manifest(path: Path, keys: Container[str] | None = None) -> list[Corpus
             if keys is None or row["key"] in keys
         ]
     except (TypeError, KeyError) as error:
-        raise _bad_manifest(path, error) from error
+        raise bad_manifest(path, error) from error
 
 
 def write_manifest_json(
@@ -100,7 +100,7 @@ def read_planned(path: Path, *, base: Path, rows: range | None = None) -> list[P
             for row in iterate_rows(path, rows)
         ]
     except (TypeError, KeyError) as error:
-        raise _bad_manifest(path, error) from error
+        raise bad_manifest(path, error) from error
 
 
 def planned_names(path: Path) -> list[list[str]]:
@@ -111,13 +111,13 @@ def planned_names(path: Path) -> list[list[str]]:
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the key/value pairs of a parquet file's footer."""
     try:
-        with path.open("rb") as file:
+        with parquet.raise_damage(), path.open("rb") as file:
             pairs = pq.read_schema(file).metadata or {}
+            return {key.decode(): value.decode() for key, value in pairs.items()}
     except FileNotFoundError:
         return {}
     except pa.ArrowInvalid as error:
-        raise _bad_manifest(path, error) from error
-    return {key.decode(): value.decode() for key, value in pairs.items()}
+        raise bad_manifest(path, error) from error
 
 
 def write_rows(
@@ -145,7 +145,7 @@ def iterate_rows(
     except FileNotFoundError:
         return
     except pa.ArrowException as error:
-        raise _bad_manifest(path, error) from error
+        raise bad_manifest(path, error) from error
 
 
 def count_rows(path: Path) -> int:
@@ -155,7 +155,7 @@ def count_rows(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except pa.ArrowException as error:
-        raise _bad_manifest(path, error) from error
+        raise bad_manifest(path, error) from error
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -172,7 +172,8 @@ def unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]
         return []
 
 
-def _bad_manifest(path: Path, error: Exception) -> InputError:
+def bad_manifest(path: Path, error: Exception) -> InputError:
+    """Return the error of a damaged file, or one without a column."""
     hint = "Remove the file and convert the benchmark again."
     return InputError("bad_manifest", path, "a parquet file as this version writes it", found=str(error), hint=hint)
 
@@ -217,7 +218,7 @@ def _read_web_states(path: Path) -> dict[str, _WebState]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, _WebState]])["documents"]
     except FileNotFoundError:
         return {}
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (ValueError, KeyError) as error:
         # Nothing is lost: the pages are requested without naming the known version.
         logger.warning("%s is ignored: %s", path.name, error)
         return {}

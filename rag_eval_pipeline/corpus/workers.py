@@ -106,6 +106,6 @@ def _path(workspace: Workspace, name: str) -> Path:
 def _records(workspace: Workspace) -> dict[Path, _Record]:
     found = {}
     for path in workspace.workers.glob("*.json"):
-        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+        with contextlib.suppress(FileNotFoundError, ValueError):
             found[path] = msgspec.json.decode(path.read_bytes(), type=_Record)
     return found

@@ -13,6 +13,8 @@ from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys, pai
 
 CORPUS_SHARDS = dg.AssetKey("corpus_shards")
 DEFAULT_LAUNCHER = "DefaultRunLauncher"
+# Not those that are starting: run monitoring finds within minutes that they never did.
+EXECUTING = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 FINISHED = [status for status in dg.DagsterRunStatus if status not in UNFINISHED]
 
 
@@ -44,21 +46,26 @@ def report_materializations(
             instance.report_runless_asset_event(event)
 
 
-def fail_orphaned_runs(reason: str) -> int:
-    """Mark the runs of a server that is gone as failed, so that Dagster retries them, and return their number.
+def find_orphaned_runs() -> list[str]:
+    """Return the ids of the runs of a server that is gone.
 
     Otherwise Dagster takes them for running until `max_runtime_seconds`. This is right only before the server starts,
     and where runs are processes below the instance's one code server, as with Dagster's default launcher.
     """
     with dg.DagsterInstance.get() as instance:
         if type(instance.run_launcher).__name__ != DEFAULT_LAUNCHER:
-            return 0
-        # Not those that are starting: run monitoring finds within minutes that they never did.
-        statuses = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
-        orphaned = instance.get_runs(filters=dg.RunsFilter(statuses=statuses))
-        for run in orphaned:
+            return []
+        return [run.run_id for run in instance.get_runs(filters=dg.RunsFilter(statuses=EXECUTING))]
+
+
+def fail_runs(run_ids: Sequence[str], reason: str) -> None:
+    """Mark orphaned runs as failed, so that Dagster retries them; those that have ended meanwhile stay as they are.
+
+    Dagster tries this once, and needs the code location: not before its server answers, if a daemon may be running.
+    """
+    with dg.DagsterInstance.get() as instance:
+        for run in instance.get_runs(filters=dg.RunsFilter(run_ids=run_ids, statuses=EXECUTING)) if run_ids else ():
             instance.report_run_failed(run, reason)
-    return len(orphaned)
 
 
 def prune_instance(home: Path, *, days: int, now: datetime, dry_run: bool = False) -> list[str]:

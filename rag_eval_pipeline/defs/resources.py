@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import dagster as dg
@@ -12,10 +11,6 @@ from pydantic import Field
 
 from rag_eval_pipeline.workspace import Workspace, default_root
 
-# An interrupt is an exception, raised wherever the run happens to be; in a callback of the browser's driver it is
-# logged and lost, so it is sent again.
-AGAIN_SECONDS = 8.0
-INTERRUPTS = 5  # before the run is killed
 WATCHER = "parent-watcher"
 
 
@@ -38,9 +33,11 @@ class WorkspaceResource(dg.ConfigurableResource):
 
 
 def end_with_code_server() -> None:
-    """Interrupt this run when the process from which `multiprocessing` started it ends; kill it if that does not help.
+    """Kill this run when the process from which `multiprocessing` started it has ended.
 
-    Does nothing in a process that was started otherwise: the code server itself, a Celery worker's run, a Job's.
+    It is not interrupted: Dagster would retry a run that records its failure at once, in vain while its code server is
+    down, and never again. The next code server finds it (`find_orphaned_runs`). Does nothing in a process that was
+    started otherwise: the code server itself, a Celery worker's run, a Job's.
     """
     parent = multiprocessing.parent_process()
     if parent is None or any(thread.name == WATCHER for thread in threading.enumerate()):
@@ -48,9 +45,6 @@ def end_with_code_server() -> None:
 
     def watch() -> None:
         parent.join()
-        for _ in range(INTERRUPTS):
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(AGAIN_SECONDS)
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, name=WATCHER, daemon=True).start()

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from rag_eval_pipeline.defs.instance import fail_orphaned_runs
+from rag_eval_pipeline.defs.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
@@ -108,7 +108,7 @@ def _own_instance(home: str | None) -> Iterator[None]:
             with contextlib.suppress(ServiceError):
                 lock = Path(home).resolve() / "serve.lock"
                 stack.enter_context(locked(lock, holder="rag-eval up", exclusive=True, wait_seconds=0.0))
-                fail_orphaned_runs("The server that this run was a part of has ended.")
+                fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
         yield
 
 

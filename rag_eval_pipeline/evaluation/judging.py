@@ -21,7 +21,7 @@ from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, iter_responses
+from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, damaged, iter_responses
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
@@ -125,11 +125,19 @@ def make_case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, tex
 
 
 def read_judgements(evaluation: Evaluation) -> Iterator[Judgement]:
-    """Yield the judgement of each answer that arrived, in the dataset's order; nothing without a judge."""
-    if evaluation.judgements.exists():
+    """Yield the judgement of each answer that arrived, in the dataset's order; nothing without a judge.
+
+    Raises:
+        InputError: `bad_judgements`.
+    """
+    path = evaluation.judgements
+    if path.exists():
         decoder = msgspec.json.Decoder(Judgement)
-        with evaluation.judgements.open("rb") as file:
-            yield from (decoder.decode(line) for line in file)
+        try:
+            with path.open("rb") as file:
+                yield from map(decoder.decode, file)
+        except ValueError as error:
+            raise damaged("bad_judgements", path, "the judgements of an evaluation", error) from error
 
 
 class JudgingReport(NamedTuple):

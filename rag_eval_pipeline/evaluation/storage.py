@@ -114,7 +114,7 @@ def iter_responses(path: Path) -> Iterator[RagAnswer]:
                 for row in batch.to_pylist():
                     yield msgspec.convert({**row, "timings": dict(row.get("timings") or ())}, RagAnswer)
     except (FileNotFoundError, pa.ArrowException, msgspec.ValidationError) as error:
-        raise _damaged("bad_responses", path, "the answers of an evaluation", error) from error
+        raise damaged("bad_responses", path, "the answers of an evaluation", error) from error
 
 
 class ScoreTable(Sequence[QueryScores]):
@@ -240,7 +240,7 @@ def read_scores(path: Path) -> ScoreTable:
     try:
         return ScoreTable(parquet.read_table(path))
     except (FileNotFoundError, KeyError, pa.ArrowException) as error:
-        raise _damaged("bad_scores", path, "the scores of an evaluation", error) from error
+        raise damaged("bad_scores", path, "the scores of an evaluation", error) from error
 
 
 def scored_evaluation_id(path: Path) -> str | None:
@@ -256,5 +256,6 @@ def scored_evaluation_id(path: Path) -> str | None:
     return name.decode() if name else None
 
 
-def _damaged(code: str, path: Path, expected: str, error: Exception) -> InputError:
+def damaged(code: str, path: Path, expected: str, error: Exception) -> InputError:
+    """Return the error of a damaged file of an evaluation."""
     return InputError(code, path, expected, found=str(error).splitlines()[0], hint="Evaluate the pair again.")

@@ -21,6 +21,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_LEVEL = 6  # Evaluation Data Formats 3.4
 MAX_UNPACKED_BYTES = 4_000_000_000  # a gzip of a few megabytes can hold more than a machine
+_BLOCK_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -142,14 +143,17 @@ def strict_json(text: str, *, build: bool = True, allow_nan: bool = False) -> An
 
 def gunzip(data: bytes, path: Path | str) -> bytes:
     """Return the content of gzip bytes; `path` is for messages."""
+    content = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            content = file.read(MAX_UNPACKED_BYTES + 1)
+            # Not in one call, which would reserve the limit's size at once.
+            while len(content) <= MAX_UNPACKED_BYTES and (block := file.read(_BLOCK_BYTES)):
+                content += block
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError("bad_gzip", path, "a complete gzip file", found=str(error)) from None
     if len(content) > MAX_UNPACKED_BYTES:
         raise InputError("too_large", path, f"at most {MAX_UNPACKED_BYTES} bytes after decompression")
-    return content
+    return bytes(content)
 
 
 def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:

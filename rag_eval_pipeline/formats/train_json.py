@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import read_bytes, read_json_bytes
+from rag_eval_pipeline.formats.io import decode_utf8, read_bytes, read_json_bytes
 from rag_eval_pipeline.formats.model import Finding, decoding_error, finding
 from rag_eval_pipeline.storage.files import publishing
 
@@ -35,9 +35,13 @@ class TrainRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_train_json(path: Path) -> list[TrainRow]:
     """Return the rows of a `train.json`, every one strictly checked."""
+    data = read_bytes(path)
     try:
-        return msgspec.json.decode(read_bytes(path), type=list[TrainRow])
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(data, type=list[TrainRow])
+    except UnicodeDecodeError:
+        decode_utf8(data, path)  # raises it with the place
+        raise
+    except (msgspec.DecodeError, RecursionError) as error:
         raise decoding_error(error, path) from error
 
 

@@ -239,7 +239,7 @@ def parsed(path: Path, parse: Parse[T]) -> Iterator[T | InputError]:
         except InputError as error:
             yield error
         except UnicodeDecodeError as error:
-            yield InputError("bad_encoding", path, "UTF-8", row=row, found=line[error.start : error.end])
+            yield InputError("bad_encoding", path, "UTF-8", row=row, found=error.object[error.start : error.end])
 
 
 def strict(records: Iterator[T | InputError]) -> Iterator[T]:
@@ -388,7 +388,7 @@ def _marked_up(path: Path) -> Iterator[Topic | InputError]:
         try:
             kept.append(line.decode())
         except UnicodeDecodeError as error:
-            yield InputError("bad_encoding", path, "UTF-8", row=row, found=line[error.start : error.end])
+            yield InputError("bad_encoding", path, "UTF-8", row=row, found=error.object[error.start : error.end])
             kept.append("")
     seen: set[str] = set()
     before, *parts = _TOP.split("\n".join(kept))

@@ -63,8 +63,8 @@ def read_qrels_table(path: Path) -> pa.Table:
         grades = [INTEGER.fullmatch(text.encode()) for text in texts.dictionary.to_pylist()]
         if not all(grades):
             raise IrregularError
-        numbers = pa.array(np.array([int(grade[1]) for grade in grades if grade])[texts.indices.to_numpy()])
-        batches.append(found.set_column(2, "grade", numbers))
+        numbers = np.array([int(grade[1]) for grade in grades if grade], np.int64)[texts.indices.to_numpy()]
+        batches.append(found.set_column(2, "grade", pa.array(numbers)))
     if not batches:
         raise IrregularError
     return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
@@ -80,11 +80,10 @@ def _blocks(path: Path) -> Iterator[bytes]:
             is_first = True
             while block := file.read(BLOCK_BYTES):
                 rest = b"" if block.endswith(b"\n") else file.readline(LINE_LIMIT)
-                # Arrow would drop such a mark from every block.
-                if len(rest) == LINE_LIMIT or (block.startswith(BYTE_ORDER_MARK) and not is_first):
+                if len(rest) == LINE_LIMIT:
                     raise IrregularError
+                block = block.removeprefix(BYTE_ORDER_MARK if is_first else b"") + rest
                 is_first = False
-                block += rest
                 yield block if block.endswith(b"\n") else block + b"\n"
     except (OSError, EOFError, zlib.error) as error:
         raise IrregularError from error
@@ -95,6 +94,9 @@ def _parsed(block: bytes, columns: dict[str, pa.DataType | None]) -> pa.RecordBa
     kept = {name: kind for name, kind in columns.items() if kind is not None}
     if not block:
         return pa.RecordBatch.from_pydict({name: [] for name in kept}, schema=pa.schema(kept))
+    # Arrow takes a carriage return for a line end, drops a mark from every block, and decodes only the columns kept.
+    if b"\r" in block or block.startswith(BYTE_ORDER_MARK) or not _is_utf8(block):
+        return None
     is_space = np.frombuffer(block, np.uint8) <= ord(" ")  # control characters as well
     if is_space[0] or (is_space[1:] & is_space[:-1]).any():
         return None
@@ -114,6 +116,13 @@ def _parsed(block: bytes, columns: dict[str, pa.DataType | None]) -> pa.RecordBa
     [rows] = table.combine_chunks().to_batches()
     is_comment = any(query.startswith("#") for query in rows.column("query_id").dictionary.to_pylist())
     return None if is_comment else rows
+
+
+def _is_utf8(block: bytes) -> bool:
+    try:
+        return block.isascii() or block.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _tidied(block: bytes, fields: Callable[[bytes], list[bytes] | None]) -> bytes:

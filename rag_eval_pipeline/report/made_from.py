@@ -5,8 +5,10 @@ content, as in `storage.digests`. Files of the report count too: one that was ed
 """
 
 import importlib.util
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -60,6 +62,18 @@ class MadeFrom:
         )
         return True
 
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record the files once the report is made, unless a warning was logged, which the next report is to repeat."""
+        warnings, logger = _Warnings(logging.WARNING), logging.getLogger(__name__.partition(".")[0])
+        logger.addHandler(warnings)
+        try:
+            yield
+        finally:
+            logger.removeHandler(warnings)
+        if not warnings.count:
+            self.save()
+
     def save(self) -> None:
         """Record the files once the report is made, unless an input has changed meanwhile."""
         after, _ = self._files(self._before)
@@ -112,6 +126,17 @@ class MadeFrom:
     def _write(self, files: Files) -> None:
         if files != self._known:
             atomic_write(self._record, msgspec.json.encode(files))
+
+
+class _Warnings(logging.Handler):
+    """Counts warnings, and shows them as Python does where no other handler is."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+        if not logging.root.handlers and logging.lastResort is not None:
+            logging.lastResort.handle(record)
 
 
 def _is_old(file: HashedFile, now_ns: int) -> bool:

@@ -181,7 +181,7 @@ def read_questions(path: Path, shown: Shown = None) -> QuestionsFile:
     try:
         file, rows = _open_rows(path, QuestionsFile, QuestionRow)
         return msgspec.structs.replace(file, query_results=_chosen(rows, shown))
-    except (msgspec.MsgspecError, FileNotFoundError):
+    except (ValueError, FileNotFoundError):
         return QuestionsFile()
 
 
@@ -292,7 +292,7 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
     try:
         file, rows = _open_rows(results_path(workspace, header.evaluation_id), RunFile, QuestionRow)
         file = msgspec.structs.replace(file, query_results=_chosen(rows, shown))
-    except (msgspec.MsgspecError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError) as error:
         file, rows, lost = RunFile(), [], [f"The questions of this run cannot be read: {error}"]
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
@@ -302,7 +302,7 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
         answers = {one.query_id: one for one in given if shown is None or one.query_id in shown}
         judged = read_judgements(evaluation)
         judgements = {one.query_id: one for one in judged if shown is None or one.query_id in shown}
-    except (InputError, FileNotFoundError, msgspec.MsgspecError):
+    except (InputError, FileNotFoundError, ValueError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = datasets.of(header, file.dataset_id)
     if not dataset.queries:
@@ -482,7 +482,7 @@ def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_ans
             scores = night_scores = _NightScores(rows, is_page=is_page)
             if with_answers:
                 given = _GivenAnswers(_ById(answered, night_scores.places))
-    except msgspec.MsgspecError:
+    except ValueError:
         return QuestionNight(header, digest, {})
     return QuestionNight(header, digest, scores, given, head.dataset_id)
 

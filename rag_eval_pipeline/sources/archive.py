@@ -32,7 +32,7 @@ from rag_eval_pipeline.sources.compression import (
     detect_compression,
     open_decoded,
 )
-from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
+from rag_eval_pipeline.storage.files import atomic_write, errors_about, fsync_folder
 from rag_eval_pipeline.storage.lock import locked
 
 ArchiveKind = Literal["zip", "tar"]
@@ -125,7 +125,8 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
         temp = target / ".tmp-all"
         shutil.rmtree(temp, ignore_errors=True)  # of a process that was killed while it held the lock
         try:
-            (temp / "files").mkdir(parents=True)
+            with errors_about(place):
+                (temp / "files").mkdir(parents=True)
             with _damage_as_input_error(shown):
                 if container.archive == "zip":
                     members = _zip_members(archive, validator)
@@ -134,7 +135,8 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
                 for member, source in members:
                     _write(temp / "files", member, source, validator)
             kept = validator.data_files()
-            atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
+            with errors_about(place):
+                atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
             shutil.rmtree(place, ignore_errors=True)
             os.rename(temp, place)
         except BaseException:
@@ -182,7 +184,7 @@ def _extracted_before(place: Path) -> Extracted | None:
         members = record["members"]
         if all((place / "files" / member.name).lstat().st_size == member.size for member in members):
             return Extracted(place / "files", members)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         pass
     return None
 
@@ -196,7 +198,7 @@ def _write(folder: Path, member: Member, source: BinaryIO, validator: "_Validato
     except (FileExistsError, NotADirectoryError):
         expected = "names that this file system keeps apart, each a file or a folder"
         raise validator.unsafe(expected, member.name) from None
-    with source, os.fdopen(descriptor, "wb") as file:
+    with source, errors_about(path), os.fdopen(descriptor, "wb") as file:
         shutil.copyfileobj(source, file, _COPY_BYTES)
         if file.tell() != member.size:
             raise EOFError(f"{member.name} has {file.tell():,} of {member.size:,} bytes")

@@ -152,7 +152,7 @@ def _store(key: str, part: Path, cache: Path) -> Path:
 def _read_index(cache: Path) -> dict[str, Record]:
     try:
         return msgspec.json.decode((cache / "index.json").read_bytes(), type=dict[str, Record])
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, ValueError):
         return {}  # a cache that cannot be read is an empty one: nothing is lost but time
 
 

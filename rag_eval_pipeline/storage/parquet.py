@@ -22,8 +22,7 @@ _ROW_GROUP_ROWS = 1 << 20  # as `pq.write_table`
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return all rows of a file in order; errors as `read_table`."""
-    rows: list[dict[str, Any]] = read_table(path).to_pylist()
-    return rows
+    return list(iterate_rows(path))
 
 
 def read_table(path: Path) -> pa.Table:
@@ -99,9 +98,11 @@ def _row_groups(
 
 @contextmanager
 def raise_damage() -> Iterator[None]:
-    """Raise `pyarrow.ArrowInvalid` for damage that Arrow reports as an OSError without an error number."""
+    """Raise `pyarrow.ArrowInvalid` for damage that Arrow reports as an OSError without an error number, or as text."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(str(error)) from error
     except OSError as error:
         if error.errno is None:
             raise pa.ArrowInvalid(str(error)) from error

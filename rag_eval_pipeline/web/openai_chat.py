@@ -172,7 +172,9 @@ class _Parts:
         if not isinstance(choices, list):
             raise ValueError("a list at choices")
         for choice in choices[:1]:
-            message = choice.get(part) if isinstance(choice, dict) else None
+            if not isinstance(choice, dict):
+                raise ValueError("an object at choices[0]")
+            message = choice.get(part)
             if message is None and part == "delta":
                 message = {}
             if not isinstance(message, dict):

@@ -95,11 +95,12 @@ def json_values(data: str) -> list[object]:
         ValueError: The data is not JSON.
     """
     try:
-        return [msgspec.json.decode(data)]
-    except msgspec.DecodeError:
-        lines = [line for line in data.split("\n") if line.strip() and line.strip() != DONE]
-        if len(lines) < 2 and DONE not in data:
-            raise
-        return [msgspec.json.decode(line) for line in lines]
+        try:
+            return [msgspec.json.decode(data)]
+        except msgspec.DecodeError:
+            lines = [line for line in data.split("\n") if line.strip() and line.strip() != DONE]
+            if len(lines) < 2 and DONE not in data:
+                raise
+            return [msgspec.json.decode(line) for line in lines]
     except RecursionError as error:
         raise ValueError("JSON nested too deeply") from error

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline import cli
-from rag_eval_pipeline.defs.instance import fail_orphaned_runs, prune_runs
+from rag_eval_pipeline.defs.instance import fail_runs, find_orphaned_runs, prune_runs
 from rag_eval_pipeline.defs.partitions import corpus_shard_keys, pair_key
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES
 
@@ -174,13 +174,19 @@ def test_prune_command_uses_the_instance_of_the_workspace(rag_eval, home, stored
 
 
 @pytest.mark.fault(58)
-def test_fail_orphaned_runs_marks_started_runs_of_the_default_launcher_only(stored, home):
-    for status in (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS):
-        stored.create_run_for_job(nothing, status=status)
+def test_orphaned_runs_are_the_started_ones_of_the_default_launcher(stored, home):
+    started, _ = (
+        stored.create_run_for_job(nothing, status=status).run_id
+        for status in (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS)
+    )
 
     other = "run_launcher: {module: dagster._core.test_utils, class: ExplodingRunLauncher}\n"
     (home / "dagster.yaml").write_text(NO_TELEMETRY + other)
-    assert fail_orphaned_runs("The server has ended.") == 0
+    assert find_orphaned_runs() == []
     (home / "dagster.yaml").write_text(NO_TELEMETRY)
-    assert [fail_orphaned_runs("The server has ended.") for _ in range(2)] == [1, 0]
+    assert find_orphaned_runs() == [started]
+    for _ in range(2):
+        fail_runs([run.run_id for run in stored.get_runs()], "The server has ended.")
+    assert find_orphaned_runs() == []
     assert sorted(run.status.value for run in stored.get_runs()) == ["FAILURE", "SUCCESS"]
+    assert [log.message for log in stored.all_logs(started)].count("The server has ended.") == 1

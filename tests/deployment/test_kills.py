@@ -196,13 +196,11 @@ def test_run_ends_with_its_code_server_and_is_retried_by_the_next(deployment: De
         worker.parent().kill()  # Dagster's server, below ours
         assert services.processes.pop("code").wait() != 0
         services.wait_gone([worker])
-        status = deployment.status(run_id)
 
-    assert status == FAILURE
-    assert "DagsterExecutionInterruptedError" in deployment.events(run_id)
     services.start("code")
     services.wait_healthy("code")
     deployment.wait_retried(run_id)
+    assert deployment.status(run_id) == FAILURE
     deployment.check_resumed()
 
 
@@ -223,8 +221,8 @@ def test_no_run_stays_started_after_everything_was_killed(deployment: Deployment
 
     start(services)
 
-    assert deployment.status(run_id) == FAILURE
     deployment.wait_retried(run_id)
+    assert deployment.status(run_id) == FAILURE
     deployment.check_resumed()
     assert deployment.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])) == []
 
@@ -235,16 +233,12 @@ def test_run_whose_system_is_renamed_fails_by_name_and_keeps_its_answers(deploym
     instance, workspace = deployment.instance, deployment.workspace
     with deployment.midway() as run_id:
         workspace.system_file("paid").rename(workspace.system_file("renamed"))
-        deployment.services.wait("the sensor", lambda: list(instance.get_dynamic_partitions("systems")) == ["renamed"])
+        deployment.services.wait("the sensor", lambda: "renamed" in instance.get_dynamic_partitions("systems"))
 
     assert deployment.wait_ended(run_id) == FAILURE
     assert "[no_system]" in deployment.events(run_id)
     assert query_ids(deployment.newest()) == QUESTIONS
+    deployment.services.wait("the next tick", lambda: list(instance.get_dynamic_partitions("systems")) == ["renamed"])
     [sensor] = [state for state in instance.all_instigator_state() if state.instigator_name == "workspace_sensor"]
     ticks = instance.get_ticks(sensor.instigator_origin_id, sensor.selector_id)
-    before = len(ticks)
-    later = deployment.services.wait(
-        "two ticks",
-        lambda: (now := instance.get_ticks(sensor.instigator_origin_id, sensor.selector_id))[before + 1 :] and now,
-    )
-    assert {tick.status.value for tick in later} <= {"SUCCESS", "SKIPPED", "STARTED"}
+    assert {tick.status.value for tick in ticks} <= {"SUCCESS", "SKIPPED", "STARTED"}

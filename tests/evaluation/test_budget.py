@@ -221,5 +221,6 @@ def test_estimate_reads_a_bounded_number_of_records(workspace, monkeypatch):
 
     assert newest_usage(workspace, PAIR) is None
     (workspace.spending / "x").mkdir(parents=True)
-    (workspace.spending / "x" / "damaged.json").write_text("{")
-    assert read_spent(workspace.spending / "x" / "damaged.json") == Usage()
+    for damaged in (b"{", b'{"requests": "\xff"}'):
+        (workspace.spending / "x" / "damaged.json").write_bytes(damaged)
+        assert read_spent(workspace.spending / "x" / "damaged.json") == Usage()

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
 from rag_eval_pipeline.evaluation.means import JudgedShares
 from rag_eval_pipeline.evaluation.pair import load_pair
@@ -164,6 +164,11 @@ def test_judge_that_failed_has_null_means_and_counts_its_failures(workspace, ser
     assert results.answer_quality_metrics.f1.n_scored == results.judge_metrics["evaluator/length"].n_scored == 16
     judgements = read_judgements(load_evaluation(workspace, published.evaluation_id))
     assert [judgement.query_id for judgement in judgements] == [str(number) for number in range(16)]
+
+    evaluation = load_evaluation(workspace, published.evaluation_id)
+    evaluation.judgements.write_bytes(evaluation.judgements.read_bytes().replace(b'"12"', b'"\xff"'))
+    with pytest.raises(InputError, match=r"judgements.*\[bad_judgements\]"):
+        list(read_judgements(evaluation))
 
 
 def test_budget_of_a_judge_holds_for_all_answers_together(workspace, server):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats import io
 from rag_eval_pipeline.formats.io import compress_evaluation_data, compression_ratio, decompress_evaluation_data
 from rag_eval_pipeline.formats.yaml import DATA, parse_yaml, read_settings, read_yaml, resolve_scalars
 from tests.formats.dataset_values import VALUE
@@ -47,6 +48,12 @@ def test_compression_names_the_origin_of_damaged_data(packed, code):
 
     assert error.value.code == code
     assert error.value.file.startswith("x.gz")
+
+
+def test_gunzip_reserves_no_memory_for_the_most_that_it_allows(monkeypatch):
+    monkeypatch.setattr(io, "MAX_UNPACKED_BYTES", 1 << 60)
+
+    assert io.gunzip(gzip.compress(b"text"), "x.gz") == b"text"
 
 
 def read(tmp_path, text):

@@ -23,6 +23,14 @@ BAD = {
 }
 
 
+def test_train_json_that_is_not_utf8_is_refused_with_the_place(tmp_path):
+    path = tmp_path / "train.json"
+    path.write_bytes(f"[{ROW}]".encode().replace(b'"q"', b'"\xff"'))
+
+    with pytest.raises(InputError, match=r"train\.json: expected UTF-8 at byte 24.*\[bad_encoding\]"):
+        read_train_json(path)
+
+
 @given(rows=ROWS)
 def test_train_json_round_trips(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("train") / "train.json"

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import example, given
@@ -306,12 +307,54 @@ def test_trec_columns_hold_what_the_lines_say(reader, fields, data, block, tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trec_columns, "BLOCK_BYTES", block)
         found = read_by_column(path, reader)
-    if found is None:
-        return
+    assert found is None or found == by_line(path, reader)
 
-    lines = list(reader(path))
-    names = [name for name in ("query_id", "document_id", "score", "grade") if name in lines[0]._fields]
-    assert found == [{name: getattr(line, name) for name in names} for line in lines]
+
+def by_line(path, reader):
+    return [
+        {name: value for name, value in line._asdict().items() if name in {"query_id", "document_id", "score", "grade"}}
+        for line in reader(path)
+    ]
+
+
+REGULAR = {
+    "qrels, comments only":                     (iterate_qrels, b"# one\n# two\n"),
+    "qrels, a comment as the last block":       (iterate_qrels, b"1 0 a 1\n2 0 b 0\n3 0 c 2\n# end\n"),
+    "qrels, a mark at the start":               (iterate_qrels, b"\xef\xbb\xbf1 0 a 1\n"),
+    "run, comments only":                       (iterate_run,   b"# one\n# two\n"),
+    "run, a carriage return within a line":     (iterate_run,   b"1 Q0 a 1 2 t\r1 Q0 b 1 2 t\n"),
+}  # fmt: skip
+IRREGULAR = {
+    #                                            reader         file                                         code
+    "qrels, a carriage return within a line":   (iterate_qrels, b"1 0 a 1\r2 0 b 1\n",                       "bad_fields"),
+    "qrels, a mark and three fields":           (iterate_qrels, b"\xef\xbb\xbf 0 a 1\n",                    "bad_fields"),
+    "qrels, an iteration that is no UTF-8":     (iterate_qrels, b"1 \xff a 1\n",                            None),
+    "run, a tag that is no UTF-8":              (iterate_run,   b"1 Q0 a 1 2 \xff\n1 Q0 b 2 1 t\n",         "bad_encoding"),
+    "run, a last tag that is no UTF-8":         (iterate_run,   b"1 Q0 a 1 2 t\n1 Q0 b 2 1 \xff\n",         "bad_encoding"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "data"), REGULAR.values(), ids=REGULAR)
+def test_trec_columns_of_odd_files(reader, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(trec_columns, "BLOCK_BYTES", 10)
+    path = tmp_path / "file"
+    path.write_bytes(data)
+
+    found = read_by_column(path, reader)
+
+    assert found is not None
+    assert found == by_line(path, reader)
+
+
+@pytest.mark.parametrize(("reader", "data", "code"), IRREGULAR.values(), ids=IRREGULAR)
+def test_trec_columns_leave_to_the_lines_what_is_irregular(reader, data, code, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+
+    assert read_by_column(path, reader) is None
+
+    with pytest.raises(InputError, match=code) if code else nullcontext():
+        list(reader(path))
 
 
 @pytest.mark.parametrize("form", [b"%b %b %b %b %b %b\n", b"%b\t%b\t%b\t%b\t%b\t%b\n", b" %-5b %b %9b %4b %b %b \r\n"])

@@ -136,3 +136,12 @@ def test_report_edited_by_hand_is_restored_to_the_byte(workspace):
     report(workspace)
 
     assert digests() == first
+
+
+def test_report_that_left_something_out_is_made_again_to_say_so(workspace, caplog):
+    (workspace.runs / newest(workspace).name.partition(".")[0] / "evaluation.json").write_text("{")
+
+    report(workspace)
+
+    assert "An evaluation is left out" in caplog.text
+    assert not made_from(workspace).is_unchanged()

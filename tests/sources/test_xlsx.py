@@ -117,6 +117,14 @@ def zip_with(workbook_xml):
     return file.getvalue()
 
 
+def inflated_wrongly(raw):
+    """The workbook with a first block of its sheet that no deflate can have."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        info = archive.getinfo("xl/worksheets/sheet1.xml")
+    at = info.header_offset + 30 + len(info.filename)
+    return raw[:at] + b"\xff" + raw[at + 1 :]
+
+
 PLAIN = saved(workbook(Questions=[["q", "a"], ["Who?", "She."]]))
 REFUSED = {
     "another sheet": (PLAIN, {"sheet": "Answers"}, "expected one of the sheets 'Questions', found 'Answers' [missing"),
@@ -125,6 +133,7 @@ REFUSED = {
     "no cells": (saved(workbook(Questions=[])), {}, "found 'an empty sheet' [empty_source]"),
     "a column twice": (saved(workbook(S=[["q", "Q"], ["1", "2"]])), {}, "[duplicate_column]"),
     "a damaged workbook": (zip_with(b"<workbook"), {}, "[bad_xlsx]"),
+    "a damaged sheet": (inflated_wrongly(PLAIN), {}, "[bad_xlsx]"),
     "a bomb": (zip_with(b" " * 101_000_000), {}, "expected at most 200 bytes for each byte of the workbook"),
 }
 

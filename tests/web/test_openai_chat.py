@@ -228,6 +228,8 @@ async def test_chat_filter_before_the_model_is_a_refusal():
 WRONG = {
     "a page":             (reply(200, "<html>"),                                        "bad_response"),
     "an empty choice":    (reply(200, {"choices": []}),                                 "bad_response"),
+    "a choice that is none": (reply(200, {"choices": [None]}),                          "bad_response"),
+    "a streamed choice that is none": (stream('data: {"choices": [null]}\n\n'),        "bad_response"),
     "content in numbers": (reply(200, {"choices": [{"message": {"content": 7}}]}),      "bad_response"),
     "an error with 200":  (reply(200, {"error": {"message": "out of memory"}}),         "error_reply"),
 }  # fmt: skip

@@ -62,6 +62,7 @@ VALUES = {
     "one and the end": ('{"a": 1}\n[DONE]', [{"a": 1}]),
     "cut": ('{"a": 1', None),
     "nested too deeply": ("[" * 100_000, None),
+    "nested too deeply on its second line": ("{}\n" + "[" * 100_000, None),
 }
 
 

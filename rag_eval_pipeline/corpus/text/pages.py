@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import iterate_rows, read_metadata, write_rows
+from rag_eval_pipeline.corpus.manifest import bad_manifest, iterate_rows, read_metadata, write_rows
 from rag_eval_pipeline.corpus.text.pdf import cached_texts, read_texts
 from rag_eval_pipeline.errors import DocumentError
 
@@ -124,9 +124,12 @@ def _rows(pages: Iterable[Page]) -> Iterator[dict[str, Any]]:
 
 def iterate_pages(path: Path, pdf_sha256s: Set[str] | None = None) -> Iterator[Page]:
     """Yield the pages of a corpus, or of some PDFs; none when there is no file."""
-    for row in iterate_rows(path):
-        if pdf_sha256s is None or row["pdf_sha256"] in pdf_sha256s:
-            yield Page(**{name: row[name] for name in Page.__slots__})
+    try:
+        for row in iterate_rows(path):
+            if pdf_sha256s is None or row["pdf_sha256"] in pdf_sha256s:
+                yield Page(**{name: row[name] for name in Page.__slots__})
+    except KeyError as error:
+        raise bad_manifest(path, error) from error
 
 
 def read_pages(path: Path) -> list[Page]:

@@ -5,6 +5,7 @@ grade. Parquet has a row per document, under the column names in common use; ids
 """
 
 import gzip
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ from rag_eval_pipeline.metrics.retrieval.runs import (
     run_from_dict,
 )
 from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
+from rag_eval_pipeline.storage.parquet import raise_damage
 
 # Names of columns: ours, and those of ranx, ir_datasets, BEIR and TREC.
 QUERY = ("query_id", "q_id", "qid", "query-id", "query", "topic")
@@ -96,7 +98,7 @@ def _file_kind(path: Path) -> str:
                 first = gzip.GzipFile(fileobj=file).read(SNIFFED_BYTES)
     except FileNotFoundError:
         raise InputError("missing_file", path, "a file") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError("bad_gzip", path, "a whole gzip file", found=str(error)) from error
     if first.startswith(PARQUET_MAGIC):
         return "parquet"
@@ -253,10 +255,12 @@ def _open_parquet(path: Path) -> Iterator[Any]:
     # A handle and not a path: pyarrow mistakes some paths for URIs and loses what follows a `#`.
     with path.open("rb") as handle:
         try:
-            schema = pq.read_schema(handle)
-            # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the time.
-            with pq.ParquetFile(handle, read_dictionary=[name for name in schema.names if name in QUERY]) as file:
-                yield file
+            with raise_damage():
+                schema = pq.read_schema(handle)
+                # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the
+                # time.
+                with pq.ParquetFile(handle, read_dictionary=[name for name in schema.names if name in QUERY]) as file:
+                    yield file
         except pa.ArrowException as error:
             raise InputError("bad_parquet", path, "a whole parquet file", found=str(error)) from error
 

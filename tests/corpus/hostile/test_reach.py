@@ -121,8 +121,7 @@ class Visit:
             for n, form in enumerate(LOCAL):
                 plain |= moves_to(form.format(path=secret), f"file-{n}")
             paths = list(plain)
-            plain |= {"/bounce-private": moved(private.url("/redirected")), "/bounce": moved(canary.url("/"))}
-            plain |= moves_to(canary.url("/"), "http")
+            plain["/bounce-private"] = moved(private.url("/redirected"))
             elsewhere |= {"/bounce": moved(canary.url("/", "https")), **moves_to(canary.url("/", "https"), "https")}
             secured |= {
                 "/first": Reply(page("<script>location='/next'</script>FIRST").encode()),
@@ -131,7 +130,6 @@ class Visit:
             documents = {
                 **{path: sites["trusted"].url(path) for path in trusted if path != "/bounce"},
                 **{path: sites["plain"].url(path) for path in paths if "by-way" not in path},
-                **{path: sites["plain"].url(path) for path in plain if path.startswith("/http-")},
                 **{path: sites["elsewhere"].url(path) for path in elsewhere if path != "/bounce"},
                 "public": PlannedDocument(
                     "x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, private_page
@@ -193,9 +191,9 @@ def test_page_reaches_this_machine_by_no_kind_of_request(visit):
 
 
 @pytest.mark.fault(9)
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_page_that_leads_to_this_machine_is_an_error(visit, scheme):
-    assert visit.codes(scheme) == dict.fromkeys(MOVES, "blocked_navigation")
+def test_page_that_leads_to_this_machine_over_https_is_an_error(visit):
+    """Over http: tests/faults/egress."""
+    assert visit.codes("https") == dict.fromkeys(MOVES, "blocked_navigation")
     assert visit.asked["canary"] == {}
 
 

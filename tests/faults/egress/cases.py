@@ -99,7 +99,7 @@ LOCATIONS = {
 }
 
 # What one page asks for by every kind of request, and where pages lead.
-TARGETS = {"metadata": METADATA, "six": "[fd00:ec2::254]", "allowed": ALLOWED}
+TARGETS = {"metadata": METADATA, "allowed": ALLOWED}
 MOVE_TARGETS = (
     METADATA, "[fd00:ec2::254]", ALLOWED, "127.0.0.1", "[::1]", "2852039166", "inner.test", f"[::ffff:{METADATA}]",
 )  # fmt: skip

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -44,22 +45,14 @@ def seen(visit):
     return visit("fetched", "operator", "rendered", "unguarded")
 
 
-@pytest.mark.fault(1, 2, 3, 6, 7)
+@pytest.mark.fault(1, 2, 3, 4, 6, 7)
 @pytest.mark.parametrize("way", ["document", "source"])
-def test_egress_of_a_url_is_refused_without_an_attempt(seen, way):
-    found = dict(zip(FORMS, seen["fetched"][f"{way} form"], strict=True))
+@pytest.mark.parametrize(("kind", "codes"), [("form", FORMS), ("location", LOCATIONS)], ids=["URLs", "redirects"])
+def test_egress_of_urls_and_redirects_is_refused_without_an_attempt(seen, way, kind, codes):
+    found = dict(zip(codes, seen["fetched"][f"{way} {kind}"], strict=True))
 
-    assert {url: code for url, (code, _) in found.items()} == FORMS
+    assert {url: code for url, (code, _) in found.items()} == codes
     assert {url: hits for url, (_, hits) in found.items() if hits} == {}
-
-
-@pytest.mark.fault(4)
-@pytest.mark.parametrize("way", ["document", "source"])
-def test_egress_of_a_redirect_is_refused_without_an_attempt(seen, way):
-    found = dict(zip(LOCATIONS, seen["fetched"][f"{way} location"], strict=True))
-
-    assert {location: code for location, (code, _) in found.items()} == LOCATIONS
-    assert {location: hits for location, (_, hits) in found.items() if hits} == {}
 
 
 @pytest.mark.fault(3)
@@ -108,9 +101,10 @@ def test_egress_of_a_page_is_refused_without_an_attempt(seen):
     assert rendered["hits"] == {}
     assert set(rendered["names"]) <= {*NAMES, "xn--a"}  # of the pages; none of the browser's own
     assert [path for path, (_, text) in rendered["pages"].items() if "CANARY" in text] == []
-    assert rendered["pages"]["/all"][0] is None
-    assert "END" in rendered["pages"]["/all"][1]
-    assert "GATHERED" in rendered["pages"]["/silent"][1]
+    code, text = rendered["pages"]["/all"]
+    assert code is None
+    assert "END" in text
+    assert "GATHERED" in text  # WebRTC's script has run
 
 
 @pytest.mark.fault(9)
@@ -129,59 +123,50 @@ def test_egress_control_a_plain_browser_reaches_what_is_refused(seen):
     assert any(hit.startswith("udp") for hit in control["hits"])
 
 
+NUMBERS = [str, hex, "0{:o}".format, "0x{:08X}".format, "{:012o}".format]
+EMBEDDED = ["::ffff:{}", "::{}", "64:ff9b::{}", "::ffff:0:{}", "64:ff9b:1::{}", "fec0::{}", "fd00::{}"]
+BEFORE = [f"{PUBLIC}@", "a:b@", f"{PUBLIC}\\@", f"{PUBLIC}#@", f"{PUBLIC}/@", f"{PUBLIC}%2f@", "%00", "\t", "\r\n"]
+AFTER = [".", ":80", ":8080", ":443", "%2e", "\\", "\0", f"#@{PUBLIC}/", f"\\@{PUBLIC}", "%23"]
+
+
 @st.composite
 def private_urls(draw):
-    """Private addresses in random spellings, with what a reader might take for another host around them."""
+    """Private addresses in random spellings, and now and then what a reader might take for another host around them."""
+
+    def one(usual, *others):
+        return draw(st.sampled_from([usual] * 3 * len(others) + list(others)))
+
     block = draw(st.sampled_from(["127.0.0.0/8", "10.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "100.64.0.0/10"]))
     address = draw(st.ip_addresses(network=block))
     if draw(st.booleans()):
         octets, parts = list(address.packed), draw(st.integers(1, 4))
-        write = draw(st.sampled_from([str, hex, "0{:o}".format, "0x{:08X}".format, "{:012o}".format]))
         numbers = [*octets[: parts - 1], int.from_bytes(bytes(octets[parts - 1 :]), "big")]
-        host = draw(st.sampled_from([".", "。", "．", "｡"])).join(map(write, numbers))
-        digits = draw(st.sampled_from(["0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨"]))
+        host = one(".", "。", "．", "｡").join(draw(st.sampled_from(NUMBERS))(number) for number in numbers)
+        digits = one("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨")
         host = host.translate(str.maketrans("0123456789", digits))
     else:
-        inside = draw(
-            st.sampled_from(
-                ["::ffff:{}", "::{}", "64:ff9b::{}", "::ffff:0:{}", "64:ff9b:1::{}", "fec0::{}", "fd00::{}"]
-            )
-        )
-        six = ipaddress.IPv6Address(inside.format(address))
-        host = (
-            f"[{draw(st.sampled_from([six.compressed, six.exploded, six.compressed.upper(), inside.format(address)]))}]"
-        )
-    scheme = draw(st.sampled_from(["http://", "https://", "HTTP://", "http:", "http:/", "http:///", "http:\\\\", "//"]))
-    before = draw(
-        st.sampled_from(
-            [
-                "",
-                f"{PUBLIC}@",
-                "a:b@",
-                f"{PUBLIC}\\@",
-                f"{PUBLIC}#@",
-                f"{PUBLIC}/@",
-                f"{PUBLIC}%2f@",
-                "%00",
-                "\t",
-                "\r\n",
-            ]
-        )
-    )
-    after = draw(
-        st.sampled_from(["", ".", ":80", ":8080", ":443", "%2e", "\\", "\0", f"#@{PUBLIC}/", f"\\@{PUBLIC}", "%23"])
-    )
-    return f"{scheme}{before}{host}{after}/"
+        written = draw(st.sampled_from(EMBEDDED)).format(address)
+        six = ipaddress.IPv6Address(written)
+        host = f"[{draw(st.sampled_from([six.compressed, six.exploded, six.compressed.upper(), written]))}]"
+    scheme = one("http://", "https://", "HTTP://", "http:", "http:/", "http:///", "http:\\\\", "//")
+    return f"{scheme}{one('', *BEFORE)}{host}{one('', *AFTER)}/"
 
 
 @pytest.mark.long
 @pytest.mark.fault(1, 2, 6)
 def test_egress_of_random_spellings_is_refused_without_an_attempt(visit):
     urls = []
-    collect = settings(max_examples=RANDOM_URLS, database=None, suppress_health_check=list(HealthCheck))
-    collect(given(private_urls())(urls.append))()
 
+    @settings(max_examples=RANDOM_URLS, database=None, suppress_health_check=list(HealthCheck))
+    @given(private_urls())
+    def collect(url):
+        urls.append(url)
+
+    collect()
     found = visit("given_urls", urls=urls)["given_urls"]
 
     assert {url: hits for url, (_, hits) in zip(urls, found, strict=True) if hits} == {}
-    assert {code for code, _ in found} <= {"egress_blocked", "bad_url", "scheme", "host_unresolved", "http_404"}
+    codes = Counter(code for code, _ in found)
+    # The last two are of URLs that name the public host after all.
+    assert set(codes) <= {"egress_blocked", "bad_url", "scheme", "host_unresolved", "http_404", "connect_failed"}
+    assert codes["egress_blocked"] > RANDOM_URLS / 10

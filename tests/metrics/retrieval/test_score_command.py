@@ -145,6 +145,7 @@ BAD_RUNS = {
     "a document twice in JSON": ('{"q1": {"a": 1, "a": 2}}', "bad_json"),
     "JSON of another form": ('{"q1": ["a"]}', "bad_json"),
     "half a parquet file": ("PAR1 and no more", "bad_parquet"),
+    "parquet with a footer of zeros": ("PAR1" + "\0" * 20 + "\x10\0\0\0PAR1", "bad_parquet"),
     "a document twice for a query that returns": ((["q1", "q2", "q1"], ["a"] * 3, [1.0, 2.0, 3.0]), "duplicate_document"),
     "NaN in parquet": ((["q1"], ["a"], [float("nan")]), "bad_score"),
     "an empty cell": ((["q1", None], ["a", "b"], [1.0, 2.0]), "missing_value"),
