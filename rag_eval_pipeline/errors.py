@@ -17,6 +17,7 @@ MACHINE_ERRORS = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EROFS}
 )
 FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
+EXPECTED_LIMIT = 2_000  # characters of what is expected, where a library quotes the input
 KNOWN_LIMIT = 30  # known names that a message lists
 # What ends a line, changes how a terminal shows the rest of it, or cannot be encoded.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -47,8 +48,8 @@ def excerpt(value: object) -> str:
     return _cut(repr(value))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
+def _cut(text: str, limit: int = FOUND_LIMIT) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def fault_line(
@@ -72,7 +73,7 @@ def fault_line(
         place += f', field "{_cut(field)}"'
     what = "" if found is None else f", found {found}"
     remedy = "" if hint is None else f" {hint}"
-    return printable(f"{place}: expected {expected}{what} [{code}].{remedy}")
+    return printable(f"{place}: expected {_cut(expected, EXPECTED_LIMIT)}{what} [{code}].{remedy}")
 
 
 class InputError(Exception):
