@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 import msgspec
 import pyarrow as pa
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError
 from rag_eval_pipeline.sources.compression import (
     MAX_DECODED_BYTES,
     MAX_RATIO,
@@ -137,8 +137,8 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
             kept = validator.data_files()
             with errors_about(place):
                 atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
-            shutil.rmtree(place, ignore_errors=True)
-            os.rename(temp, place)
+                shutil.rmtree(place, ignore_errors=True)
+                os.rename(temp, place)
         except BaseException:
             shutil.rmtree(temp, ignore_errors=True)
             raise
@@ -204,7 +204,8 @@ def _write(folder: Path, member: Member, source: BinaryIO, validator: "_Validato
             raise EOFError(f"{member.name} has {file.tell():,} of {member.size:,} bytes")
         file.flush()
         os.fsync(file.fileno())
-    os.utime(path, (UNPACKED_TIME_S, UNPACKED_TIME_S))
+    with errors_about(path):
+        os.utime(path, (UNPACKED_TIME_S, UNPACKED_TIME_S))
 
 
 class _Validator:
@@ -289,6 +290,9 @@ def _damage_as_input_error(shown: str) -> Iterator[None]:
         NotImplementedError,
         RecursionError,
     ) as error:
+        # zipfile calls a file that the disk does not give no zip file.
+        if isinstance(error.__context__, OSError) and error.__context__.errno in MACHINE_ERRORS:
+            raise error.__context__ from None
         found = f"{type(error).__name__}: {error}"
         hint = "Download or pack it anew."
         raise InputError("bad_archive", shown, "a whole archive", found=found, hint=hint) from error
