@@ -107,12 +107,17 @@ async def bare_seconds(server: RunningServer, questions: int, *, clients: int) -
 
         async def worker(client: httpx.AsyncClient) -> None:
             for number in numbers:
-                body = {"model": "mock", "messages": [{"role": "user", "content": f"What is the number {number}?"}]}
+                body = {"model": "mock", "messages": [{"role": "user", "content": question("load", number)}]}
                 (await client.post(f"{server.openai}/chat/completions", json=body)).raise_for_status()
 
         started = time.perf_counter()
         await asyncio.gather(*(worker(made[at % clients]) for at in range(IN_FLIGHT)))
         return time.perf_counter() - started
+
+
+def question(benchmark: str, number: int) -> str:
+    """Return a question of its own: the server draws its faults by question and attempt."""
+    return f"What is the number {number} of {benchmark}?"
 
 
 class timed_journal:
@@ -199,7 +204,7 @@ def make_workspace(
         with (folder / "questions.jsonl").open("w") as file:
             for number in range(questions):
                 row = {
-                    "question": f"What is the number {number}?",
+                    "question": question(name, number),
                     "answer": str(number),
                     "contexts": [{"document": "numbers"}],
                 }

@@ -10,9 +10,9 @@ stream that is cut, what is not JSON or half of it.
 
 Every question must have exactly one terminal answer, in the journal and in responses.parquet; the exit code is 1 if one
 has not. Resident memory, threads, child processes and descriptors are sampled twice a second and shown at each tenth of
-the questions. The slopes are least squares over the second half, when everything is open and caches are full; what is
-left is what remains open after the last evaluation. The journal's share is the time inside `append` and its commits of
-the time of all evaluations.
+the questions. The slopes are least squares from the third to the ninth tenth, when everything is open; `after` is what
+remains after the last evaluation. The journal's share is the time inside `append`, commits included, of the time of all
+evaluations.
 """
 
 import argparse
@@ -102,11 +102,11 @@ def load(workspace: Workspace, pairs: list[Pair], benchmarks: dict[str, int]) ->
 def table(samples: np.ndarray, before: list[float], after: list[float], total: int) -> None:
     """Print the samples at each tenth of the questions, and their slopes."""
     marks = [min(len(samples) - 1, int(np.searchsorted(samples[:, 0], total * n / TENTHS))) for n in range(TENTHS + 1)]
-    half = samples[samples[:, 0] >= total / 2]
+    steady = samples[(samples[:, 0] >= 0.3 * total) & (samples[:, 0] <= 0.9 * total)]
     print(f"{'':12}{'before':>8} | {'at each tenth of the questions':^{7 * (TENTHS + 1)}} | {'after':>7} {'slope':>16}")
     for column, name in enumerate(MEASURED, 1):
         shown = "".join(f"{samples[mark, column]:7.0f}" for mark in marks)
-        slope = np.polyfit(half[:, 0], half[:, column], 1)[0] * 10_000 if np.ptp(half[:, 0]) else float("nan")
+        slope = np.polyfit(steady[:, 0], steady[:, column], 1)[0] * 10_000 if len(steady) > 1 else float("nan")
         print(f"{name:12}{before[column - 1]:8.0f} | {shown} | {after[column - 1]:7.0f} {slope:+9.1f} / 10,000")
 
 

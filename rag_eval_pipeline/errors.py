@@ -4,16 +4,20 @@ An `InputError` keeps its facts apart from its sentence: the same facts are the 
 """
 
 import errno
+import io
 import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
     {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EROFS}
 )
 FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine record
+EXPECTED_LIMIT = 2_000  # characters of what is expected, where a library quotes the input
 KNOWN_LIMIT = 30  # known names that a message lists
 # What ends a line, changes how a terminal shows the rest of it, or cannot be encoded.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -44,8 +48,8 @@ def excerpt(value: object) -> str:
     return _cut(repr(value))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= FOUND_LIMIT else text[: FOUND_LIMIT - 1] + "…"
+def _cut(text: str, limit: int = FOUND_LIMIT) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def fault_line(
@@ -69,7 +73,7 @@ def fault_line(
         place += f', field "{_cut(field)}"'
     what = "" if found is None else f", found {found}"
     remedy = "" if hint is None else f" {hint}"
-    return printable(f"{place}: expected {expected}{what} [{code}].{remedy}")
+    return printable(f"{place}: expected {_cut(expected, EXPECTED_LIMIT)}{what} [{code}].{remedy}")
 
 
 class InputError(Exception):
@@ -113,8 +117,26 @@ class InputError(Exception):
 
 def os_fault(error: OSError) -> InputError:
     """Convert an OSError to an InputError."""
-    file = error.filename or "the file system"
+    file = error.filename or _file_in_use(error) or "the file system"
     return InputError("os_error", file, "a place to read and write", found=error.strerror or str(error))
+
+
+def _file_in_use(error: OSError) -> str | None:
+    """Return the file that was read or written when an error occurred: a failed read or write names none."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        files = {_file_name(value) for value in frame.f_locals.values() if isinstance(value, io.IOBase)} - {None}
+        if len(files) == 1:
+            (found,) = files
+    return found
+
+
+def _file_name(file: Any) -> str | None:
+    """Return the path of an open file; None for a descriptor, a standard stream and what is no file of the system."""
+    raw = getattr(file, "raw", file)
+    name = getattr(raw, "name", None)
+    is_path = isinstance(raw, io.FileIO) and isinstance(name, str | Path) and not str(name).startswith("<")
+    return str(name) if is_path else None
 
 
 class ServiceError(Exception):

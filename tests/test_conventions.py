@@ -8,6 +8,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 
 HEAVY = ("duckdb", "pandas", "playwright", "pyarrow", "pypdfium2", "scipy", "tantivy")
@@ -34,6 +36,13 @@ def test_help_loads_without_heavy_packages():
 
 def test_library_loads_without_dagster():
     assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.steps")
+
+
+@pytest.mark.fault(63)
+def test_durations_are_measured_by_a_clock_that_nobody_sets():
+    asking = [path.name for path in MODULES if re.search(r"(?<!date)time\.time\(", path.read_text())]
+
+    assert asking == ["browser.py"]  # compares with the times of files
 
 
 def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency():

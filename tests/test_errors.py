@@ -19,8 +19,9 @@ def test_message_shows_what_could_control_a_terminal_as_escapes(error):
     assert not set(HOSTILE) & set("\n\x1b\u202e\u2028\ud800\x00") & set(str(error))
 
 
-def test_message_cuts_the_name_of_a_field():
+def test_message_cuts_what_it_quotes_of_the_input():
     assert len(str(InputError("code", "f.csv", "x", field="n" * 100_000))) < 300
+    assert len(str(InputError("code", "f.csv", "n" * 100_000))) < 2_100
 
 
 def test_message_keeps_the_characters_of_every_script():

@@ -3,6 +3,7 @@
 Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data Formats 2.2 (quality checks).
 """
 
+import errno
 import functools
 import json
 import shutil
@@ -384,9 +385,11 @@ def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             publish(made, target)
-        except OSError:  # another file system, behind a mount or a link
-            shutil.copyfile(made, temp := target.with_name(f".tmp-{target.name}"))
-            publish(temp, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with made.open("rb") as source, publishing(target) as file:  # behind a mount or a link
+                shutil.copyfileobj(source, file)
     finally:
         made.unlink(missing_ok=True)
 

@@ -7,7 +7,6 @@ Dagster's blocking checks do not hold back other runs.
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ import pydantic
 from rag_eval_pipeline.conversion.spec import BenchmarkSpec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
-from rag_eval_pipeline.storage.files import file_sha256
+from rag_eval_pipeline.storage.files import file_sha256, walk
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 Progress = Callable[[int, int], None]
@@ -247,7 +246,7 @@ def source_digest(paths: BenchmarkPaths) -> str:
 
     All files count, because rows may name any of them as a document's body, which only the SQL decides.
     """
-    paths_below = (Path(parent) / name for parent, _, names in os.walk(paths.source) for name in names)
+    paths_below = (Path(parent) / name for parent, _, names in walk(paths.source) for name in names)
     files = {str(path.relative_to(paths.source)): path for path in paths_below}
     digest = hashlib.sha256()
     for relative, path in sorted(files.items()):

@@ -6,7 +6,6 @@ Unlike a corpus, the folder may contain other files: nothing is removed, or repl
 import contextlib
 import os
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,8 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, Planned
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key, pins
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.storage.files import fsync_folder
+from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -78,8 +78,8 @@ def render_documents(
         _require_free(out, planned, owned={row.file_name for row in previous})
     made: list[CorpusDocument] = []
     try:
-        with tempfile.TemporaryDirectory(prefix=TEMP_PREFIX, dir=out) as temp:
-            staging = Path(temp) / "made"
+        with temporary_folder(out, "render") as temp:
+            staging = temp / "made"
             staging.mkdir()
             known = [] if overwrite else previous
             for row in known:

@@ -137,8 +137,10 @@ async def _ask(
                 configuration["server"] = stated
             if clock.is_set():
                 configuration["date_set_by"] = clock.NOW_VARIABLE
-            evaluation.save(fingerprints=fingerprints, configuration=configuration)
-            await _ask_missing(workspace, evaluation, pair, system, missing, progress)
+            # Before anything is asked: an interrupted evaluation's latencies depend on `in_flight` as well.
+            in_flight = pair.settings.concurrency or file.in_flight
+            evaluation.save(fingerprints=fingerprints, configuration=configuration, in_flight=in_flight)
+            await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, progress)
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or clock.now())
@@ -151,10 +153,10 @@ async def _ask_missing(
     pair: Pair,
     system: System,
     missing: Sequence[EvaluationQuery],
+    in_flight: int,
     progress: Progress | None,
 ) -> None:
     done = len(pair.queries) - len(missing)
-    in_flight = pair.settings.concurrency or pair.system_file.in_flight
     started = time.monotonic()
     ledger = UsageLedger(
         workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
@@ -183,7 +185,7 @@ async def _ask_missing(
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
-        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings), in_flight=in_flight)
+        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
     atomic_write_json(evaluation.resources, samples)
 
 

@@ -7,13 +7,12 @@ files that the export writes: a PDF left over in `corpus/` would be ingested, an
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, fsync_folder
+from rag_eval_pipeline.storage.files import fsync_folder, walk
+from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import Workspace
 
 CHUNK_BYTES = 1024 * 1024
@@ -39,21 +38,24 @@ def check_target(workspace: Workspace, target: Path, *, overwrite: bool) -> None
 def publishing_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a folder that is renamed to `target` if the block succeeds and removed if it fails.
 
-    A reader sees nothing or everything; with `overwrite` there is a moment without a folder, but never a mixture.
+    A reader sees nothing or everything; with `overwrite` there is a moment without a folder, but never a mixture. What
+    an export that was killed in that moment has moved away is put back by the next.
     """
+
+    def put_back(temp: Path) -> None:
+        if (temp / "old").exists() and not target.exists():  # the only copy of the old files
+            os.rename(temp / "old", target)
+
     target.parent.mkdir(parents=True, exist_ok=True)
-    temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
-    try:
+    purpose = f"export-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}"
+    with temporary_folder(target.parent, purpose, rescue=put_back) as temp:
         folder = temp / "new"
-        folder.mkdir()  # a subfolder, because only their owner may read the folders that mkdtemp makes
+        folder.mkdir()
         yield folder
-        for parent, _, _ in os.walk(folder):
+        for parent, _, _ in walk(folder):
             fsync_folder(Path(parent))
         _replace(target, folder, temp / "old", overwrite=overwrite)
         fsync_folder(target.parent)
-    finally:
-        if target.exists() or not (temp / "old").exists():  # otherwise it holds the only copy of the old files
-            shutil.rmtree(temp, ignore_errors=True)
 
 
 def files_below(folder: Path) -> set[str]:
@@ -89,9 +91,4 @@ def _replace(target: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
         raise InputError("foreign_file", target, expected, found=foreign[0], hint=hint)
     if target.exists():
         os.rename(target, old)
-    try:
-        os.rename(folder, target)
-    except BaseException:
-        if old.exists():
-            os.rename(old, target)
-        raise
+    os.rename(folder, target)

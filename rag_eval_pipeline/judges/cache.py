@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file, walk
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.session import fetch_missing
 
@@ -205,7 +205,7 @@ def _write(path: Path, data: bytes, used_at: float) -> None:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for place, _, names in os.walk(folder):
+    for place, _, names in walk(folder):
         for name in names:
             path = Path(place) / name
             if not name.startswith(TEMP_PREFIX):

@@ -139,7 +139,7 @@ def _parse_reply(text: str, form: type[Form], nonce: str) -> Form:
     except InputError as error:
         raise Unparsable(f"it was no JSON object of the form: expected {error.expected}, found {error.found}") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Unparsable(f"it was no JSON object of the form: {_one_line(str(error))}") from None
+        raise Unparsable(f"it was no JSON object of the form: {_one_line(str(error)[:REASON_CHARS])}") from None
     if reply.nonce != nonce:
         raise Unparsable(f"its nonce was {excerpt(reply.nonce[:40])}")
     return reply

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
+from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE
 from rag_eval_pipeline.storage.digests import TICK_NS, HashedFile, file_system_time_ns
 from rag_eval_pipeline.storage.files import atomic_write, sha256_of
 from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
@@ -117,6 +118,9 @@ class MadeFrom:
         for name in benchmarks:
             path = self._workspace.benchmark(name).spec
             yield f"data/sources/{name}", str(path), path.stat()
+        instance = root / ".dagster" / INSTANCE_FILE  # a new one is told of the report
+        if instance.is_file():
+            yield "instance", str(instance), instance.stat()
         yield from _walk(str(_CODE), "code", ())
         for point in entry_points(group=ENTRY_POINT_GROUP):
             package = importlib.util.find_spec(point.module.partition(".")[0])

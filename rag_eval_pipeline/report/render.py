@@ -191,5 +191,5 @@ def code_digest() -> str:
 def _read_state(path: Path) -> _State:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_State)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return _State()  # everything is written again

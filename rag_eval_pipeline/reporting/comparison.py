@@ -4,6 +4,7 @@ Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take pa
 benchmark.
 """
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -143,12 +144,13 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
     """Read the scores in an evaluation's folder."""
     record = evaluation.record
     columns: dict[str, Column] = {}
+    same: dict[float, float] = {}  # equal scores of very many questions share one object
     for file, measures in COMPARED.items():
         table = read_scores(evaluation.scores(file))
         for name in with_levels(file, measures):
             values, has = table.values(name)
             if has.any():
-                given = iter(values.tolist())
+                given = (same.setdefault(score, score) for score in values.tolist())
                 columns[name] = Column(
                     tuple(next(given) if one else None for one in has.tolist()),
                     tuple((has | table.has("failed")).tolist()),
@@ -165,7 +167,7 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         min_coverage=record.settings.min_coverage,
         opened_at=record.opened_at,
         ended_at=record.answered_at or record.opened_at,
-        query_ids=answers.query_ids,
+        query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
         columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
     )
 

@@ -56,7 +56,7 @@ LAYOUT = 2  # of a row's header; results files are read again when it is raised
 # The nightly aggregation reads this much of the files again: each one within a month, for a year of 30 pairs.
 VERIFIED_BYTES = 250_000_000
 ROWS_PER_GROUP = 1000  # few, so that reading and writing need little memory
-SCORES_PER_GROUP = 1024 * 1024  # rows of a row group, as pyarrow writes a whole table
+SCORES_PER_GROUP = 256 * 1024  # rows of a row group: some 30 MB until it is written
 QUESTIONS_AT_ONCE = 1000
 ALWAYS = ("f1", "abstention_f1", "citation_jaccard", "latency_p50_ms")  # metrics that every results file has
 KEPT_UNPACKED = 256  # headers, of some 40 kB each

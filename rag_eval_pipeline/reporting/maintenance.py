@@ -39,7 +39,7 @@ from rag_eval_pipeline.reporting.baselines import all_published, published_evalu
 from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, walk
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -192,14 +192,19 @@ def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequenc
                 held.setdefault(measured, f"its answers are those of {newest.record.evaluation_id}")
     for evaluations in published.values():
         held.setdefault(evaluations[-1].record.evaluation_id, "the newest published one of its pair")
-    for path in nights_folder(workspace).glob("*/*/*.json"):
+    for path in _json_files(nights_folder(workspace)):
         for night in Nights.read(path).nights[-1:]:
             for name in filter(None, (night.evaluation_id, night.rerun)):
                 held.setdefault(name, "the last night against a baseline")
-    for path in workspace.baselines.glob("*/*.json"):
+    for path in _json_files(workspace.baselines):
         for name in Baseline.read(path).evaluations:
             held[name] = f"a baseline of {path.parent.name} x {path.stem}"
     return held
+
+
+def _json_files(folder: Path) -> Iterator[Path]:
+    """Yield the JSON files below a folder; unlike `glob`, refuse one that cannot be listed: it may hold baselines."""
+    return (Path(place, name) for place, _, names in walk(folder) for name in names if name.endswith(".json"))
 
 
 class _Performance(msgspec.Struct):

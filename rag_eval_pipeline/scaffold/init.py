@@ -6,7 +6,6 @@ so that it appears completely or not at all.
 
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,14 +17,14 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
-from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
+from rag_eval_pipeline.storage.files import atomic_write, errors_about, fsync_folder, walk
+from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 Download = Callable[[str, Path], None]
 """Writes the body of a URL to a file; raises `InputError` or `ServiceError` if it cannot be fetched."""
 
 SPEC_NAME = "benchmark.yaml"
-STAGING_PREFIX = ".init-"  # no valid benchmark name begins with a dot
 _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
 
@@ -61,18 +60,17 @@ def start_benchmark(
     """Copy the files into `data/sources/<name>/` and write the proposed benchmark.yaml beside them."""
     paths = workspace.benchmark(name)
     proposal = propose(workspace, name, origin, download=download)
-    staging = workspace.sources / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
-    staging.mkdir()  # not by mkdtemp, which makes folders that only their owner may enter
-    try:
+    with temporary_folder(workspace.sources, "init") as temp:
+        staging = temp / name
+        staging.mkdir()
         for file in proposal.files:
             target = staging / file
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_folder(Path(origin)) / file, target, follow_symlinks=False)
+            with errors_about(paths.source / file):
+                shutil.copyfile(_folder(Path(origin)) / file, target, follow_symlinks=False)
         atomic_write(staging / SPEC_NAME, proposal.text.encode())
         _check_free(paths)
         os.rename(staging, paths.source)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     fsync_folder(workspace.sources)
     return paths, proposal
 
@@ -120,7 +118,7 @@ def _list_files(origin: Path) -> tuple[Path, list[str], list[str]]:
         return origin.parent, [origin.name], []
     files: list[str] = []
     left_out: list[str] = []
-    for parent, folders, names in os.walk(origin):
+    for parent, folders, names in walk(origin):
         folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
         for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
             relative = path.relative_to(origin).as_posix()

@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 import msgspec
 import pyarrow as pa
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError
 from rag_eval_pipeline.sources.compression import (
     MAX_DECODED_BYTES,
     MAX_RATIO,
@@ -32,7 +32,7 @@ from rag_eval_pipeline.sources.compression import (
     detect_compression,
     open_decoded,
 )
-from rag_eval_pipeline.storage.files import atomic_write, fsync_folder
+from rag_eval_pipeline.storage.files import atomic_write, errors_about, fsync_folder
 from rag_eval_pipeline.storage.lock import locked
 
 ArchiveKind = Literal["zip", "tar"]
@@ -125,7 +125,8 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
         temp = target / ".tmp-all"
         shutil.rmtree(temp, ignore_errors=True)  # of a process that was killed while it held the lock
         try:
-            (temp / "files").mkdir(parents=True)
+            with errors_about(place):
+                (temp / "files").mkdir(parents=True)
             with _damage_as_input_error(shown):
                 if container.archive == "zip":
                     members = _zip_members(archive, validator)
@@ -134,9 +135,10 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
                 for member, source in members:
                     _write(temp / "files", member, source, validator)
             kept = validator.data_files()
-            atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
-            shutil.rmtree(place, ignore_errors=True)
-            os.rename(temp, place)
+            with errors_about(place):
+                atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
+                shutil.rmtree(place, ignore_errors=True)
+                os.rename(temp, place)
         except BaseException:
             shutil.rmtree(temp, ignore_errors=True)
             raise
@@ -196,13 +198,14 @@ def _write(folder: Path, member: Member, source: BinaryIO, validator: "_Validato
     except (FileExistsError, NotADirectoryError):
         expected = "names that this file system keeps apart, each a file or a folder"
         raise validator.unsafe(expected, member.name) from None
-    with source, os.fdopen(descriptor, "wb") as file:
+    with source, errors_about(path), os.fdopen(descriptor, "wb") as file:
         shutil.copyfileobj(source, file, _COPY_BYTES)
         if file.tell() != member.size:
             raise EOFError(f"{member.name} has {file.tell():,} of {member.size:,} bytes")
         file.flush()
         os.fsync(file.fileno())
-    os.utime(path, (UNPACKED_TIME_S, UNPACKED_TIME_S))
+    with errors_about(path):
+        os.utime(path, (UNPACKED_TIME_S, UNPACKED_TIME_S))
 
 
 class _Validator:
@@ -287,6 +290,9 @@ def _damage_as_input_error(shown: str) -> Iterator[None]:
         NotImplementedError,
         RecursionError,
     ) as error:
+        # zipfile calls a file that the disk does not give no zip file.
+        if isinstance(error.__context__, OSError) and error.__context__.errno in MACHINE_ERRORS:
+            raise error.__context__ from None
         found = f"{type(error).__name__}: {error}"
         hint = "Download or pack it anew."
         raise InputError("bad_archive", shown, "a whole archive", found=found, hint=hint) from error

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rag_eval_pipeline.errors import MACHINE_ERRORS
 from rag_eval_pipeline.storage.files import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,9 @@ class FolderDigests:
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
                 found = _hashed(os.fstat(file.fileno()), hashlib.file_digest(file, "sha256").hexdigest())
                 is_steady = found == _hashed(os.fstat(file.fileno()), found.sha256)
-        except OSError:
+        except OSError as error:
+            if error.errno in MACHINE_ERRORS:
+                raise
             return None
         if is_steady and self._record is not None and self._is_old(found):
             self._current[name] = found

@@ -25,17 +25,17 @@ class _TargetFile(io.FileIO):
     """A temp file whose errors name its target."""
 
     def __init__(self, path: Path, target: Path) -> None:
-        with _errors_about(target):
+        with errors_about(target):
             super().__init__(path, "xb")
         self._target = target
 
     def write(self, data: Any) -> Any:
-        with _errors_about(self._target):
+        with errors_about(self._target):
             return super().write(data)
 
 
 @contextlib.contextmanager
-def _errors_about(target: Path) -> Iterator[None]:
+def errors_about(target: Path) -> Iterator[None]:
     """Make errors of the file system name the target: a write names no file, and the temp file's name says nothing."""
     try:
         yield
@@ -50,11 +50,31 @@ def temp_path(folder: Path) -> Path:
     return folder / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
 
 
+def _discard(temp: Path) -> None:
+    """Remove a temp file if there is one; what fails here is not why it is removed."""
+    with contextlib.suppress(OSError):
+        temp.unlink()
+
+
+def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Go through a folder as `os.walk`, which silently leaves out what it cannot list; here that is an error.
+
+    What has gone meanwhile is left out.
+    """
+    return os.walk(folder, onerror=_raise_unless_gone)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
 def fsync_folder(folder: Path) -> None:
     """Make renames and new names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        with errors_about(folder):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -67,26 +87,27 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = temp_folder or target.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    with errors_about(target):
+        folder.mkdir(parents=True, exist_ok=True)
     temp = temp_path(folder)
     raw = _TargetFile(temp, target)
     try:
         with io.BufferedWriter(raw) as file:
             yield file
             file.flush()
-            with _errors_about(target):
+            with errors_about(target):
                 os.fsync(file.fileno())
-        with _errors_about(target):
+        with errors_about(target):
             os.replace(temp, target)
     except BaseException:
-        temp.unlink(missing_ok=True)
+        _discard(temp)
         raise
     fsync_folder(target.parent)
 
 
 def publish(temp: Path, target: Path) -> None:
     """Publish a finished file of the same filesystem by moving it; its mode stays."""
-    with _errors_about(target):
+    with errors_about(target):
         with temp.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temp, target)
@@ -113,7 +134,7 @@ def replace_file(target: Path, data: bytes) -> None:
             temp.write_bytes(data)
         os.replace(temp, target)
     except OSError as error:
-        temp.unlink(missing_ok=True)
+        _discard(temp)
         error.filename = str(target)
         raise
 
@@ -123,22 +144,23 @@ def atomic_write_all(files: Sequence[tuple[Path, bytes]], *, temp_folder: Path) 
 
     All files are written before the first fsync, and the folder is synced once: half the time of single writes.
     """
-    temp_folder.mkdir(parents=True, exist_ok=True)
+    with errors_about(temp_folder.parent):
+        temp_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         written: list[tuple[BinaryIO, Path, Path]] = []
         for target, data in files:
             temp = temp_path(temp_folder)
             raw = _TargetFile(temp, target)
-            stack.callback(temp.unlink, missing_ok=True)
+            stack.callback(_discard, temp)
             file: BinaryIO = stack.enter_context(io.BufferedWriter(raw))
             file.write(data)
             file.flush()
             written.append((file, temp, target))
         for file, _, target in written:
-            with _errors_about(target):
+            with errors_about(target):
                 os.fsync(file.fileno())
         for _, temp, target in written:
-            with _errors_about(target):
+            with errors_about(target):
                 os.replace(temp, target)
     for folder in {target.parent for target, _ in files}:
         fsync_folder(folder)

@@ -4,6 +4,7 @@ A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record survives its process a
 the machine after the next commit, at most 200 ms later while records come in.
 """
 
+import contextlib
 import os
 import time
 import zlib
@@ -15,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.files import errors_about
 
 COMMIT_SECONDS = 0.2
 TAIL_BYTES = 1 << 20  # read to find the last whole line; more where a line is longer
@@ -30,17 +32,29 @@ class JournalWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        good = _good_length(path)
+        self._path = path
+        self._length = _good_length(path)
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # lives as long as the writer
-        self._file.truncate(good)
+        with errors_about(path):
+            self._file.truncate(self._length)
         self._pending = False
         self._committed_at = time.monotonic()
 
     def append(self, record: Any) -> None:
         """Append one record; it is with the operating system at once, and on disk after the next commit."""
         body = msgspec.json.encode(record)
-        self._file.write(b"%08x " % zlib.crc32(body) + body + b"\n")
+        line = b"%08x " % zlib.crc32(body) + body + b"\n"
+        written = 0
         self._pending = True
+        try:
+            with errors_about(self._path):
+                while written < len(line):  # a full disk takes a part before it refuses
+                    written += self._file.write(line[written:])
+        except OSError:
+            with contextlib.suppress(OSError):  # no record may follow a part of a line
+                self._file.truncate(self._length)
+            raise
+        self._length += len(line)
         if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
             self.commit()
 
@@ -52,7 +66,8 @@ class JournalWriter:
     def commit(self) -> None:
         """Make every appended record durable."""
         if self._pending:
-            os.fsync(self._file.fileno())
+            with errors_about(self._path):
+                os.fsync(self._file.fileno())
         self._pending = False
         self._committed_at = time.monotonic()
 

@@ -89,7 +89,7 @@ class Lease:
         if self._thread.is_alive():
             self._thread.join()
         if not self.is_lost:
-            with contextlib.suppress(ConflictError, ServiceError):  # its term ends by itself
+            with contextlib.suppress(ConflictError, ServiceError, OSError):  # its term ends by itself
                 self._put(self._tag, 0.0)
 
     def _put(self, tag: str | None, term: float) -> None:
@@ -110,7 +110,7 @@ class Lease:
         while not self.is_lost and not self._ended.wait(self._term / 3):
             try:
                 self._renew()
-            except ServiceError as error:
+            except (ServiceError, OSError) as error:
                 logger.warning("The lease of %s is not renewed yet: %s", self.name, error)
 
 

@@ -7,12 +7,15 @@ names the exclusive holder, for the message of those who wait.
 import contextlib
 import fcntl
 import os
+import secrets
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, errors_about
 
 WAIT_SECONDS = 600.0  # longer than a conversion of a few hundred pages
 POLL_SECONDS = 0.2
@@ -36,15 +39,51 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
     try:
         _acquire(descriptor, path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, wait_seconds)
         if exclusive:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, holder.encode(), 0)
+            with errors_about(path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, holder.encode(), 0)
         try:
             yield
         finally:
             if exclusive:  # the message of a later waiter must not name a process that is gone
-                os.ftruncate(descriptor, 0)
+                with contextlib.suppress(OSError):  # the work is done
+                    os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def temporary_folder(
+    parent: Path, purpose: str, *, rescue: Callable[[Path], None] = lambda folder: None
+) -> Iterator[Path]:
+    """Yield a new folder, removed at the end, in a place that belongs to a user; killed processes' are removed first.
+
+    Args:
+        purpose: A part of the name: only folders of the same purpose are removed.
+        rescue: Called with each folder before it is removed.
+    """
+    prefix = f"{TEMP_PREFIX}{purpose}-"
+    for left in [path for path in parent.iterdir() if path.name.startswith(prefix)]:
+        with (
+            contextlib.suppress(ServiceError),  # a living process holds its own
+            locked(left / ".lock", holder=f"process {os.getpid()}", exclusive=True, wait_seconds=0),
+        ):
+            rescue(left)
+            shutil.rmtree(left, ignore_errors=True)
+    folder = parent / f"{prefix}{secrets.token_hex(8)}"
+    with errors_about(parent):
+        folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / ".lock", holder=f"process {os.getpid()}", exclusive=True))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        try:
+            yield folder
+        finally:
+            rescue(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_locked(path: Path) -> bool:

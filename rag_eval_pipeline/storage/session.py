@@ -309,7 +309,7 @@ class Session:
 def _read(file: Path) -> dict[str, object]:
     try:
         return _parsed(file.read_bytes())
-    except OSError:
+    except FileNotFoundError:
         return {}
 
 

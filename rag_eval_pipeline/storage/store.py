@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, errors_about, temp_path, walk
 from rag_eval_pipeline.workspace import STORE_VARIABLE
 
 SCHEMES = ("s3", "gs", "az", "file")
@@ -96,7 +96,7 @@ class FolderStore:
 
     def list(self, prefix: str = "") -> Iterator[Found]:
         """Yield the objects below a folder."""
-        for folder, _, names in os.walk(self._root / prefix):
+        for folder, _, names in walk(self._root / prefix):
             for name in names:
                 path = Path(folder, name)
                 if name == LOCK_NAME or name.startswith(TEMP_PREFIX) or path.is_symlink():
@@ -124,11 +124,16 @@ class FolderStore:
                     return _same(path, present, data)
             target.parent.mkdir(parents=True, exist_ok=True)
             temp = temp_path(target.parent)
-            temp.write_bytes(data)
-            now = time.time_ns()  # finer than the kernel's clock of files: two puts at once have two tags
-            os.utime(temp, ns=(now, now))
-            tag = _tag(temp.stat())
-            os.replace(temp, target)
+            try:
+                with errors_about(target):
+                    temp.write_bytes(data)
+                    now = time.time_ns()  # finer than the kernel's clock of files: two puts at once have two tags
+                    os.utime(temp, ns=(now, now))
+                    tag = _tag(temp.stat())
+                    os.replace(temp, target)
+            except OSError:
+                temp.unlink(missing_ok=True)
+                raise
             return tag
 
     def delete(self, path: str) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, temp_path
+from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, errors_about, temp_path, walk
 from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.store import ConflictError, Found, Store
 from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE
@@ -43,6 +43,7 @@ class WorkingCopy:
 
     Raises:
         InputError: `foreign_workspace` for a folder that is no mirror of this store.
+        ServiceError: `index_unusable`, which every method may raise.
     """
 
     def __init__(self, root: Path, store: Store) -> None:
@@ -56,16 +57,18 @@ class WorkingCopy:
         state.mkdir(exist_ok=True)
         self._lock = threading.Lock()  # of the index
         self._turn = threading.Lock()  # of putting
-        self._index = sqlite3.connect(state / "index.sqlite", timeout=30, check_same_thread=False, isolation_level=None)
-        self._index.execute("PRAGMA journal_mode = WAL")
-        self._index.execute("PRAGMA synchronous = NORMAL")
-        self._index.execute("CREATE TABLE IF NOT EXISTS store (url TEXT PRIMARY KEY)")
-        self._index.execute(
+        path = state / "index.sqlite"
+        with self._errors_of_index():
+            self._index = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
+        self._execute("PRAGMA journal_mode = WAL")
+        self._execute("PRAGMA synchronous = NORMAL")
+        self._execute("CREATE TABLE IF NOT EXISTS store (url TEXT PRIMARY KEY)")
+        self._execute(
             "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, tag TEXT, size INTEGER, mtime_ns INTEGER, "
             "sha256 TEXT) WITHOUT ROWID"
         )
-        self._index.execute("INSERT INTO store SELECT ? WHERE NOT EXISTS (SELECT 1 FROM store)", (store.url,))
-        if (url := self._index.execute("SELECT url FROM store").fetchone()[0]) != store.url:
+        self._execute("INSERT INTO store SELECT ? WHERE NOT EXISTS (SELECT 1 FROM store)", store.url)
+        if (url := self._execute("SELECT url FROM store")[0][0]) != store.url:
             raise _foreign(root, store, f"a copy of {url}")
         self._sent: dict[str, int] = {}  # of a journal, the bytes that are in the store
 
@@ -284,7 +287,7 @@ class WorkingCopy:
         found: dict[str, os.stat_result] = {}
         patterns = list(patterns)
         for prefix in {_folder(pattern) for pattern in patterns}:
-            for folder, folders, names in os.walk(self.root / prefix):
+            for folder, folders, names in walk(self.root / prefix):
                 folders[:] = [name for name in folders if not name.startswith((TEMP_PREFIX, f".{SCRATCH_PREFIX}"))]
                 for name in names:
                     file = Path(folder, name)
@@ -301,11 +304,12 @@ class WorkingCopy:
         file.parent.mkdir(parents=True, exist_ok=True)
         temp = temp_path(file.parent)
         try:
-            temp.write_bytes(data)
-            if time_ns is not None:
-                os.utime(temp, ns=(time_ns, time_ns))
-            status = temp.stat()
-            os.replace(temp, file)
+            with errors_about(file):
+                temp.write_bytes(data)
+                if time_ns is not None:
+                    os.utime(temp, ns=(time_ns, time_ns))
+                status = temp.stat()
+                os.replace(temp, file)
         except BaseException:
             temp.unlink(missing_ok=True)
             raise
@@ -315,24 +319,32 @@ class WorkingCopy:
         patterns = list(patterns)
         for prefix in {_folder(pattern) for pattern in patterns}:
             query = "SELECT * FROM files WHERE path >= ? AND path < ?"
-            with self._lock:
-                rows = self._index.execute(query, (f"{prefix}/", f"{prefix}0")).fetchall()
-            for path, *row in rows:
+            for path, *row in self._execute(query, f"{prefix}/", f"{prefix}0"):
                 if _matches(path, patterns):
                     yield path, _Row(*row)
 
     def _row(self, path: str) -> _Row | None:
-        with self._lock:
-            row = self._index.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
-        return None if row is None else _Row(*row[1:])
+        rows = self._execute("SELECT * FROM files WHERE path = ?", path)
+        return _Row(*rows[0][1:]) if rows else None
 
     def _remember(self, path: str, row: _Row) -> None:
-        with self._lock:
-            self._index.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (path, *row))
+        self._execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", path, *row)
 
     def _forget(self, path: str) -> None:
-        with self._lock:
-            self._index.execute("DELETE FROM files WHERE path = ?", (path,))
+        self._execute("DELETE FROM files WHERE path = ?", path)
+
+    def _execute(self, query: str, *values: str | int) -> list[Any]:
+        with self._lock, self._errors_of_index():
+            return self._index.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _errors_of_index(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            path = self.root / STATE / "index.sqlite"
+            hint = f"Make room on the disk; a damaged file is made again if you remove {self.root}."
+            raise ServiceError("index_unusable", f"{path} cannot be used: {error}", hint=hint) from error
 
 
 def _is_same(row: _Row | None, status: os.stat_result, *, whole: bool) -> bool:

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import sys
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -76,7 +77,7 @@ def finite_number(value: Any) -> float | None:
 
 def is_amount(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite number of 0 or more."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def describe(value: Any) -> str:

@@ -216,7 +216,7 @@ def _found(sign: Sign, page: PageFacts) -> str | None:
             return None  # requested by this very address
         found = sign.pattern.search(page.final_url)
         return found[0] if found else None
-    if page.prose_length > _PROSE_MAX or SUBJECTS[sign.code].search(unquote(page.url)):
+    if page.prose_length > _PROSE_MAX or _names_subject(page, sign.code):
         return None
     if sign.code == "empty_page" and page.pictures:
         return None
@@ -228,6 +228,11 @@ def _found(sign: Sign, page: PageFacts) -> str | None:
     return next((part for part in map(_plain, parts) if sign.pattern.fullmatch(part)), None)
 
 
+def _names_subject(page: PageFacts, code: Code) -> bool:
+    address = re.sub(r"^(\w+://[^/?#]*):\d+", r"\1", page.url)  # a port names nothing: `host:14040`
+    return SUBJECTS[code].search(unquote(address)) is not None
+
+
 def _plain(part: str) -> str:
     return re.sub(r"\s*[,;]\s*", " ", " ".join(part.split())).strip(" .!?…:;,-–—'\"“”„()[]")  # noqa: RUF001
 
@@ -236,7 +241,7 @@ def _asks_consent_only(page: PageFacts) -> bool:
     """Whether a short page by a consent vendor has hardly a line that is not about consent, and a consent button."""
     if page.text_length > _CONSENT_TEXT_MAX or not _CONSENT_VENDORS.search(page.html):
         return False
-    if SUBJECTS["consent_wall"].search(unquote(page.url)):
+    if _names_subject(page, "consent_wall"):
         return False
     lines = [line for line in map(str.strip, page.text.splitlines()) if line]
     about = sum(len(line) for line in lines if _CONSENT_LINE.search(line))

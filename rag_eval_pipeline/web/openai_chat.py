@@ -7,6 +7,7 @@ Servers of the protocol differ: some accept `response_format` in one form or not
 import asyncio
 import contextlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -284,7 +285,7 @@ def _usage(value: Any, prices: Prices, requests: int) -> ChatUsage:
         return ChatUsage()
     prompt, completion, total = (_count(value.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     cost = value.get("cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= sys.float_info.max:
         cost = prices.estimate(prompt_tokens=prompt, completion_tokens=completion, requests=requests)
     return ChatUsage(prompt, completion, total or prompt + completion, float(cost))
 

@@ -146,7 +146,13 @@ GONE = {
 
 
 @pytest.mark.fault(60)
-@pytest.mark.parametrize(("change", "reason"), GONE.values(), ids=GONE)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.long] if "benchmark" in name else [])
+        for name, case in GONE.items()
+    ],
+)
 def test_run_whose_partition_goes_meanwhile_fails_by_name_and_keeps_its_answers(
     change, reason, paid, server, run, instance
 ):
@@ -192,6 +198,7 @@ def full_disk():
 
 
 @pytest.mark.fault(64)
+@pytest.mark.long
 def test_results_are_kept_when_the_event_log_cannot_grow(paid, server, on_disk, resources):
     on_disk.add_dynamic_partitions(benchmarks.name, [RAILWAY])
     on_disk.add_dynamic_partitions(systems.name, ["paid"])

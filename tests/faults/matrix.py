@@ -48,10 +48,10 @@ ROWS = {
     "Names and paths": {
         19: ("A URL whose last part is `..`, `.`, empty or has NUL or `/`, also in the fragment.",
              "One path component inside of the corpus. `.` and `..` are ordinary stems (`..pdf`), an empty one falls back to the part before or the host, raw `/` and NUL are escaped."),
-        20: ("Two URLs of one file name: by query, host, letter case, NFC and NFD, trailing dot.",
+        20: ("Two URLs of one file name: by query, parameters, host, letter case, NFC and NFD.",
              "The one in the manifest, else the first in source order, keeps the name; each other one gets `~` and 8 digits of its URL's hash. `naming: strict` makes it `stem_collision`. Nothing is overwritten, in whatever order the URLs come."),
         21: ("A name of more than 255 bytes with all its suffixes.", "Cut at a character or escape, with 16 digits of the URL's hash; temporary names do not contain it."),
-        22: ("CON, NUL, aux, a leading `-` or `.`, a backslash.", "Kept to the letter and flagged as not portable; never passed to a shell."),
+        22: ("CON, NUL, aux, a leading `-` or `.`, a backslash.", "Kept to the letter, like any other name, and never passed to a shell. No flag says that another system could not store them."),
         23: ("`../`, `/`, `*[`, quotes or line breaks in a file of a context, a dataset's id or version, an evaluation's id, a benchmark's name, a partition key.",
              "Refused by name, or found as that very file; versions are compared as semantic versions."),
         24: ("Archives with absolute names, `..`, links, devices or repeated members.", "The archive is refused as `unsafe_archive` and nothing is written."),
@@ -93,7 +93,7 @@ ROWS = {
         46: ("Connections that are refused, reset, half-open, slow, or whose certificate is bad.", "The same, with a code for each."),
         47: ("Replies that are no JSON, cut, of a wrong shape, empty, HTML or 100 MB.", "A failed answer that quotes what was found; the size is limited."),
         48: ("Streams that are cut or end without [DONE], events of several lines, cut or invalid UTF-8, an error after the first tokens.",
-             "`stream_truncated`, `error_reply` or `bad_response`; the part is kept as a part and never scored as an answer."),
+             "`stream_truncated`, `error_reply` or `bad_response`; the part is kept as a part and never scored as an answer. Of a server without a protocol (`kind: http`), the end of the connection is the end."),
         49: ("A call that was paid for is sent again.", "Under the same request id, a bounded number of times, each counted; a stream that began is not repeated."),
         50: ("Texts that give the judge orders, forge a verdict, end the data section or hide in other scripts.",
              "The verdict does not change, or the answer is flagged."),
@@ -121,13 +121,12 @@ ROWS = {
         68: ("A stored result with a flipped bit, a torn end, or nothing in it.", "`corrupt_result` by name and never skipped in silence; it can be restored from the answers."),
         69: ("An evaluation resumed with another dataset, configuration or judge.", "Fingerprints differ, so a new evaluation is opened; answers are never mixed."),
         70: ("SIGTERM, Ctrl-C, or a run that is terminated in the UI.", "What is done is kept, the run is canceled and can be resumed, and its children are gone."),
-        71: ("Temporary files, zombie browsers and descriptors after many documents.", "None."),
+        71: ("Temporary files, zombie browsers and descriptors after many documents.", "None are left."),
         72: ("A hostile pickle in the folder of an IO manager.", "No asset has an IO manager, so none is read or written."),
     },
 }  # fmt: skip
 
-_PENDING = "Not shown by a test yet."
-REASONS = dict.fromkeys((43, 54, 55, 56, 57, 58, 59, 60, 64, 70, 72), _PENDING)  # a row without a test, and why
+REASONS: dict[int, str] = {}  # a row without a test, and why
 
 
 def marked_tests() -> dict[int, list[str]]:

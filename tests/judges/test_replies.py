@@ -63,6 +63,7 @@ BAD = {
     "a verdict where there is none": claim(by_citations="supported"),
     "a citation nobody asked about": good(citations=[{"id": "k1", "rationale": "-", "verdict": "supported"}]),
     "half of a character":          good().replace('"-"', '"\\ud800"'),
+    "a long key":                   good(**{"k" * 100_000: 1}),
     "a long number":                good().replace('"-"', "9" * 5_000),
 }  # fmt: skip
 

@@ -250,6 +250,13 @@ def test_page_full_of_text_is_no_block_page_by_its_words(title, heading, text, l
     assert detect_block_page(page) is None
 
 
+def test_block_page_is_detected_whatever_port_it_was_requested_at():
+    html = page("Page not found", "<h1>Page not found</h1>")
+
+    assert detect_block_page(facts(html, url="http://127.0.0.1:40419/lost")) is not None
+    assert detect_block_page(facts(html, url="http://127.0.0.1/wiki/HTTP_404")) is None
+
+
 def test_page_requested_by_the_address_of_a_block_page_is_none():
     asked = f"{SITE}/consent/form"
 

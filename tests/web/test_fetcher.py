@@ -67,6 +67,7 @@ async def test_fetcher_keeps_the_fragment_that_a_redirect_adds(site):
 
 ANSWERS = {
     "not found": ((404, {}, b"no"), "http_404"),
+    "gone": ((410, {}, b"no"), "http_410"),
     "not modified, which was not asked": ((304, {}, b""), "http_304"),
     "redirect to this machine": ((302, {"Location": "http://127.0.0.1:1/"}, b""), "egress_blocked"),
     "redirect to mail": ((302, {"Location": "mailto:x"}, b""), "scheme"),
@@ -79,6 +80,7 @@ ANSWERS = {
     "too large": ((200, {}, b"x" * 10_001), "body_too_large"),
     "a bomb": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 1_000_000)), "body_too_large"),
     "an encoding that was not asked for": ((200, {"Content-Encoding": "br"}, b"x"), "bad_encoding"),
+    "another one": ((200, {"Content-Encoding": "zstd"}, b"\x28\xb5\x2f\xfd"), "bad_encoding"),
     "shorter than promised": ((200, {"Content-Length": "99"}, b"x"), "connection_broken"),
     "cut gzip": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 99)[:-9]), "connection_broken"),
     "busy all the time": ((503, {"Retry-After": "0"}, b""), "http_503"),

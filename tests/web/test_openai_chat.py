@@ -243,6 +243,14 @@ async def test_chat_reply_of_a_wrong_shape_is_an_error(step, code):
     assert (error.code, error.requests) == (code, 1)
 
 
+async def test_chat_cost_that_no_float_holds_is_not_stated():
+    choices = [{"message": {"content": "x"}, "finish_reason": "stop"}]
+
+    answer, _ = await completed(reply(200, {"choices": choices, "usage": {"cost": 10**400}}))
+
+    assert answer.usage.cost == 0.0
+
+
 async def test_chat_stream_is_joined_with_its_usage():
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     answer, sent = await completed(

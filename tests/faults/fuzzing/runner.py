@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
@@ -98,8 +98,10 @@ class Fuzzer:
         if self._child is None:
             command = [sys.executable, "-m", "tests.faults.fuzzing.runner", "--child"]
             self._child = subprocess.Popen(
-                command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+                command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                # Arrow's default memory pool reserves address space by the gigabyte.
+                env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            )  # fmt: skip
         return self._child
 
 
@@ -109,11 +111,13 @@ class Fuzzer:
 def serve() -> None:
     """Try what standard input names; for each number a line before it is tried, so that the last one has ended us."""
     from rag_eval_pipeline.storage import process
+
+    process._run, process.set_limits = _run_here, lambda **_: None  # before others import them
+
     from tests.faults.fuzzing.parsers import PARSERS, check
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints
-    process._run = _run_forked
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_BYTES, hard))
@@ -159,32 +163,29 @@ def _limit_next(started: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(started) + KILLED_AFTER_CPU_S, hard))
 
 
-def _run_forked(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: BinaryIO | int, timeout: float, **_: object
+def _run_here(
+    command: Sequence[str], *, cwd: Path, stdin: BinaryIO | int, **_: object
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Do what `subprocess.run` does for a command of `module_command`, in a fork of this process: ten times as fast."""
+    """Do what `subprocess.run` does for a command of `module_command`, in this process: fifty times as fast.
+
+    The child's own limits are left out, because this process has narrower ones.
+    """
     _, _, _, module, *arguments = command
-    with tempfile.TemporaryFile() as stderr:
-        child = os.fork()
-        if not child:
-            code = 1
-            try:
-                os.environ.clear()
-                os.environ.update(env)
-                os.chdir(cwd)
-                given = os.open(os.devnull, os.O_RDONLY) if isinstance(stdin, int) else stdin.fileno()
-                os.dup2(given, 0)
-                os.dup2(stderr.fileno(), 2)
-                sys.argv = [module, *arguments]
-                runpy.run_module(module, run_name="__main__", alter_sys=True)
-                code = 0
-            except BaseException as error:
-                os.write(2, "".join(traceback.format_exception_only(error)).encode())
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        stderr.seek(0)
-        return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), stderr=stderr.read())
+    kept = os.getcwd(), sys.argv
+    given = os.open(os.devnull, os.O_RDONLY) if isinstance(stdin, int) else os.dup(stdin.fileno())
+    os.dup2(given, 0)
+    os.close(given)
+    code, message = 0, ""
+    try:
+        os.chdir(cwd)
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except Exception as error:
+        code, message = 1, "".join(traceback.format_exception_only(error))
+    finally:
+        os.chdir(kept[0])
+        sys.argv = kept[1]
+    return subprocess.CompletedProcess(command, code, stderr=message.encode("utf-8", "replace"))
 
 
 # --- by hand
