@@ -124,8 +124,11 @@ class MadeFrom:
         yield from _walk(str(_CODE), "code", ())
         for point in entry_points(group=ENTRY_POINT_GROUP):
             package = importlib.util.find_spec(point.module.partition(".")[0])
+            name = f"metric {point.name} {point.value}"
             for folder in package.submodule_search_locations or [] if package else []:
-                yield from _walk(folder, f"metric {point.name} {point.value}", ())
+                yield from _walk(folder, name, ())
+            if package and not package.submodule_search_locations and package.has_location and package.origin:
+                yield name, package.origin, Path(package.origin).stat()
 
     def _write(self, files: Files) -> None:
         if files != self._known:

@@ -145,3 +145,21 @@ def test_report_that_left_something_out_is_made_again_to_say_so(workspace, caplo
 
     assert "An evaluation is left out" in caplog.text
     assert not made_from(workspace).is_unchanged()
+
+
+@pytest.mark.parametrize("file", ["team_metric.py", "team_metric/__init__.py"])
+def test_metric_of_a_package_that_changed_has_the_report_made_again(workspace, tmp_path, monkeypatch, file):
+    folder = tmp_path / "packages"
+    information, code = folder / "team_metric-1.0.dist-info", folder / file
+    for one in (information, code.parent):
+        one.mkdir(parents=True, exist_ok=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: team-metric\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[rag_eval_pipeline.metrics]\nlength = team_metric:LENGTH\n")
+    code.write_text("")
+    monkeypatch.syspath_prepend(folder)
+    made_from(workspace).save()
+    assert made_from(workspace).is_unchanged()
+
+    code.write_text("LENGTH = None\n")
+
+    assert not made_from(workspace).is_unchanged()
