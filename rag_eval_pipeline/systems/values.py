@@ -70,7 +70,7 @@ def finite_number(value: Any) -> float | None:
         return None
     try:
         number = float(value)  # numpy's too
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.values import finite_number
 from tests.systems.conftest import corpus_in
 
 
@@ -95,3 +96,8 @@ ABSTENTIONS = {
 @pytest.mark.parametrize(("settings", "text", "expected"), ABSTENTIONS.values(), ids=ABSTENTIONS)
 def test_abstention(settings, text, expected, tmp_path):
     assert reader(tmp_path, **settings).abstained(text) is expected
+
+
+@pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), "1", True, None, [1]])
+def test_number_that_no_finite_float_holds_is_none(value: object) -> None:
+    assert finite_number(value) is None
