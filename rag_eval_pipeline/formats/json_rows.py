@@ -1,4 +1,4 @@
-"""JSON files of very many rows, written from Arrow batches column by column, and checked as they are written.
+"""JSON files of very many rows, written from Arrow batches column by column.
 
 The text is what `json.dumps(..., ensure_ascii=False)` writes row by row, but no row becomes a Python object, and a
 million rows need no more memory than a thousand. `bench/conversion.py` compares the ways to write rows.
@@ -6,14 +6,11 @@ million rows need no more memory than a thousand. `bench/conversion.py` compares
 
 import functools
 import json
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,14 +51,14 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
     raise TypeError(f"no JSON text for a column of {kind}")
 
 
-def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
-    """Return objects of members that are JSON text already; a null member is left out."""
+def objects(members: Mapping[str, pa.Array], depth: int | None, *, end: str = "") -> pa.Array:
+    """Return objects of members that are JSON text already, each with `end` behind it; a null member is left out."""
     before, between, after = _layout(depth)
     given = {name: column for name, column in members.items() if column.null_count < len(column)} or members
     names = [json.dumps(name, ensure_ascii=False) + ": " for name in given]
     columns = list(given.values())
     if columns[0].null_count:
-        return _sparse(names, columns, depth)
+        return _sparse(names, columns, depth, end)
     # One join of everything: each copies all the text there is.
     parts = ["{" + before + names[0], columns[0]]
     for name, column in zip(names[1:], columns[1:], strict=True):
@@ -69,19 +66,19 @@ def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
             parts += ["", pc.fill_null(pc.binary_join_element_wise(between + name, column, ""), "")]
         else:
             parts += [between + name, column]
-    return pc.binary_join_element_wise(*parts, after + "}", "")
+    return pc.binary_join_element_wise(*parts, after + "}" + end, "")
 
 
-def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
+def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None, end: str) -> pa.Array:
     """Return objects whose first member may be missing, so that the commas differ."""
     before, between, after = _layout(depth)
     filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
     present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all
     named = [pc.binary_join_element_wise(name, column, "") for name, column in zip(names, present, strict=True)]
     inner = pc.binary_join_element_wise(*named, between, null_handling="skip")
-    written = pc.binary_join_element_wise("{" + before, inner, after + "}", "")
+    written = pc.binary_join_element_wise("{" + before, inner, after + "}" + end, "")
     places = pc.if_else(filled, pc.subtract(pc.cumulative_sum(filled.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
-    return pc.fill_null(written.take(places), "{}")
+    return pc.fill_null(written.take(places), "{}" + end)
 
 
 def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
@@ -97,11 +94,10 @@ def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
     return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
 
 
-def consecutive(rows: pa.Array, depth: int) -> memoryview:
-    """Return the bytes of rows as consecutive elements of an array."""
+def consecutive(members: Mapping[str, pa.Array], depth: int) -> memoryview:
+    """Return the bytes of objects as consecutive elements of an array; their members are JSON text already."""
     between = ",\n" + INDENT * depth
-    ended = pc.binary_join_element_wise(rows, between, "")  # then the column's bytes are those of the file
-    return memoryview(_values(ended))[: -len(between)]
+    return memoryview(_values(objects(members, depth, end=between)))[: -len(between)]  # the bytes are those of the file
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:
@@ -113,7 +109,8 @@ def _layout(depth: int | None) -> tuple[str, str, str]:
 
 def _strings(column: pa.Array) -> pa.Array:
     data = text_bytes(column)
-    if data and (np.frombuffer(data, np.uint8) < 32).any() and {byte for byte in set(data) if byte < 32} - _SHORT:
+    codes = np.frombuffer(data, np.uint8)
+    if not _SHORT.issuperset(codes[codes < 32].tobytes()):
         return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
     for character, escaped in _ESCAPES.items():
         if character.encode() in data:
@@ -138,7 +135,7 @@ def _values(column: pa.Array) -> pa.Buffer | bytes:
 def write_rows(
     path: Path,
     batches: Iterable[pa.RecordBatch],
-    render: Callable[[pa.RecordBatch], pa.Array],
+    render: Callable[[pa.RecordBatch], Mapping[str, pa.Array]],
     *,
     depth: int,
     head: bytes = b"",
@@ -148,7 +145,7 @@ def write_rows(
     """Publish an array of rows atomically; equal batches give equal bytes.
 
     Args:
-        render: Returns JSON text of each row of a batch, at the nesting level `depth`.
+        render: Returns the members of the rows of a batch as JSON text, those of rows at the nesting level `depth`.
         head: Text before the array; `tail` comes after it.
         check: Called with the bytes of each batch's rows, with commas between them, in order.
     """
@@ -176,74 +173,3 @@ def _in_order(
             text = waiting.pop(0).result()
             waiting.extend(pool.submit(function, batch) for batch in islice(batches, 1))
             yield text
-
-
-NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
-Offset = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class CitationRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A place in a document's text."""
-
-    file_name: NonEmpty
-    start_char: Offset
-    end_char: Offset
-    page_number: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    page_start: Offset | None = None
-    page_end: Offset | None = None
-    confidence_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    context_text: str | None = None
-
-
-class QueryRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """One question of an evaluation; texts are not decoded, which would take longer than all the rest."""
-
-    query_id: str
-    query_text: msgspec.Raw
-    relevant_documents: msgspec.Raw
-    metadata: msgspec.Raw
-    citations: msgspec.Raw
-    query_type: Literal["factual", "analytical", "comparative", "temporal"] | None = None
-    difficulty: Literal["easy", "medium", "hard"] | None = None
-    ground_truth_answer: msgspec.Raw = msgspec.Raw()
-
-
-class QueryCheck:
-    """Checks queries of an `.eval.json` while they are written, as strictly as `EvaluationQuery`; ids have to ascend.
-
-    Models of a million queries would not fit into memory; this takes 1 us and no memory a query.
-    """
-
-    def __init__(self) -> None:
-        self.findings: list[str] = []
-        self._queries = msgspec.json.Decoder(list[QueryRow])
-        self._citations = msgspec.json.Decoder(list[CitationRow])
-        self._documents = msgspec.json.Decoder(list[NonEmpty])
-        self._last_id = -1
-
-    def add(self, rows: bytes | memoryview) -> None:
-        """Check the bytes of consecutive queries, with commas between them."""
-        try:
-            queries = self._queries.decode(b"".join((b"[", rows, b"]")))
-            spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")
-            return
-        if any(len(query.query_text) == len('""') for query in queries):
-            self.findings.append(f"a query after id {self._last_id}: expected a question [bad_format]")
-            return
-        names = [query.query_id for query in queries]
-        digits = "".join(names)
-        if not (all(names) and digits.isascii() and digits.isdigit()):  # patterns of msgspec are slow
-            self.findings.append(f"a query after id {self._last_id}: expected ids of digits [bad_format]")
-            return
-        ids = [self._last_id, *map(int, names)]
-        self._last_id = ids[-1]
-        if not all(map(operator.lt, ids, ids[1:])):
-            self.findings.append(f"queries {ids[1]} to {ids[-1]}: ids do not ascend [query_order]")
-        if any(span.end_char <= span.start_char for span in spans):
-            self.findings.append(f"queries {ids[1]} to {ids[-1]}: a citation ends where it starts [empty_span]")
-
-    def _spans(self, query: QueryRow) -> list[CitationRow]:
-        self._documents.decode(query.relevant_documents)
-        return self._citations.decode(query.citations)

@@ -129,7 +129,7 @@ def _questions() -> pa.RecordBatch:
 
 def _write_train_json(folder: Path) -> None:
     batches = [_questions()] * 3
-    write_rows(folder / "train.json", batches, lambda batch: pa.array(['{"question": "Who?"}'] * len(batch)), depth=1)
+    write_rows(folder / "train.json", batches, lambda batch: {"question": pa.array(['"Who?"'] * len(batch))}, depth=1)
 
 
 def _documents() -> list[CorpusDocument]:
