@@ -40,13 +40,14 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
     contexts = batch.column("contexts")
-    places, counts = distinct_items(contexts, "file_name")
+    names = contexts.flatten().field("file_name").dictionary_encode()
+    places, counts = distinct_items(contexts, names)
     offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
-    relevant = pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
+    relevant = pa.ListArray.from_arrays(offsets, names.indices.take(places))
     return {
         "query_id": texts(batch.column("id").cast(pa.string())),
         "query_text": texts(batch.column("question")),
-        "relevant_documents": texts(relevant, below),
+        "relevant_documents": lists(relevant, texts(names.dictionary).take(relevant.values), below),
         "query_type": texts(batch.column("query_type")),
         "difficulty": texts(batch.column("difficulty")),
         "ground_truth_answer": texts(pc.if_else(answered, answer, pa.scalar(None, pa.string()))),
@@ -74,7 +75,7 @@ def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
     members = {
         "is_impossible": texts(batch.column("is_impossible")),
         "answers": texts(batch.column("answers"), depth + 1),
-        "hops": texts(pa.array(distinct_items(contexts, "document")[1], pa.int64())),
+        "hops": texts(pa.array(distinct_items(contexts, items.field("document").dictionary_encode())[1], pa.int64())),
         "source_id": texts(batch.column("source_id")),
     }
     if items.field("relevance").null_count < len(items):

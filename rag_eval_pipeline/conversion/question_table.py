@@ -180,12 +180,11 @@ class MissingDocuments:
         return msgspec.structs.replace(question, contexts=contexts)
 
 
-def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
-    """Find the distinct values of a field of the contexts, question by question; nulls are no values.
+def distinct_items(contexts: pa.Array, values: pa.DictionaryArray) -> tuple[pa.Array, Any]:
+    """Find the distinct values of the contexts' items, question by question; nulls are no values.
 
     Returns the places of the first of equal values among all contexts, and the number of values of each question.
     """
-    values = contexts.flatten().field(name).dictionary_encode()
     codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = pc.list_parent_indices(contexts).to_numpy(zero_copy_only=False).astype(np.int64)
     valid = np.flatnonzero(codes >= 0)
