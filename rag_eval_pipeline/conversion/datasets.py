@@ -35,7 +35,7 @@ from rag_eval_pipeline.formats.ground_truth import (
     GroundTruth,
     import_annotations,
 )
-from rag_eval_pipeline.formats.json_rows import lists, objects, texts
+from rag_eval_pipeline.formats.json_rows import JsonText, join, lists, objects, texts
 from rag_eval_pipeline.formats.store import version_difference
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.files import publish, publishing
@@ -74,14 +74,14 @@ class GoldSpan:
     piece: int = 0  # number of the piece; a gold text is counted by its piece 0
 
 
-def train_rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def train_rows(batch: pa.RecordBatch) -> dict[str, JsonText]:
     """Return the members of the rows of `train.json`; gold texts without a document are plain strings."""
     contexts = batch.column("contexts")
     items = contexts.flatten()
     names, gold = items.field("file_name"), texts(items.field("text"))
     if names.null_count < len(names):
         named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
-        gold = pc.if_else(names.is_valid(), named, gold) if names.null_count else named
+        gold = [pc.if_else(names.is_valid(), join(named), join(gold))] if names.null_count else named
     columns = {name: texts(batch.column(name)) for name in ("id", "question", "answer", "is_impossible")}
     return {**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}
 

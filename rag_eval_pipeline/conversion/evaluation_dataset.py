@@ -23,7 +23,7 @@ from rag_eval_pipeline.formats.dataset import (
     EvaluationQuery,
     SourceDocument,
 )
-from rag_eval_pipeline.formats.json_rows import INDENT, lists, objects, texts, write_rows
+from rag_eval_pipeline.formats.json_rows import INDENT, JsonText, join, lists, objects, texts, write_rows
 
 QUERY_DEPTH = 2  # an array under the key `queries`
 _END_OF_QUERY = b"\n" + INDENT.encode() * QUERY_DEPTH + b"}"
@@ -34,7 +34,7 @@ QUERY_COLUMNS = (
 )
 
 
-def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> dict[str, pa.Array]:
+def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> dict[str, JsonText]:
     """Return the members of the queries of an `.eval.json`; `spans` are located gold texts by question id."""
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
@@ -47,7 +47,7 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     return {
         "query_id": texts(batch.column("id").cast(pa.string())),
         "query_text": texts(batch.column("question")),
-        "relevant_documents": lists(relevant, texts(names.dictionary).take(relevant.values), below),
+        "relevant_documents": lists(relevant, [join(texts(names.dictionary)).take(relevant.values)], below),
         "query_type": texts(batch.column("query_type")),
         "difficulty": texts(batch.column("difficulty")),
         "ground_truth_answer": texts(pc.if_else(answered, answer, pa.scalar(None, pa.string()))),
@@ -56,19 +56,19 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     }
 
 
-def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:
+def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> JsonText:
     own = [spans.get(number, ()) for number in ids.to_pylist()] if spans else []
     flat = [span for row in own for span in row]
     if not flat:
-        return pa.repeat("[]", len(ids))
+        return ["[]"]
     columns = {key: texts(pa.array([getattr(span, name) for span in flat])) for key, name in CITATION_FIELDS.items()}
-    columns["confidence_score"] = pa.array([json.dumps(span.score / 100) for span in flat])
+    columns["confidence_score"] = [pa.array([json.dumps(span.score / 100) for span in flat])]
     columns["context_text"] = texts(pa.array([span.text for span in flat]))
     written = objects(columns, depth + 1)
     return lists(pa.array([[0] * len(row) for row in own], pa.list_(pa.int8())), written, depth)
 
 
-def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
+def _metadata(batch: pa.RecordBatch, depth: int) -> JsonText:
     """Return the source's own columns, then those that mean something here."""
     contexts = batch.column("contexts")
     items = contexts.flatten()
@@ -80,15 +80,16 @@ def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
     }
     if items.field("relevance").null_count < len(items):
         grades = [_grades(row, depth + 1) for row in contexts.to_pylist()]
-        members["relevance"] = pa.array([grade or None for grade in grades], pa.string())
+        members["relevance"] = [pa.array([grade or None for grade in grades], pa.string())]
     ours = objects(members, depth)
     own = batch.column("metadata")
     if pc.all(pc.equal(own, "{}")).as_py():
         return ours
     theirs = pa.array([_own_members(text, depth) for text in own.to_pylist()], pa.string())
     start = "{\n" + INDENT * (depth + 1)
-    both = pc.binary_join_element_wise(start, theirs, ",", pc.utf8_slice_codeunits(ours, 1), "")
-    return pc.if_else(theirs.is_valid(), both, ours)
+    written = join(ours)
+    both = pc.binary_join_element_wise(start, theirs, ",", pc.utf8_slice_codeunits(written, 1), "")
+    return [pc.if_else(theirs.is_valid(), both, written)]
 
 
 def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
@@ -148,7 +149,7 @@ def write_evaluation_dataset(
     assert array
     check = QueryCheck()
 
-    def render(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    def render(batch: pa.RecordBatch) -> dict[str, JsonText]:
         ids = batch.column("id").to_pylist() if located else []
         return query_rows(batch, {number: located.pop(number) for number in ids if number in located})
 

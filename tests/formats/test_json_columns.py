@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.json_rows import consecutive, texts
+from rag_eval_pipeline.formats.json_rows import consecutive, join, texts
 
 SCHEMA = pa.struct(
     [
@@ -47,7 +47,7 @@ def test_indented_file_is_what_json_dump_writes(rows):
 def test_slice_of_a_column_is_written_as_the_slice(rows, start):
     column = pa.array(rows, SCHEMA).slice(start)
 
-    assert texts(column).to_pylist() == [json.dumps(row, ensure_ascii=False) for row in rows[start:]]
+    assert join(texts(column)).to_pylist() == [json.dumps(row, ensure_ascii=False) for row in rows[start:]]
 
 
 def test_nulls_in_lists_are_null_and_null_fields_are_left_out():
@@ -55,4 +55,4 @@ def test_nulls_in_lists_are_null_and_null_fields_are_left_out():
         [{"names": ["a", None], "text": None}], pa.struct([("names", pa.list_(pa.string())), ("text", pa.string())])
     )
 
-    assert texts(column).to_pylist() == ['{"names": ["a", null]}']
+    assert join(texts(column)).to_pylist() == ['{"names": ["a", null]}']
