@@ -138,6 +138,8 @@ def _layout(depth: int | None) -> tuple[str, str, str]:
 
 
 def _strings(column: pa.Array) -> JsonText:
+    if column.null_count == len(column):
+        return [column]
     data = text_bytes(column)
     codes = np.frombuffer(data, np.uint8)
     if not _SHORT.issuperset(codes[codes < 32].tobytes()):
