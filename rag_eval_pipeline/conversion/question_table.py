@@ -211,10 +211,12 @@ def _with_file_names(
     items = contexts.flatten()
     if items.field("document").null_count == len(items):
         return batch
-    documents, urls = items.field("document").dictionary_encode(), items.field("url").dictionary_encode()
-    url_names = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
-    own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
-    found = pc.coalesce(url_names, pa.array(own_names, pa.string()).take(documents.indices))
+    urls = items.field("url").dictionary_encode()
+    found = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
+    if found.null_count:  # of documents that are named in another way
+        documents = items.field("document").dictionary_encode()
+        own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
+        found = pc.coalesce(found, pa.array(own_names, pa.string()).take(documents.indices))
     columns = [found if f.name == "file_name" else items.field(f.name) for f in CONTEXT]
     structs = pa.StructArray.from_arrays(columns, fields=list(CONTEXT))
     filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))
