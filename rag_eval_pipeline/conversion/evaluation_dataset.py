@@ -155,7 +155,7 @@ def write_evaluation_dataset(
 
     write_rows(
         path,
-        _with_spans(check.check_batches(batches), check.check_spans(spans), located),
+        _with_spans(check.check_batches(filter(len, batches)), check.check_spans(spans), located),
         render,
         depth=QUERY_DEPTH,
         head=(before + '"queries": ').encode(),

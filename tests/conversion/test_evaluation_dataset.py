@@ -23,6 +23,7 @@ def span(number, start=0, end=4, score=100.0, page=1):
 
 CHECKED = {
     "good queries": ([[question(0), question(7)], [question(8)]], [span(7)], []),
+    "a batch whose questions were all removed": ([[question(0)], [], [question(8)]], [span(8)], []),
     "ids that repeat": ([[question(3), question(3)]], [], ["query 3: expected an id above the one before"]),
     "ids that descend from batch to batch": (
         [[question(3)], [question(2)]],
