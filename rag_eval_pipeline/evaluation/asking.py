@@ -113,7 +113,7 @@ async def _ask(
     statuses = answer_statuses(evaluation)
     resumed = len(statuses) if previous is not None and evaluation.folder == previous.folder else 0
     missing = unanswered_queries(pair.queries, statuses, which)
-    # Of answers that a new evaluation reuses, what the system states of itself (a recording's checksum) has to be as it was.
+    # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
     if missing or (is_reused and evaluation.record.fingerprints.server is not None):
         file = pair.system_file

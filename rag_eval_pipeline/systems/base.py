@@ -38,7 +38,7 @@ class SystemCorpus:
         state_folder: For what the system keeps about its server, such as what was uploaded.
         retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
-        source_ids: Returns the id that its source gives each question, by the question's id; recordings may have either.
+        source_ids: Returns question's id -> the id that its source gives it; recordings may have either.
     """
 
     benchmark: str
