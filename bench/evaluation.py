@@ -189,17 +189,24 @@ def measure(words: Sequence[str | Path], variables: Mapping[str, str]) -> tuple[
 
 
 def make_workspace(
-    root: Path, server: RunningServer, benchmarks: dict[str, int], *, attempt_seconds: float = 60.0
+    root: Path,
+    server: RunningServer,
+    benchmarks: dict[str, int],
+    *,
+    attempt_seconds: float = 60.0,
+    documents: bool = True,
 ) -> Workspace:
-    """Converted benchmarks of made-up questions over one short document, and two systems."""
+    """Converted benchmarks of made-up questions, over one short document or over none, and two systems."""
+    columns, tables = "question: question, answer: answer", ""
+    if documents:
+        columns += ", contexts: contexts"
+        tables = "tables: {docs: docs.jsonl}\ndocuments: SELECT name, text FROM docs\n"
     workspace = Workspace(root)
     for name, questions in benchmarks.items():
         folder = workspace.sources / name
         folder.mkdir(parents=True)
         (folder / "benchmark.yaml").write_text(
-            f"name: {name}\nversion: 1.0.0\nsource: questions.jsonl\ntables: {{docs: docs.jsonl}}\n"
-            "questions: {question: question, answer: answer, contexts: contexts}\n"
-            "documents: SELECT name, text FROM docs\n"
+            f"name: {name}\nversion: 1.0.0\nsource: questions.jsonl\nquestions: {{{columns}}}\n{tables}"
         )
         with (folder / "questions.jsonl").open("w") as file:
             for number in range(questions):

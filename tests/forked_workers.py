@@ -1,4 +1,4 @@
-"""Children that read untrusted files, forked from a server that has imported what they need.
+"""Children that read untrusted files, forked from a server that has imported what they need; and forks of a test.
 
 A child's imports take half a second of processor time, and the suite runs more than a thousand. One that is forked has
 the same working folder, environment, input and limits, and is a new process each time. Linux only.
@@ -10,10 +10,11 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 # What they import, but not the modules that are run.
 _IMPORTED = [
     "duckdb",
@@ -41,6 +42,24 @@ def run(
             child.join()
             raise subprocess.TimeoutExpired(command, timeout)
         return subprocess.CompletedProcess(command, child.exitcode, stderr=Path(stderr.name).read_bytes())
+
+
+def call_at_once(function: Callable[..., T], calls: Iterable[Sequence[object]]) -> list[T]:
+    """Call a function at the same moment in a forked process for each sequence of arguments; return what each returns."""
+    fork, given = multiprocessing.get_context("fork"), list(calls)
+    all_there = fork.Barrier(len(given), timeout=60)
+
+    def call(sender: Any, arguments: Sequence[object]) -> None:
+        all_there.wait()
+        sender.send(function(*arguments))
+
+    receivers = []
+    for arguments in given:
+        receiver, sender = fork.Pipe(duplex=False)
+        fork.Process(target=call, args=(sender, arguments)).start()
+        sender.close()  # so that the end of the process ends the pipe
+        receivers.append(receiver)
+    return [receiver.recv() for receiver in receivers]
 
 
 def _run(module: str, arguments: list[str], cwd: Path, env: dict[str, str], stdin: str, stderr: str) -> None:

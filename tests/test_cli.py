@@ -73,6 +73,17 @@ def test_good_names_are_finished_although_another_is_bad(rag_eval, workspace):
     assert workspace.benchmark(RAILWAY).stamp.exists()
 
 
+def test_evaluate_names_what_it_cannot_evaluate_and_evaluates_the_rest(rag_eval, workspace):
+    shutil.rmtree(workspace.benchmark(RAILWAY).dataset)
+
+    code, out, error = rag_eval("evaluate", RAILWAY, OBSERVATORY, "nowhere", "--system", "embedded-weak")
+
+    assert code == 2
+    assert [line.split(": ")[0] for line in out.splitlines() if line[0] != " "] == [f"{OBSERVATORY} x embedded-weak"]
+    assert sorted(re.findall(r"\[(\w+)\]", error)) == ["no_benchmark", "not_converted"]
+    assert len(error.splitlines()) == 2
+
+
 BAD_USE = {
     "no such file": (("validate", "train.json"), "[missing_file]"),
     "no workspace": (("leaderboard", "--workspace", "/proc"), "[no_workspace]"),

@@ -24,6 +24,7 @@ ROUNDING = 1e-12
 # Drawing counts of distinct rows is faster than drawing rows as long as at most about one row in 40 is distinct.
 ROWS_PER_DISTINCT_ROW = 40
 DRAWS_AT_ONCE = 2_000_000  # at most 50 MB of indices, counts and weights
+COUNTED_AT_ONCE = 16_384  # of these draws; their counts fit into a processor's cache
 
 Values = NDArray[np.float64]
 Units = NDArray[np.int64]
@@ -360,13 +361,17 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
             sums[part] = rng.multinomial(n_rows, counts / n_rows, size=part.stop - part.start) @ rows
         return sums
     weights = np.empty((0 if n_columns == 1 else max(1, DRAWS_AT_ONCE // n_rows), n_rows))
+    # Several resamples are counted at once, each in a range of its own.
+    offsets = np.arange(0, n_rows * max(1, COUNTED_AT_ONCE // n_rows), n_rows, dtype=np.int32)[:, np.newaxis]
     for part in _parts(resamples, n_rows):
         indices = rng.integers(0, n_rows, (part.stop - part.start, n_rows), dtype=np.int32)
         if n_columns == 1:
             sums[part, 0] = table[:, 0][indices].sum(axis=1)
         else:
-            for row, drawn in enumerate(indices):
-                weights[row] = np.bincount(drawn, minlength=n_rows)
+            for first in range(0, len(indices), len(offsets)):
+                drawn = indices[first : first + len(offsets)]
+                counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
+                weights[first : first + len(drawn)] = counts.reshape(drawn.shape)
             sums[part] = weights[: len(indices)] @ table
     return sums
 

@@ -1,7 +1,8 @@
 """The files that the last report was made from: where none of them has changed, no report is made.
 
 A file is unchanged if its size, times and inode are. One that was changed shortly before it was read is compared by its
-content, as in `storage.digests`. Files of the report count too: one that was edited or removed by hand is made again.
+content, as in `storage.digests`, and so is what a conversion writes: it writes every file again, mostly the same.
+Files of the report count too: one that was edited or removed by hand is made again.
 """
 
 import importlib.util
@@ -11,12 +12,13 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE
-from rag_eval_pipeline.storage.digests import TICK_NS, HashedFile, file_system_time_ns
+from rag_eval_pipeline.storage.digests import TICK_NS, file_system_time_ns
 from rag_eval_pipeline.storage.files import atomic_write, sha256_of
 from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
 
@@ -31,8 +33,30 @@ _CODE = Path(__file__).resolve().parents[1]
 # Written while a report is made; baselines only where there was none.
 _PRODUCTS = ("data/reports/", "data/evaluation/history/", "data/evaluation/nights/")
 _ALERTS, _BASELINES = "data/reports/alerts/", "data/evaluation/baselines/"
+_CONVERTED = ("data/datasets/", "data/evaluation/datasets/", "data/evaluation/ground_truth/")
 
-Files = dict[str, HashedFile]  # the digest is empty where the times prove that the content is the same
+
+class _File(NamedTuple):
+    """What a file was like.
+
+    Args:
+        state: Size in bytes, time of modification and of change in ns, inode.
+        is_settled: Another change would have changed the state.
+        sha256: Empty where the state is enough.
+    """
+
+    state: tuple[int, int, int, int]
+    is_settled: bool
+    sha256: str = ""
+
+    def is_same(self, found: "_File") -> bool:
+        """Return whether a file has this content."""
+        if self.is_settled and self.state == found.state:
+            return True
+        return bool(self.sha256) and self.sha256 == found.sha256
+
+
+Files = dict[str, _File]
 
 
 class MadeFrom:
@@ -49,18 +73,16 @@ class MadeFrom:
         self._record = workspace.reports / RECORD
         self._is_kept = STORE_VARIABLE not in os.environ
         self._known = _read(self._record)
-        self._before, self._now_ns = self._files(self._known)
+        self._before = self._files(self._known)
 
     def is_unchanged(self) -> bool:
         """Return whether the last report was made from these files and is as it was left."""
         known, found = self._known, self._before
         if not self._is_kept or not known or known.keys() != found.keys():
             return False
-        if not all(_is_same(one, found[name]) for name, one in known.items()):
+        if not all(one.is_same(found[name]) for name, one in known.items()):
             return False
-        self._write(
-            {name: one._replace(sha256="") if _is_old(one, self._now_ns) else one for name, one in found.items()}
-        )
+        self._write(found)
         return True
 
     @contextmanager
@@ -77,29 +99,31 @@ class MadeFrom:
 
     def save(self) -> None:
         """Record the files once the report is made, unless an input has changed meanwhile."""
-        after, _ = self._files(self._before)
+        after = self._files(self._before)
         before = {name: one for name, one in self._before.items() if not _is_product(name)}
         inputs = {name: one for name, one in after.items() if not _is_product(name)}
         is_steady = before.keys() <= inputs.keys() and all(
-            _is_same(before[name], one) if name in before else name.startswith(_BASELINES)
-            for name, one in inputs.items()
+            before[name].is_same(one) if name in before else name.startswith(_BASELINES) for name, one in inputs.items()
         )
         if self._is_kept and is_steady:
             self._write(after)
 
-    def _files(self, known: Files) -> tuple[Files, int]:
-        """Return each file, with a digest if it was changed just now or has one in `known`, and the time before."""
+    def _files(self, known: Files) -> Files:
+        """Return each file; one is opened only where neither its state nor `known` tells its content."""
         now_ns = self._slowest_clock()
         found = {}
         for name, path, status in self._walk():
-            one = HashedFile(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, "")
-            if not _is_old(one, now_ns) or (name in known and known[name].sha256):
+            state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            one, before = _File(state, max(state[1:3]) < now_ns - TICK_NS), known.get(name)
+            if before and before.is_settled and before.state == state:
+                one = before
+            elif not one.is_settled or name.startswith(_CONVERTED) or (before and before.sha256):
                 try:
                     one = one._replace(sha256=sha256_of(Path(path)))
                 except FileNotFoundError:
                     continue
             found[name] = one
-        return found, now_ns
+        return found
 
     def _slowest_clock(self) -> int:
         """Return the time in the workspace's file systems, the earliest of them; 0 where one cannot be asked."""
@@ -144,14 +168,6 @@ class _Warnings(logging.Handler):
         self.count += 1
         if not logging.root.handlers and logging.lastResort is not None:
             logging.lastResort.handle(record)
-
-
-def _is_old(file: HashedFile, now_ns: int) -> bool:
-    return max(file.mtime_ns, file.ctime_ns) < now_ns - TICK_NS
-
-
-def _is_same(known: HashedFile, found: HashedFile) -> bool:
-    return known[:4] == found[:4] and known.sha256 in ("", found.sha256)
 
 
 def _is_product(name: str) -> bool:

@@ -16,7 +16,7 @@ from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.journal import read_journal
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from tests.conversion.conftest import write_benchmark
 
 NAME = "cairnmoor-observatory"
 
@@ -113,6 +113,13 @@ def test_corpus_link_is_relative_and_never_replaces_a_folder(workspace, paths):
         convert(workspace, NAME)
 
 
+PAGES_SPEC = """
+name: scratch
+version: 1.0.0
+source: pages.jsonl
+questions: "SELECT q AS question, 'a' AS answer, [{'url': url}] AS contexts FROM source"
+documents: SELECT url, html FROM source
+"""
 CONVERT_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
@@ -120,9 +127,9 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.workspace import Workspace
 
 def die(step):
-    return lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if step == "corpus" and done == 6 else None
+    return lambda done, total: os.kill(os.getpid(), signal.SIGKILL) if step == "corpus" and done == 3 else None
 
-convert(Workspace(Path(sys.argv[1])), "skarn-railway", progress=die)
+convert(Workspace(Path(sys.argv[1])), "scratch", progress=die)
 """
 
 
@@ -137,18 +144,21 @@ def temporary():
 
 def test_killed_conversion_renders_only_the_rest(tmp_path, temporary):
     workspace = Workspace(tmp_path / "workspace")
-    paths = workspace.benchmark("skarn-railway")
-    shutil.copytree(REPOSITORY / "data" / "sources" / "skarn-railway", paths.source)
+    rows = (
+        {"q": f"{n}?", "url": f"http://x.example/{n}", "html": f"<!doctype html><title>{n}</title><p>Page {n} of five."}
+        for n in range(5)
+    )
+    paths = write_benchmark(workspace.root, PAGES_SPEC, {"pages.jsonl": "\n".join(map(json.dumps, rows))})
     command = [sys.executable, "-c", CONVERT_AND_DIE, str(workspace.root)]
     killed = subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(temporary)})
     assert killed.returncode == -signal.SIGKILL
     kept = len(list(read_journal(paths.corpus_journal)))
     counted = []
 
-    convert(workspace, "skarn-railway", progress=lambda step: lambda done, total: counted.append((step, done, total)))
+    convert(workspace, "scratch", progress=lambda step: lambda done, total: counted.append((step, done, total)))
 
-    assert 1 <= kept <= 6
-    assert counted[0] == ("corpus", kept, 8)
+    assert 1 <= kept <= 3
+    assert counted[0] == ("corpus", kept, 5)
     assert not paths.corpus_journal.exists()
     assert is_converted(paths, source_digest(paths))
 

@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -45,12 +46,6 @@ def markdown_document(name: str, text: str) -> PlannedDocument:
     return PlannedDocument(name, (FileName(f"{name}.pdf"),), "markdown", None, None, text)
 
 
-def sentences(count: int) -> list[PlannedDocument]:
-    return [
-        text_document(f"d{n}", f"Document {n}. " + "The bridge was built in 1904. " * (n % 7)) for n in range(count)
-    ]
-
-
 def text_body(text: str) -> Body:
     return Body("text", text.encode(), "http://document.invalid/x", "utf-8")
 
@@ -69,18 +64,34 @@ async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
     return [printed[place] for place in range(len(texts))]
 
 
-def build(folder: Path, planned: Sequence[PlannedDocument], **options) -> dict[str, CorpusDocument]:
-    rows = build_corpus(planned, folder, options.pop("previous", []), EgressPolicy(), **options)
-    return {row.key: row for row in rows}
+class Built(NamedTuple):
+    """Rows by key, the folder of their PDFs, and what was reported while they were made."""
+
+    rows: dict[str, CorpusDocument]
+    folder: Path
+    reported: list[int]
+
+    def text(self, name: str) -> str:
+        return "\f".join(read_texts(self.folder / f"{name}.pdf"))
 
 
-def text_of(folder: Path, name: str) -> str:
-    return "\f".join(read_texts(folder / f"{name}.pdf"))
+@pytest.fixture(scope="module")
+def built(notes, own_temp, tmp_path_factory) -> Built:
+    """Texts, a Markdown file with a picture beside it, and Markdown without a file."""
+    file = PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")
+    texts = [text_document(name, text) for name, text in {**TEXTS, "blank": " "}.items()]
+    folder, reported = tmp_path_factory.mktemp("corpus") / "c", []
+
+    def report(done: int, total: int) -> None:
+        reported.append(done)
+
+    rows = build_corpus([*texts, file, markdown_document("row", MARKDOWN)], folder, [], EgressPolicy(), progress=report)
+    return Built({row.key: row for row in rows}, folder, reported)
 
 
 @pytest.mark.browser
 async def test_text_pdf_does_not_depend_on_order_or_concurrency(own_temp):
-    texts = [*TEXTS.values(), *(document.content for document in sentences(20))]
+    texts = [*TEXTS.values(), *(f"Document {n}. " + "The bridge was built in 1904. " * n for n in range(4))]
     shuffled = random.Random(7).sample(range(len(texts)), len(texts))
 
     straight = await render_all(texts, at_once=1)
@@ -90,17 +101,12 @@ async def test_text_pdf_does_not_depend_on_order_or_concurrency(own_temp):
 
 
 @pytest.mark.browser
-def test_text_is_printed_as_it_is_written(own_temp, tmp_path):
-    planned = [text_document(name, text) for name, text in {**TEXTS, "blank": " "}.items()]
-    reported: list[int] = []
+def test_text_is_printed_as_it_is_written(built):
+    rows, found = built.rows, {name: built.text(name) for name in TEXTS}
 
-    rows = build(tmp_path / "c", planned, progress=lambda done, total: reported.append(done))
-
-    assert sorted(reported) == list(range(len(planned) + 1))  # 0, and one call a document
-    assert rows.pop("blank").error_code == "empty_body"
-    found = {name: text_of(tmp_path / "c", name) for name in TEXTS}
-
-    assert {row.origin for row in rows.values()} == {"rendered"}
+    assert sorted(built.reported) == list(range(len(rows) + 1))  # 0, and one call a document
+    assert rows["blank"].error_code == "empty_body"
+    assert {rows[name].origin for name in TEXTS} == {"rendered"}
     # One line with hyphens: were each letter placed by itself, pdfium would read it from top to bottom.
     assert found["markup"] == TEXTS["markup"]
     assert found["first newline"].strip() == "third line"
@@ -126,7 +132,7 @@ def test_text_that_is_too_long_is_refused():
 
 @pytest.mark.browser
 async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_used(own_temp):
-    long = "\n".join(f"line {n}" for n in range(20_000))
+    long = "\n".join(f"line {n}" for n in range(10_000))
     async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         process = await pool.process()
         async with process.text_page() as page:
@@ -183,21 +189,18 @@ Some *emphasis*, `code` and a [link](https://example.org/x).
 """
 
 
-@pytest.fixture
-def notes(tmp_path) -> Path:
-    folder = tmp_path / "notes"
-    (folder / "img").mkdir(parents=True)
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("notes")
+    (folder / "img").mkdir()
     (folder / "img" / "red.png").write_bytes(png(200, 0, 0))
     (folder / "notes.md").write_text(MARKDOWN)
     return folder
 
 
 @pytest.mark.browser
-def test_markdown_is_printed_as_its_reader_sees_it(own_temp, notes, tmp_path):
-    file = PlannedDocument("notes.md", (FileName("notes.md.pdf"),), "file", None, notes / "notes.md")
-
-    rows = build(tmp_path / "c", [file, markdown_document("row", MARKDOWN)])
-    lines = {name: text_of(tmp_path / "c", name).split("\n") for name in ("notes.md", "row")}
+def test_markdown_is_printed_as_its_reader_sees_it(built):
+    rows, lines = built.rows, {name: built.text(name).split("\n") for name in ("notes.md", "row")}
 
     for found in lines.values():
         text = " ".join(found)

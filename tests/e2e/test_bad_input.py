@@ -118,18 +118,6 @@ def test_convert_reports_each_fault_on_one_line_and_finishes_the_good_benchmark(
         assert [line for line in lines if re.fullmatch(pattern, line)], fault
 
 
-def test_evaluate_reports_what_it_cannot_evaluate_and_evaluates_the_rest(broken, lend):
-    workspace = lend(GOOD)
-    name = broken("half a JSON file")
-
-    done = rag_eval("evaluate", name, GOOD, "nowhere", "--system", "embedded-weak", "--workspace", workspace.root)
-
-    assert done.returncode == 2
-    assert [line.split(": ")[0] for line in done.stdout.splitlines() if line[0] != " "] == [f"{GOOD} x embedded-weak"]
-    assert sorted(re.findall(r"\[(\w+)\]", done.stderr)) == ["no_benchmark", "not_converted"]
-    assert len(done.stderr.splitlines()) == 2
-
-
 def train_rows(workspace):
     return json.loads(workspace.benchmark(WIKI).train_json.read_text())
 

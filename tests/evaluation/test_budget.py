@@ -1,8 +1,6 @@
 """Daily budgets are shared by evaluations and hold under concurrency; estimates use the newest measured answers."""
 
 import asyncio
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -25,6 +23,7 @@ from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
 from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
+from tests.forked_workers import call_at_once
 from tests.reporting.made_runs import made_evaluation
 
 EVENING = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
@@ -121,49 +120,25 @@ def test_budget_overruns_by_at_most_one_answer(budget, takes, fit, tmp_path):
     assert (len(done), refused) == (fit, ["budget_spent"] * (256 - fit))
 
 
-SPENDER = """
-import asyncio, sys
-from datetime import UTC, datetime
-from pathlib import Path
-from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.evaluation.budget import UsageLedger
-from rag_eval_pipeline.judges.judgement import JudgeUsage
-from rag_eval_pipeline.web.settings import Budget
+async def spend_400(ledger):
+    async def one():
+        try:
+            await ledger.reserve()
+        except ServiceError:
+            return
+        await asyncio.sleep(0)
+        ledger.book(JudgeUsage(requests=1))
 
-async def one(ledger):
-    try:
-        await ledger.reserve()
-    except ServiceError:
-        return
-    await asyncio.sleep(0)
-    ledger.book(JudgeUsage(requests=1))
-
-async def many(ledger):
     for _ in range(0, 400, 4):  # four in flight
-        await asyncio.gather(*(one(ledger) for _ in range(4)))
-
-now = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
-with UsageLedger(Path(sys.argv[1]), "system-s", sys.argv[2], Budget(requests=200), clock=lambda: now) as ledger:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    asyncio.run(many(ledger))
-"""
+        await asyncio.gather(*(one() for _ in range(4)))
 
 
 def test_two_processes_overrun_their_budget_by_at_most_what_the_other_has_under_way(tmp_path):
-    spenders = [
-        subprocess.Popen(
-            [sys.executable, "-c", SPENDER, tmp_path, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for name in ("eval_run_20261121_001", "eval_run_20261121_002")
-    ]
-    assert [spender.stdout.readline() for spender in spenders] == ["ready\n"] * 2
+    def spend(name):
+        with UsageLedger(tmp_path, "system-s", name, Budget(requests=200), clock=lambda: EVENING) as ledger:
+            asyncio.run(spend_400(ledger))
 
-    for spender in spenders:  # both at once
-        spender.stdin.write("go\n")
-        spender.stdin.flush()
-    for spender in spenders:
-        spender.communicate()
+    call_at_once(spend, [["eval_run_20261121_001"], ["eval_run_20261121_002"]])
 
     assert 200 <= spent_today(tmp_path, "system-s", EVENING).requests <= 204
 

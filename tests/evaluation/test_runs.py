@@ -1,25 +1,13 @@
 """Ids of evaluations are never taken twice, and taking one does not list those of the day."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from tests.forked_workers import call_at_once
 from tests.reporting.made_runs import made_evaluation
-
-TAKER = """
-import sys
-from pathlib import Path
-from rag_eval_pipeline.workspace import Workspace
-from tests.reporting.made_runs import made_evaluation
-print("ready", flush=True)
-sys.stdin.readline()
-print(*(made_evaluation(Workspace(Path(sys.argv[1])), 2) for _ in range(50)))
-"""
 
 
 @pytest.fixture
@@ -55,18 +43,9 @@ def test_further_id_of_a_day_lists_no_folder(workspace, monkeypatch):
 
 @pytest.mark.fault(63)
 def test_two_processes_never_take_one_id(workspace):
-    takers = [
-        subprocess.Popen(
-            [sys.executable, "-c", TAKER, workspace.root], cwd=REPOSITORY, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True,
-        )
-        for _ in range(2)
-    ]  # fmt: skip
-    assert [taker.stdout.readline() for taker in takers] == ["ready\n"] * 2
+    def take_fifty():
+        return [made_evaluation(workspace, 2) for _ in range(50)]
 
-    for taker in takers:
-        taker.stdin.write("go\n")
-        taker.stdin.flush()
-    taken = [name for taker in takers for name in taker.communicate()[0].split()]
+    one, other = call_at_once(take_fifty, [()] * 2)
 
-    assert len(set(taken)) == len(taken) == 100
+    assert len({*one, *other}) == len(one) + len(other) == 100

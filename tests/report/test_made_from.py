@@ -62,11 +62,15 @@ def workspace(reported, tmp_path):
     return copy
 
 
-def test_report_of_unchanged_files_opens_its_record_only(workspace):
+def opened(workspace):
+    """Return the files that are opened to see that nothing has changed."""
     command = [sys.executable, "-c", OPENED, str(workspace.root)]
-    opened = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    paths = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [path for path in paths if Path(path).is_file()]
 
-    assert [path for path in opened if Path(path).is_file()] == [str(workspace.reports / RECORD)]
+
+def test_report_of_unchanged_files_opens_its_record_only(workspace):
+    assert opened(workspace) == [str(workspace.reports / RECORD)]
 
 
 def test_report_that_was_just_made_is_known_by_content(reported):
@@ -104,13 +108,44 @@ def test_change_has_the_report_made_again(workspace, change):
     assert not made_from(workspace).is_unchanged()
 
 
+def converted(workspace):
+    """Write files of a conversion anew; the stamp is first gone, as it is while one goes on."""
+    name = PAIR[0]
+    paths = workspace.benchmark(name)
+    files = [paths.train_json, workspace.eval_json(name, "1.0.0"), workspace.gt_json(name, "1.0.0"), paths.stamp]
+    for path in files:
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"the same")
+    return files
+
+
+def test_conversion_that_changes_no_byte_leaves_the_report_unchanged(workspace):
+    converted(workspace)
+    made_from(workspace).save()
+    converted(workspace)
+
+    assert made_from(workspace).is_unchanged()
+    assert opened(workspace) == [str(workspace.reports / RECORD)]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_conversion_that_changes_a_byte_has_the_report_made_again(workspace, number):
+    converted(workspace)
+    made_from(workspace).save()
+    edit(converted(workspace)[number])
+
+    assert not made_from(workspace).is_unchanged()
+
+
 def test_change_with_the_same_size_and_times_is_noticed_in_a_file_that_was_just_written(workspace):
+    (workspace.reports / RECORD).unlink()
     made_from(workspace, time_ns=lambda folder: 0).save()
     path = newest(workspace)
     edit(path)
     record = json.loads((workspace.reports / RECORD).read_text())
     status, entry = path.stat(), record[f"data/evaluation/results/{path.name}"]
-    entry[:4] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    entry[0] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
     (workspace.reports / RECORD).write_text(json.dumps(record))
 
     assert not made_from(workspace).is_unchanged()

@@ -22,6 +22,10 @@ def paragraphs(count: int) -> str:
     return "".join(f"<p>{n} {_WORDS}</p>" for n in range(count))
 
 
+def cells(row: int) -> str:
+    return "".join(f"<td>{row}.{column}</td>" for column in range(10))
+
+
 def shades(size: int) -> bytes:
     """A large black picture in few bytes: one bit a pixel."""
 
@@ -86,15 +90,13 @@ PAGES = {
         "<style>@font-face{font-family:Webby;src:url(/font.ttf)}</style>",
     ),
     "video": page("<video src=/hang autoplay controls></video><p>END</p>"),
-    "giant-picture": page("<img src=/giant.png width=500><p>END</p>"),
+    **{f"{name}-picture": page(f"<img src=/{name}.png width=500><p>END</p>") for name in ("large", "giant")},
     "missing-picture": page("<img src=/nothing.png><p>END</p>"),
     "anchor": page("".join(f"<h2 id=S{n}>S{n}</h2>{paragraphs(3)}" for n in range(30)) + "<p>END</p>"),
-    "828-sheets": page("".join(f"<p>row {n} {'lorem ipsum dolor sit amet ' * 25}</p>" for n in range(6000)) + "END"),
-    "long-table": page(
-        "<table>"
-        + "".join("<tr>" + "".join(f"<td>{n}.{m}</td>" for m in range(10)) + "</tr>" for n in range(10000))
-        + "</table><p>END</p>"
-    ),
+    **{name: page("".join(f"<p>row {n} {'lorem ipsum dolor sit amet ' * 25}</p>" for n in range(rows)) + "END")
+       for name, rows in {"97-sheets": 700, "828-sheets": 6000}.items()},
+    **{name: page(f"<table>{''.join(f'<tr>{cells(n)}</tr>' for n in range(rows))}</table><p>END</p>")
+       for name, rows in {"table": 1000, "long-table": 10_000}.items()},
     "too-long": page("<p>TOP</p><div style='height:30000000px'></div><p>END</p>"),
     # Scripts that do not end, or ask.
     "timers": page("<p id=x>0</p><p>END</p><script>setInterval(()=>{x.textContent=+x.textContent+1},1)</script>"),
@@ -245,6 +247,7 @@ FONT_FILE, FONT_NAME = a_font()
 WIRE: Answers = {
     "/font.ttf": Reply(FONT_FILE.read_bytes(), "font/ttf"),
     "/red.png": Reply(png(*RED), "image/png"),
+    "/large.png": Reply(shades(4500), "image/png"),
     "/giant.png": Reply(shades(9000), "image/png"),
     "/cut.png": short(png(*RED)[:60], "image/png"),
     "/sw.js": Reply(b"self.addEventListener('fetch',e=>{})", "text/javascript"),

@@ -21,6 +21,7 @@ class Case(NamedTuple):
         kept: Whether the PDF is the publisher's, byte for byte.
         colour: Of what must be drawn.
         font: That must be in the PDF.
+        long: Whether only `make test-long` prints it; a shorter page of its kind is in the suite.
     """
 
     path: str
@@ -33,11 +34,17 @@ class Case(NamedTuple):
     kept: bool = False
     colour: tuple[int, int, int] | None = None
     font: bytes | None = None
+    long: bool = False
 
     @property
     def hangs(self) -> bool:
         """Whether it takes as long as it is let; all others get time enough for a busy machine."""
-        return self.error == "fetch_timeout" or bool({"load_timeout", "js_off"} & set(self.flags))
+        return self.error == "fetch_timeout" or self.is_given_up or "load_timeout" in self.flags
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it is printed without its scripts in the end, be it sooner or later."""
+        return "js_off" in self.flags
 
 
 END = ("END",)
@@ -67,11 +74,14 @@ CASES = (
     Case("/mathml", ("MATH", "17")),
     Case("/web-font", ("FONT",), font=FONT_NAME),
     Case("/video", END, flags=LATE),
-    Case("/giant-picture", END, images=(1, 1), colour=BLACK),
+    Case("/large-picture", END, images=(1, 1), colour=BLACK),
+    Case("/giant-picture", END, images=(1, 1), colour=BLACK, long=True),
     Case("/missing-picture", END, images=(1, 0)),
     Case("/anchor#S20", ("S0", "S29", "END"), sheets=(8, 20)),
-    Case("/828-sheets", ("row 0", "row 5999", "END"), sheets=(700, 1000)),
-    Case("/long-table", ("0.0", "9999.9", "END"), sheets=(180, 260)),
+    Case("/97-sheets", ("row 0", "row 699", "END"), sheets=(80, 120)),
+    Case("/828-sheets", ("row 0", "row 5999", "END"), sheets=(700, 1000), long=True),
+    Case("/table", ("0.0", "999.9", "END"), sheets=(18, 26)),
+    Case("/long-table", ("0.0", "9999.9", "END"), sheets=(180, 260), long=True),
     Case("/too-long", error="page_too_long"),
     # Scripts that do not end, or ask.
     Case("/timers", END),

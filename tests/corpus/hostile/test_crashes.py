@@ -65,7 +65,9 @@ class Session:
     async def run(self) -> None:
         async with running(ANSWERS) as site, rendering(site.host) as renderer:
             self.before = processes("")
-            self.loops = await make_all(renderer, [site.url("/loop")] * 2, at_once=2)
+            with pytest.MonkeyPatch.context() as patch:  # each takes a whole core until it is given up
+                patch.setattr(page_loading, "ALIVE_LIMIT_S", 1.5)
+                self.loops = await make_all(renderer, [site.url("/loop")] * 2, at_once=2)
             self.first = processes("")
             self.by_script = await make(renderer, site.url("/by-script"))
             self.last = processes("")
@@ -82,9 +84,7 @@ class Session:
 @pytest.fixture(scope="module")
 def session(own_temp) -> Session:
     session = Session()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_loading, "ALIVE_LIMIT_S", 5.0)  # pages in endless loops take a whole core until then
-        asyncio.run(session.run())
+    asyncio.run(session.run())
     session.files = os.listdir(own_temp)
     return session
 

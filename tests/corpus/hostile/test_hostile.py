@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import threading
+from types import ModuleType
 
 import psutil
 import pytest
@@ -19,6 +20,17 @@ from rag_eval_pipeline.corpus.rendering import page_loading, render
 pytestmark = pytest.mark.browser
 
 AT_ONCE = 5
+LimitsS = dict[tuple[ModuleType, str], float]
+Batch = tuple[list[Case], LimitsS]
+# Pages in endless loops take a whole core until they are given up, and the others may wait long for a busy machine.
+SHORT: LimitsS = {
+    **{(module, "ALIVE_LIMIT_S"): 1.5 for module in (page_loading, render)},
+    (render, "PRINT_LIMIT_S"): 3.0,
+}
+LONG: LimitsS = {
+    **{place: 240.0 for place in itertools.product((page_loading, render), ("ALIVE_LIMIT_S", "MEASURE_LIMIT_S"))},
+    **{(render, name): 600.0 for name in ("RENDER_LIMIT_S", "PRINT_LIMIT_S")},
+}
 
 
 class Session:
@@ -28,13 +40,18 @@ class Session:
         self.resolved: set[str] = set()
         self.outcomes: dict[str, Outcome] = {}
 
-    async def run(self, cases: list[Case], **limits: object) -> None:
+    async def run(self, *batches: Batch, **limits: object) -> None:
+        """Render batches one after the other in one browser, with the given settings of the egress policy."""
         async with (
             running(ANSWERS) as site,
             rendering(site.host, resolved=self.resolved, max_body_bytes=20_000_000, **limits) as renderer,
         ):
-            made = await make_all(renderer, [site.url(case.path) for case in cases], at_once=AT_ONCE)
-        self.outcomes |= {case.path: outcome for case, outcome in zip(cases, made, strict=True)}
+            for cases, limits_s in batches:
+                with pytest.MonkeyPatch.context() as patch:
+                    for (module, name), seconds in limits_s.items():
+                        patch.setattr(module, name, seconds)
+                    made = await make_all(renderer, [site.url(case.path) for case in cases], at_once=AT_ONCE)
+                self.outcomes |= {case.path: outcome for case, outcome in zip(cases, made, strict=True)}
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +60,14 @@ def session(request, own_temp) -> Session:
     items = [item for item in request.session.items if item.parent is request.node]
     cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
     session = Session()
-    with pytest.MonkeyPatch.context() as patch:  # pages in endless loops take a whole core until they are given up
-        patch.setattr(page_loading, "ALIVE_LIMIT_S", 5.0)
-        patch.setattr(render, "PRINT_LIMIT_S", 10.0)
-        asyncio.run(session.run([case for case in cases if case.hangs]))
+    hanging = [
+        ([case for case in cases if case.is_given_up], SHORT),
+        ([case for case in cases if case.hangs and not case.is_given_up], {}),
+    ]
+    asyncio.run(session.run(*hanging))
     session.before = open_now()
-    with pytest.MonkeyPatch.context() as patch:  # and the others may wait long for a busy machine
-        for module, limit in itertools.product((page_loading, render), ("ALIVE_LIMIT_S", "MEASURE_LIMIT_S")):
-            patch.setattr(module, limit, 240.0)
-        for limit in ("RENDER_LIMIT_S", "PRINT_LIMIT_S"):
-            patch.setattr(render, limit, 600.0)
-        asyncio.run(session.run([case for case in cases if not case.hangs], page_load_limit_s=240, fetch_limit_s=240))
+    others = [case for case in cases if not case.hangs]
+    asyncio.run(session.run((others, LONG), page_load_limit_s=240, fetch_limit_s=240))
     session.after = open_now()
     return session
 
@@ -69,7 +83,9 @@ def open_now() -> tuple[int, int, list[psutil.Process]]:
 
 
 @pytest.mark.fault(61)
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.path) for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.path, marks=[pytest.mark.long] if case.long else []) for case in CASES]
+)
 def test_hostile_page_gives_a_right_pdf_or_an_error_with_a_code(session, case):
     outcome = session.outcomes[case.path]
 

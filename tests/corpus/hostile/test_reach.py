@@ -6,6 +6,7 @@ All pages are rendered in one visit of one browser. Its egress policy differs on
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -20,8 +21,10 @@ pytestmark = pytest.mark.browser
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
-HOSTS = ("127.0.0.1", "[::1]")  # further ones in tests/faults/egress
+HOSTS = {"127.0.0.1": list(KINDS), "[::1]": list(KINDS)[::3]}  # further ones in tests/faults/egress
 LOCAL = ("file://{path}", "view-source:file://{path}", "filesystem:file://{path}")
+LOCAL_MOVES = tuple(kind for kind in MOVES if kind != "by-way-of-the-site")
+HTTPS_MOVES = ("location", "form", "by-way-of-the-site")
 SCHEMES = (
     "file:///etc/passwd", "data:text/html,x", "blob:http://h/1", "ftp://h/x", "javascript:alert(1)", "chrome://version",
     "view-source:http://h/", "about:blank", "gopher://h/", "filesystem:http://h/x", "//h/x", "/etc/passwd",
@@ -37,14 +40,14 @@ class Datagrams(asyncio.DatagramProtocol):
         self.count += 1
 
 
-def prying_page(address: str, more: str = "") -> str:
-    """A page that requests an address by every kind of request, with the kind as path."""
-    return page("".join(html.format(u=f"{address}/{kind}") for kind, html in KINDS.items()) + f"{more}END")
+def prying_page(address: str, more: str = "", kinds: Iterable[str] = KINDS) -> str:
+    """A page that requests an address by every kind of request, or by some, with the kind as path."""
+    return page("".join(KINDS[kind].format(u=f"{address}/{kind}") for kind in kinds) + f"{more}END")
 
 
-def moves_to(address: str, name: str) -> dict[str, Reply]:
+def moves_to(address: str, name: str, kinds: Iterable[str] = MOVES) -> dict[str, Reply]:
     """Pages that lead to an address, one for each kind of navigation."""
-    return {f"/{name}-{kind}": Reply(page("FIRST" + html.format(u=address)).encode()) for kind, html in MOVES.items()}
+    return {f"/{name}-{kind}": Reply(page("FIRST" + MOVES[kind].format(u=address)).encode()) for kind in kinds}
 
 
 class Visit:
@@ -56,7 +59,7 @@ class Visit:
         self.datagrams = Datagrams()
 
     def codes(self, name: str) -> dict[str, str | None]:
-        return {kind: self.outcomes[f"/{name}-{kind}"].code for kind in MOVES}
+        return {kind: self.outcomes[f"/{name}-{kind}"].code for kind in MOVES if f"/{name}-{kind}" in self.outcomes}
 
     async def run(self, folder) -> None:
         authority = Authority()
@@ -112,24 +115,30 @@ class Visit:
                 path: Reply(html.encode())
                 for path, html in {
                     "/private": private_page,
-                    **{f"/{host}": prying_page(f"http://{host}:{ports[host]}") for host in HOSTS},
+                    **{
+                        f"/{host}": prying_page(f"http://{host}:{ports[host]}", kinds=kinds)
+                        for host, kinds in HOSTS.items()
+                    },
                     "/popups": page(f"END{popups}</script>"),
                     "/rtc": page(f"<p id=p></p><script>{rtc}</script>"),
-                    **{f"/file-{n}": prying_page(form.format(path=secret)) for n, form in enumerate(LOCAL)},
+                    "/file-0": prying_page(LOCAL[0].format(path=secret)),
+                    "/file-1": prying_page(LOCAL[1].format(path=secret), kinds=list(KINDS)[::2]),
+                    "/file-2": prying_page(LOCAL[2].format(path=secret), kinds=list(KINDS)[1::2]),
                 }.items()
             }
-            for n, form in enumerate(LOCAL):
-                plain |= moves_to(form.format(path=secret), f"file-{n}")
+            for n, kind in enumerate(LOCAL_MOVES):  # each form of address by some of the moves
+                plain |= moves_to(LOCAL[n % len(LOCAL)].format(path=secret), "file", [kind])
             paths = list(plain)
             plain["/bounce-private"] = moved(private.url("/redirected"))
-            elsewhere |= {"/bounce": moved(canary.url("/", "https")), **moves_to(canary.url("/", "https"), "https")}
+            elsewhere["/bounce"] = moved(canary.url("/", "https"))
+            elsewhere |= moves_to(canary.url("/", "https"), "https", HTTPS_MOVES)
             secured |= {
                 "/first": Reply(page("<script>location='/next'</script>FIRST").encode()),
                 "/next": Reply(page("NEXT").encode(), headers=(f"{REFUSAL_HEADER}: x",)),
             }
             documents = {
                 **{path: sites["trusted"].url(path) for path in trusted if path != "/bounce"},
-                **{path: sites["plain"].url(path) for path in paths if "by-way" not in path},
+                **{path: sites["plain"].url(path) for path in paths},
                 **{path: sites["elsewhere"].url(path) for path in elsewhere if path != "/bounce"},
                 "public": PlannedDocument(
                     "x", (FileName("x.pdf"),), "html", "http://public.invalid/", None, private_page
@@ -192,8 +201,8 @@ def test_page_reaches_this_machine_by_no_kind_of_request(visit):
 
 @pytest.mark.fault(9)
 def test_page_that_leads_to_this_machine_over_https_is_an_error(visit):
-    """Over http: tests/faults/egress."""
-    assert visit.codes("https") == dict.fromkeys(MOVES, "blocked_navigation")
+    """Over http, and by every kind of move: tests/faults/egress."""
+    assert visit.codes("https") == dict.fromkeys(HTTPS_MOVES, "blocked_navigation")
     assert visit.asked["canary"] == {}
 
 
@@ -209,7 +218,7 @@ def test_popup_to_this_machine_leaves_the_page_as_it_is(visit):
 def test_page_reads_a_file_by_no_kind_of_request(visit):
     pages = {path: outcome.text for path, outcome in visit.outcomes.items() if path.startswith("/file-")}
 
-    assert len(pages) == len(LOCAL) * len(MOVES)  # one page with all kinds of requests, and all moves but one
+    assert len(pages) == len(LOCAL) + len(LOCAL_MOVES)  # a page with all kinds of requests for each form, and the moves
     assert [path for path, text in pages.items() if SECRET in text] == []
     assert [n for n in range(len(LOCAL)) if "END" not in pages[f"/file-{n}"]] == []
 

@@ -28,14 +28,23 @@ SCRIPTS = {
 STYLES = ("", "font-family:serif;font-weight:bold;font-size:23px;text-align:justify")
 
 
-def page_of(lang: str, lines: list[str]) -> str:
-    """Each line on its own and all of them as one block, in each style."""
+def section_of(heading: str, lang: str, lines: list[str]) -> str:
+    """Each line on its own and all of them as one block, in each style, on sheets of their own."""
     blocks = (
         f'<p dir="auto" style="{style};white-space:nowrap">{"<br>".join(lines)}</p>'
         f'<p dir="auto" style="{style}">{" ".join(lines)}</p>'
         for style in STYLES
     )
-    return f'<!doctype html><meta charset="utf-8"><html lang="{lang}" dir="auto"><title>x</title>{"".join(blocks)}'
+    return (
+        f'<p dir="ltr" style="break-before:page">{heading}</p>'
+        f'<section lang="{lang}" dir="auto">{"".join(blocks)}</section>'
+    )
+
+
+HEADINGS = {f"Script {number}": name for number, name in enumerate(SCRIPTS, 1)}
+ALL_SCRIPTS = '<!doctype html><meta charset="utf-8"><title>x</title>' + "".join(
+    section_of(heading, *SCRIPTS[name]) for heading, name in HEADINGS.items()
+)
 
 
 MIXED = """<!doctype html><meta charset="utf-8"><html lang="en"><title>x</title>
@@ -104,10 +113,10 @@ GOLD = {
 
 @pytest.fixture(scope="module")
 def pdfs(own_temp) -> dict[str, bytes]:
-    """The PDF of each page, by script."""
+    """The PDF of each page; all scripts share one."""
     right_to_left = "".join([*BLOCKS.values(), TABLE, LIST])
     pages = {
-        **{name: page_of(*script) for name, script in SCRIPTS.items()},
+        "scripts": ALL_SCRIPTS,
         "mixed": MIXED,
         "right to left": f'<!doctype html><meta charset="utf-8"><html dir="rtl"><title>x</title>{right_to_left}',
     }
@@ -122,8 +131,14 @@ def pdfs(own_temp) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def printed(pdfs) -> dict[str, list[str]]:
-    """The text of each sheet, by script."""
-    return {name: read_texts(pdf) for name, pdf in pdfs.items()}
+    """The text of each sheet, by page and by script."""
+    found = {name: read_texts(pdf) for name, pdf in pdfs.items()}
+    for sheet in found.pop("scripts"):
+        first, _, rest = sheet.partition("\n")
+        if first in HEADINGS:
+            sheets = found.setdefault(HEADINGS[first], [])
+        sheets.append(rest if first in HEADINGS else sheet)
+    return found
 
 
 def squeezed(text: str) -> str:
