@@ -1,6 +1,6 @@
 """A corpus of web pages printed: this builder against the bare browser and against what is usually written, in one run.
 
-    python bench/rendering.py [--pages 300] [--rounds 2]
+    python bench/rendering.py [--pages 300] [--rounds 2] [--steps]
 
 Prints the articles of bench/article_site.py, which a server of its own process gives out on loopback:
 
@@ -11,6 +11,13 @@ Prints the articles of bench/article_site.py, which a server of its own process 
   machine has one, and with the headless shell;
 - corpus: `build_corpus` of planned URLs into an empty folder: fetched and rendered behind the guard, settled, repaired;
 - corpus again: the same once more, of which nothing may be rendered, requested or changed.
+
+With `--steps` the way from the floor to the corpus instead, and the CPU of each kind of process, sampled:
+
+- contexts: the floor with a fresh browser context for each page, which no page shares with another;
+- prepared: that, every request intercepted and sent through the egress proxy, each page settled, measured, repaired,
+  and the text read from its PDF: all that the corpus does to a page, still by the raw protocol. What the corpus needs
+  beyond it are the fetch of each page and Playwright.
 
 The naive rows and the command line print every n-th page only, because they are slow. All configurations take turns in
 each round; a row is the sum of its rounds. The last column counts the files that are byte-identical in all rounds,
@@ -27,9 +34,11 @@ row: with few pages it weighs.
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import ctypes
 import hashlib
+import importlib.resources
 import itertools
 import json
 import os
@@ -40,10 +49,12 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 from article_site import paths
@@ -54,6 +65,7 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     unprivileged_command,
     write_launcher,
 )
+from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 
 NAIVE_PAGES, COMMAND_LINE_PAGES = 24, 60  # of the slow configurations
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -63,6 +75,10 @@ INCH_MM = 25.4
 PAPER = {"paperWidth": 210 / INCH_MM, "paperHeight": 297 / INCH_MM, "printBackground": True, "generateTaggedPDF": False}
 PAPER |= {f"margin{side}": 12 / INCH_MM for side in ("Top", "Bottom", "Left", "Right")}
 
+SAMPLE_EVERY_S = 0.1
+STEPS = ("floor", "contexts", "prepared", "corpus")
+KINDS = ("renderer", "browser", "GPU", "other", "Playwright", "Python", "PDF text")
+
 Digests = dict[str, str]
 
 
@@ -70,6 +86,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--pages", type=int, default=300)
     arguments.add_argument("--rounds", type=int, default=2)
+    arguments.add_argument("--steps", action="store_true", help="from the floor to the corpus, by kind of process")
     arguments.add_argument("--only", choices=CONFIGURATIONS, help=argparse.SUPPRESS)
     arguments.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments.add_argument("--site", help=argparse.SUPPRESS)
@@ -82,28 +99,35 @@ def main() -> None:
     with article_site(given.pages) as (site, server), place as name:
         folder = Path(name)
         folder.chmod(0o711)  # the browser is another user when this one is root
-        rounds = [run_round(folder / f"round {n + 1}", site, given.pages, server) for n in range(given.rounds)]
+        names = STEPS if given.steps else [name for name in CONFIGURATIONS if name not in ("contexts", "prepared")]
+        rounds = [run_round(folder / f"round {n + 1}", names, site, given.pages, server) for n in range(given.rounds)]
     print_table(rounds)
+    if given.steps:
+        print_kinds(rounds)
 
 
-def run_round(folder: Path, site: str, pages: int, server: int) -> dict[str, dict[str, Any]]:
+def run_round(folder: Path, names: Sequence[str], site: str, pages: int, server: int) -> dict[str, dict[str, Any]]:
     """What each configuration needed, by its name."""
     folder.mkdir(mode=0o711)
     found = {}
-    for name in CONFIGURATIONS:
+    for name in names:
         if name == "naive, full browser" and full_browser() is None:
             continue
         options = ["--only", name, "--folder", str(folder), "--site", site, "--pages", str(pages)]
         print(f"  {folder.name}: {name}", file=sys.stderr, flush=True)
         requests, cpu = request_count(site), children_cpu()
         try:
-            done = subprocess.run([sys.executable, __file__, *options], stdout=subprocess.PIPE, text=True, check=False)
+            child = subprocess.Popen([sys.executable, __file__, *options], stdout=subprocess.PIPE, text=True)
+            with ThreadPoolExecutor(1) as thread:
+                sampling = thread.submit(sample_cpu, child)
+                output = child.communicate()[0]
         finally:
             reap_orphans(but=server)
-        if done.returncode != 0:
-            raise SystemExit(f"{name}: ended with exit code {done.returncode}")
-        found[name] = json.loads(done.stdout.splitlines()[-1])
+        if child.returncode != 0:
+            raise SystemExit(f"{name}: ended with exit code {child.returncode}")
+        found[name] = json.loads(output.splitlines()[-1])
         found[name]["cpu"] = children_cpu() - cpu - found[name]["imports"]
+        found[name]["kinds"] = sampling.result() - Counter({"Python": found[name]["imports"]})
         found[name]["requests"] = request_count(site) - requests
     shutil.rmtree(folder)
     return found
@@ -115,25 +139,61 @@ def print_table(rounds: Sequence[dict[str, dict[str, Any]]]) -> None:
         name: sum(found[name]["cpu"] for found in rounds) / sum(len(found[name]["files"]) for found in rounds)
         for name in rounds[0]
     }
-    naive = next(name for name in cpu if name.startswith("naive"))
+    naive = next((name for name in cpu if name.startswith("naive")), None)
     for name, a_page in cpu.items():
         files = [found[name]["files"] for found in rounds]
         if name == "corpus again":
             files += [found["corpus"]["files"] for found in rounds]
         same = sum(len({found[file] for found in files}) == 1 for file in files[0])
         pages_a_second = sum(map(len, (found[name]["files"] for found in rounds))) / total(rounds, name, "seconds")
+        vs_naive = f"{cpu[naive] / a_page:.1f}x" if naive else "-"
         print(
             f"{name:26}{len(files[0]):7}{a_page:12.4f}{pages_a_second:9.2f}{a_page / cpu['floor']:9.2f}x"
-            f"{cpu[naive] / a_page:9.1f}x  {f'{same} of {len(files[0])}' if len(files) > 1 else '-'}"
+            f"{vs_naive:>10}  {f'{same} of {len(files[0])}' if len(files) > 1 else '-'}"
         )
     again = "corpus again"
-    print(
-        f"\nvs naive: against {naive!r}. corpus: {total(rounds, 'corpus', 'pictures drawn')} of "
-        f"{total(rounds, 'corpus', 'pictures')} pictures drawn. {again}: {total(rounds, again, 'renders')} renders, "
-        f"{total(rounds, again, 'requests')} requests, {total(rounds, again, 'seconds') / len(rounds):.2f} s a build."
-    )
+    if again in rounds[0]:
+        print(
+            f"\nvs naive: against {naive!r}. corpus: {total(rounds, 'corpus', 'pictures drawn')} of "
+            f"{total(rounds, 'corpus', 'pictures')} pictures drawn. {again}: "
+            f"{total(rounds, again, 'renders')} renders, {total(rounds, again, 'requests')} requests, "
+            f"{total(rounds, again, 'seconds') / len(rounds):.2f} s a build."
+        )
     if any(found["corpus"]["no_sandbox"] for found in rounds):
         print("The browser had no sandbox: this machine refuses it.")
+
+
+def print_kinds(rounds: Sequence[dict[str, dict[str, Any]]]) -> None:
+    print(f"\n{'CPU-s/page, sampled':26}" + "".join(f"{kind:>11}" for kind in KINDS))
+    for name in rounds[0]:
+        pages = sum(len(found[name]["files"]) for found in rounds)
+        print(
+            f"{name:26}" + "".join(f"{sum(found[name]['kinds'][k] for found in rounds) / pages:11.3f}" for k in KINDS)
+        )
+
+
+def sample_cpu(child: "subprocess.Popen[str]") -> "Counter[str]":
+    """CPU seconds by kind of process of a child and its descendants, as last seen before each ended."""
+    last: dict[int, tuple[str, float]] = {}
+    while child.returncode is None:
+        with contextlib.suppress(psutil.Error):
+            tree = psutil.Process(child.pid)
+            for process in [tree, *tree.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    used = process.cpu_times()
+                    if command := " ".join(process.cmdline()):  # a zombie has none
+                        last[process.pid] = kind_of(command), used.user + used.system
+        time.sleep(SAMPLE_EVERY_S)
+    seconds: Counter[str] = Counter()
+    for kind, used_s in last.values():
+        seconds[kind] += used_s  # type: ignore[assignment]  # typeshed counts in whole numbers
+    return seconds
+
+
+def kind_of(command: str) -> str:
+    signs = {"--type=renderer": "renderer", "--type=gpu": "GPU", "--type=": "other", "pdf_worker": "PDF text"}
+    signs |= {"run-driver": "Playwright", "rendering.py": "Python"}
+    return next((kind for sign, kind in signs.items() if sign in command), "browser")
 
 
 def total(rounds: Sequence[dict[str, dict[str, Any]]], name: str, field: str) -> Any:
@@ -162,25 +222,99 @@ def floor(urls: Sequence[str], folder: Path) -> dict[str, Any]:
     return {"files": asyncio.run(print_by_protocol(urls, folder))}
 
 
-async def print_by_protocol(urls: Sequence[str], folder: Path) -> Digests:
-    import base64
+def contexts(urls: Sequence[str], folder: Path) -> dict[str, Any]:
+    return {"files": asyncio.run(print_in_contexts(urls, folder))}
 
+
+def prepared(urls: Sequence[str], folder: Path) -> dict[str, Any]:
+    return {"files": asyncio.run(print_prepared(urls, folder))}
+
+
+async def print_by_protocol(urls: Sequence[str], folder: Path) -> Digests:
     files = {}
     async with raw_browser(folder / "floor") as call:
-        target = (await call("Target.createTarget", url="about:blank"))["targetId"]
-        session = (await call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
-        await call("Page.enable", session)
+        session = await open_page(call)
         for url in urls:
-            loaded = call.event(session, "Page.loadEventFired")
-            await call("Page.navigate", session, url=url)
-            await asyncio.wait_for(loaded, PAGE_LIMIT_S)
-            printed = await call("Page.printToPDF", session, **PAPER)
-            files[url] = digest(base64.b64decode(printed["data"]))
+            await navigate(call, session, url)
+            files[url] = digest(await print_page(call, session))
     return files
 
 
+async def print_in_contexts(urls: Sequence[str], folder: Path) -> Digests:
+    files = {}
+    async with raw_browser(folder / "contexts") as call:
+        for url in urls:
+            async with fresh_context(call) as session:
+                await navigate(call, session, url)
+                files[url] = digest(await print_page(call, session))
+    return files
+
+
+async def print_prepared(urls: Sequence[str], folder: Path) -> Digests:
+    from rag_eval_pipeline.corpus.rendering.page_loading import SETTLE_OPTIONS
+    from rag_eval_pipeline.corpus.rendering.render import count_printed_words
+    from rag_eval_pipeline.corpus.text.pdf import read_texts
+    from rag_eval_pipeline.web.egress_proxy import EgressProxy
+
+    files = {}
+    async with EgressProxy(site_policy(urls)) as proxy, raw_browser(folder / "prepared") as call:
+        for url in urls:
+            guard = {"proxyServer": proxy.url_for(url), "proxyBypassList": "<-loopback>"}
+            async with fresh_context(call, **guard) as session:
+                await call("Fetch.enable", session, patterns=[{"urlPattern": "*"}])
+                await call("Page.addScriptToEvaluateOnNewDocument", session, source=script("prepare"))
+                await navigate(call, session, url)
+                await evaluate(call, session, script("settle"), json.dumps(SETTLE_OPTIONS))
+                await evaluate(call, session, script("measure"))
+                seen = await evaluate(call, session, script("seen"))
+                await call("Emulation.setEmulatedMedia", session, media="print")
+                await evaluate(call, session, script("repair"))
+                pdf = await print_page(call, session)
+            texts = await asyncio.to_thread(read_texts, pdf)
+            await asyncio.to_thread(count_printed_words, seen, texts)
+            files[url] = digest(pdf)
+    return files
+
+
+def script(name: str) -> str:
+    scripts = importlib.resources.files("rag_eval_pipeline.corpus.rendering") / "scripts"
+    return (scripts / f"{name}.js").read_text(encoding="utf-8")
+
+
+async def open_page(call: "Protocol", **options: str) -> str:
+    target = (await call("Target.createTarget", url="about:blank", **options))["targetId"]
+    session: str = (await call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
+    await call("Page.enable", session)
+    return session
+
+
+@contextlib.asynccontextmanager
+async def fresh_context(call: "Protocol", **options: str) -> AsyncIterator[str]:
+    context = (await call("Target.createBrowserContext", **options))["browserContextId"]
+    yield await open_page(call, browserContextId=context)
+    await call("Target.disposeBrowserContext", browserContextId=context)
+
+
+async def navigate(call: "Protocol", session: str, url: str) -> None:
+    loaded = call.event(session, "Page.loadEventFired")
+    await call("Page.navigate", session, url=url)
+    await asyncio.wait_for(loaded, PAGE_LIMIT_S)
+
+
+async def evaluate(call: "Protocol", session: str, function: str, argument: str = "") -> Any:
+    expression = f"({function.strip().removesuffix(';')})({argument})"
+    found = await call("Runtime.evaluate", session, expression=expression, awaitPromise=True, returnByValue=True)
+    if "exceptionDetails" in found:
+        raise SystemExit(f"a script failed: {found['exceptionDetails']}")
+    return found["result"].get("value")
+
+
+async def print_page(call: "Protocol", session: str) -> bytes:
+    return base64.b64decode((await call("Page.printToPDF", session, **PAPER))["data"])
+
+
 class Protocol:
-    """Commands of the Chrome DevTools Protocol, and the next event of a kind."""
+    """Commands of the Chrome DevTools Protocol, and the next event of a kind; intercepted requests are continued."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
@@ -203,6 +337,11 @@ class Protocol:
     async def listen(self) -> None:
         async for text in self.socket:
             message = json.loads(text)
+            if message.get("method") == "Fetch.requestPaused":
+                asked = {"requestId": message["params"]["requestId"]}
+                command = {"id": next(self.numbers), "method": "Fetch.continueRequest", "params": asked}
+                await self.socket.send(json.dumps(command | {"sessionId": message["sessionId"]}))
+                continue
             waiting = self.waiting.pop(message.get("id") or (message.get("sessionId"), message["method"]), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
@@ -284,20 +423,16 @@ def naive(urls: Sequence[str], executable: str) -> dict[str, Any]:
 
 def corpus(urls: Sequence[str], folder: Path) -> dict[str, Any]:
     """What `rag-eval convert` does with URLs; the manifest of an earlier build is used if there is one."""
-    from urllib.parse import urlsplit
-
     from rag_eval_pipeline.corpus.builder import build_corpus
     from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
     from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
-    from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 
     planned = [
         PlannedDocument(key=url, names=(FileName(f"{url.rpartition('/')[2]}.pdf", url),), body="url", url=url)
         for url in urls
     ]
-    policy = EgressPolicy(EgressConfig(allowed_hosts=(urlsplit(urls[0]).netloc,), allow_no_sandbox=True))
     manifest = folder / "documents.parquet"
-    rows = build_corpus(planned, folder / "corpus", read_manifest(manifest), policy)
+    rows = build_corpus(planned, folder / "corpus", read_manifest(manifest), site_policy(urls))
     write_manifest(manifest, rows)
     for row in rows:
         if row.error:
@@ -311,9 +446,15 @@ def corpus(urls: Sequence[str], folder: Path) -> dict[str, Any]:
     }
 
 
+def site_policy(urls: Sequence[str]) -> EgressPolicy:
+    return EgressPolicy(EgressConfig(allowed_hosts=(urlsplit(urls[0]).netloc,), allow_no_sandbox=True))
+
+
 # In the order of a round: `corpus again` finds what `corpus` has left in the round's folder.
 CONFIGURATIONS: dict[str, Callable[[Sequence[str], Path], dict[str, Any]]] = {
     "floor": floor,
+    "contexts": contexts,
+    "prepared": prepared,
     "command line": command_line,
     "naive, full browser": naive_full,
     "naive, headless shell": naive_shell,

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency()
     }
 
 
+@cache
 def imported_by(path: Path) -> set[str]:
     """Return the top-level packages that a module imports, in functions too."""
     names = set()

@@ -113,7 +113,9 @@ async def _ask(
     statuses = answer_statuses(evaluation)
     resumed = len(statuses) if previous is not None and evaluation.folder == previous.folder else 0
     missing = unanswered_queries(pair.queries, statuses, which)
-    if missing:
+    # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
+    is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
+    if missing or (is_reused and evaluation.record.fingerprints.server is not None):
         file = pair.system_file
         if not statuses:
             evaluation.save(opened_at=now)  # an earlier attempt got no answer
@@ -123,6 +125,7 @@ async def _ask(
             pair.system,
             fingerprint=pair.fingerprints.corpus,
             started=evaluation.record.opened_at,
+            queries=pair.dataset.queries,
             retrieval_only=pair.dataset.is_retrieval_only,
         )
         async with file.traits.open(file.settings, corpus) as system:
@@ -364,6 +367,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         pair.system,
         fingerprint=pair.fingerprints.corpus,
         started=clock.now(),
+        queries=pair.dataset.queries,
         retrieval_only=pair.dataset.is_retrieval_only,
     )
     corpus = replace(corpus, observe=observe)

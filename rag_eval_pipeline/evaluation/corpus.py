@@ -21,6 +21,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
 from rag_eval_pipeline.systems.base import Citation as RagCitation
 from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
@@ -93,6 +94,7 @@ def system_corpus(
     *,
     fingerprint: str,
     started: datetime,
+    queries: Sequence[EvaluationQuery] = (),
     retrieval_only: bool = False,
 ) -> SystemCorpus:
     """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
@@ -109,6 +111,7 @@ def system_corpus(
         settings_folder=workspace.system_file(system).parent,
         state_folder=workspace.system_state(system, paths.name),
         retrieval_only=retrieval_only,
+        source_ids=lambda: {query.query_id: query.display_id for query in queries},
     )
 
 

@@ -114,10 +114,14 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
         score = record.score
     if score is None:
         return QuestionScore(None, record)
-    is_number = isinstance(score, Real) and math.isfinite(score)
-    if not is_number or not info.range.low <= float(score) <= info.range.high:
-        raise InputError("bad_metric_score", place, f"a number from {info.range}, or None", found=score)
-    return QuestionScore(float(score), record)
+    expected = f"a number from {info.range}, or None"
+    try:
+        number = float(score) if isinstance(score, Real) else math.nan
+    except OverflowError:
+        raise InputError("bad_metric_score", place, expected, found="a number that no float holds") from None
+    if not math.isfinite(number) or not info.range.low <= number <= info.range.high:
+        raise InputError("bad_metric_score", place, expected, found=score)
+    return QuestionScore(number, record)
 
 
 def load_metric(path: str) -> CustomMetric:

@@ -38,6 +38,7 @@ class SystemCorpus:
         state_folder: For what the system keeps about its server, such as what was uploaded.
         retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
+        source_ids: Returns question's id -> the id that its source gives it; recordings may have either.
     """
 
     benchmark: str
@@ -52,6 +53,7 @@ class SystemCorpus:
     state_folder: Path
     observe: Callable[[Any], Any] | None = None
     retrieval_only: bool = False
+    source_ids: Callable[[], Mapping[str, str]] = dict
 
     @property
     def settings_file(self) -> Path:

@@ -7,12 +7,13 @@ wrong answer. A latency that was not recorded is None.
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
-from typing import Any, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import msgspec
 import pyarrow as pa
@@ -59,6 +60,8 @@ NULL_ANSWER = "the recorded answer is null; a recording that abstains says absta
 class ReplaySettings(Model):
     """Where the recorded answers are."""
 
+    operational: ClassVar = frozenset({"ids"})  # the server's configuration states what they are
+
     path: str = pydantic.Field(
         min_length=1,
         description="File with the answers, relative to this file; `{benchmark}` and `{system}` are replaced by names, "
@@ -77,6 +80,12 @@ class ReplaySettings(Model):
         None,
         description="What an empty answer is, unless the recording states that the system abstained; by default "
         "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
+    )
+
+    ids: Literal["query_id", "source_id"] | None = pydantic.Field(
+        None,
+        description="What rows without a question's text name it by: its id in the dataset (from 0), or the id that "
+        "your source gives it; by default what more rows fit.",
     )
 
     @pydantic.field_validator("path")
@@ -129,6 +138,7 @@ class Recordings:
         by_id: Question's id -> answer.
         by_text: Question's text, white space folded -> answer; texts that several ids share are left out.
         rows: Every recording, also those that name no question.
+        by_source_id: Question's id -> answer, if the recording has the ids of the questions' source.
     """
 
     form: str
@@ -136,6 +146,7 @@ class Recordings:
     by_text: dict[str, Recording]
     configuration: dict[str, Any]
     rows: list[Recording]
+    by_source_id: dict[str, Recording] | None = None
 
     def find(self, query: Query) -> Recording | None:
         """Return the answer to a question; None if there is none.
@@ -143,11 +154,36 @@ class Recordings:
         A recording of the same id but of another question is ignored: ids move when a dataset gets a new version.
         """
         text = _folded(query.text)
-        for key in (query.query_id, encode_id(query.query_id)):
-            found = self.by_id.get(key)
-            if found is not None and (found.question is None or _folded(found.question) == text):
-                return found
+        if self.by_source_id is not None:
+            found = self.by_source_id.get(query.query_id)
+        else:
+            found = _find(self.by_id, query.query_id)
+        if found is not None and (found.question is None or _folded(found.question) == text):
+            return found
         return self.by_text.get(text)
+
+    def with_ids(self, ids: Literal["query_id", "source_id"] | None, source_ids: Mapping[str, str], path: Path) -> Self:
+        """Return these recordings by the ids that their rows have: the dataset's, or those of the questions' source.
+
+        Args:
+            ids: None for those that more rows without a question's text fit.
+            source_ids: Question's id -> its id in the source.
+
+        Raises:
+            InputError: `ambiguous_ids` if as many rows fit either, but other questions.
+        """
+        by_source_id = _match_source_ids(self.by_id, source_ids)
+        if ids is None:
+            ours = {key: row for key in source_ids if (row := _find(self.by_id, key)) and row.question is None}
+            theirs = {key: row for key, row in by_source_id.items() if row.question is None}
+            if len(ours) == len(theirs) and ours.keys() != theirs.keys():
+                expected = "ids that are either those of the dataset, from 0, or those of the benchmark's source"
+                hint = "State which they are in the system's settings, `ids: query_id` or `ids: source_id`, or add the "
+                raise InputError(
+                    "ambiguous_ids", path, expected, found=f"{len(ours)} ids of both", hint=f"{hint}questions' texts."
+                )
+            ids = "source_id" if len(theirs) > len(ours) else "query_id"
+        return self if ids == "query_id" else replace(self, by_source_id=by_source_id)
 
 
 class ReplaySystem:
@@ -166,8 +202,10 @@ class ReplaySystem:
         return found | {"recording": self._path.name} if self._settings.is_by_night else found
 
     def server_configuration(self) -> Mapping[str, Any] | None:
-        """Return the checksum of the recorded answers; None of a file a night, which is no change of the system."""
-        return None if self._settings.is_by_night else {"sha256": sha256_of(self._path)}
+        """Return the checksum of the recorded answers, but of no file a night, which is no change of the system."""
+        checksum = {} if self._settings.is_by_night else {"sha256": sha256_of(self._path)}
+        ids = {} if self._recordings.by_source_id is None else {"ids": "source_id"}
+        return checksum | ids or None
 
     def warnings(self) -> list[str]:
         """Return what was noticed while the recordings were read."""
@@ -181,7 +219,9 @@ class ReplaySystem:
         """Return the recorded answer to a question."""
         recording = self._recordings.find(query)
         if recording is None:
-            error = f"no recorded answer to this question, neither by its id {query.query_id!r} nor by its text"
+            is_ours = self._recordings.by_source_id is None
+            by = f"its id {query.query_id!r}" if is_ours else "the id that its source gives it"
+            error = f"no recorded answer to this question, neither by {by} nor by its text"
             return failed_answer(query, "error", code="not_recorded", error=error, latency_ms=None)
         try:
             return recorded_answer(query, recording, self._reader)
@@ -195,6 +235,8 @@ async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIt
     """Read the file; a row that cannot be read is the failed answer to its question."""
     path = _path_of(settings, corpus)
     recordings = read_recordings(path, corpus.aliases)
+    if settings.ids or any(row.query_id is not None and row.question is None for row in recordings.rows):
+        recordings = recordings.with_ids(settings.ids, corpus.source_ids(), path)
     if recordings.rows[0].fault is not None and all(recording.fault is not None for recording in recordings.rows):
         raise recordings.rows[0].fault
     reading = ReadingSettings(
@@ -401,6 +443,31 @@ def _index(path: Path, form: str, recordings: Iterable[Recording], configuration
     for text in shared:
         del by_text[text]
     return Recordings(form, by_id, by_text, configuration if isinstance(configuration, dict) else {}, rows)
+
+
+def _find(by_id: Mapping[str, Recording], query_id: str) -> Recording | None:
+    """Return the recording of an id, which in a TREC run has no white space."""
+    return by_id.get(query_id) or by_id.get(encode_id(query_id))
+
+
+def _match_source_ids(by_id: Mapping[str, Recording], source_ids: Mapping[str, str]) -> dict[str, Recording]:
+    """Return the recording of each question by its id in the source, `1` also for `01`; shared ids have none."""
+    counts = Counter(source_ids.values())
+    numbers = Counter(map(_without_zeros, source_ids.values()))
+    recorded = Counter(map(_without_zeros, by_id))
+    bare = {number: row for key, row in by_id.items() if recorded[number := _without_zeros(key)] == 1}
+    found = {}
+    for query_id, source_id in source_ids.items():
+        row = _find(by_id, source_id) if counts[source_id] == 1 else None
+        if row is None and numbers[_without_zeros(source_id)] == 1:
+            row = bare.get(_without_zeros(source_id))
+        if row is not None:
+            found[query_id] = row
+    return found
+
+
+def _without_zeros(identifier: str) -> str:
+    return identifier.lstrip("0") or "0" if identifier.isascii() and identifier.isdecimal() else identifier
 
 
 def _folded(text: str) -> str:

@@ -1,6 +1,7 @@
 """Each question is asked once: runs resume, failed questions are asked on request, and known answers are reused."""
 
 import asyncio
+import json
 import shutil
 from datetime import UTC, datetime
 
@@ -283,6 +284,20 @@ def paid(workspace, server):
 
 def paid_pair(workspace):
     return load_pair(workspace, OBSERVATORY, "paid")
+
+
+def test_recording_that_was_replaced_is_read_again(workspace):
+    recording = workspace.root / "a.jsonl"
+    workspace.system_file("recorded").write_text(f"kind: replay\nsettings: {{path: {recording}}}\n")
+    queries = load_pair(workspace, OBSERVATORY, "recorded").queries
+    exact = []
+    for answers in (["Yes."] * 16, ["Yes."] * 16, [query.ground_truth_answer or "unanswerable" for query in queries]):
+        rows = zip(queries, answers, strict=True)
+        recording.write_text("\n".join(json.dumps({"id": one.display_id, "answer": answer}) for one, answer in rows))
+        report, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, "recorded"))
+        exact.append((report.asked, report.reused, results(published).answer_quality_metrics.exact_match.value))
+
+    assert exact == [(16, 0, 0.0), (0, 16, 0.0), (16, 0, 1.0)]
 
 
 def test_published_answers_are_scored_again_without_asking(paid, server):

@@ -68,6 +68,8 @@ def test_score(score, expected):
 BAD = {
     "it raises":         (fail,                   "metric_raised"),
     "not a number":      (lambda q: math.nan,     "bad_metric_score"),
+    "too large for a float": (lambda q: 10**400,  "bad_metric_score"),
+    "too long to print": (lambda q: 10**5000,     "bad_metric_score"),
     "above its range":   (lambda q: 1.001,        "bad_metric_score"),
     "a text":            (lambda q: "0.5",        "bad_metric_score"),
     "a category":        (lambda q: record(score="kind"), "bad_metric_score"),

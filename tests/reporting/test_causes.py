@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from scipy import stats
 
 from rag_eval_pipeline.evaluation.storage import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -88,6 +87,8 @@ def test_worse_questions_are_found_by_f1_where_no_answer_ever_matches_exactly(tm
     [(2, 5, 3, 3), (0, 40, 7, 9), (5, 40, 7, 9), (9, 40, 35, 9), (40, 400_000, 900, 1500)],
 )
 def test_chance_of_sharing_is_scipys(count, total, size, drawn):
+    from scipy import stats  # loaded by this test alone: each process of the suite imports all tests
+
     assert chance_of_sharing(count, total, size, drawn) == pytest.approx(
         stats.hypergeom.sf(count - 1, total, size, drawn), rel=1e-8
     )

@@ -278,6 +278,46 @@ async def test_file_of_a_night_is_that_of_the_evaluation_s_start(replayed, corpu
         assert part in str(error.value)
 
 
+QUESTIONS = [Query(str(n), f"Question {n}?") for n in range(20)]
+SOURCE_IDS = {
+    "counted from 1": [str(n + 1) for n in range(20)],
+    "with leading zeros": [f"{n + 1:03d}" for n in range(20)],
+    "texts": [f"HR {n}" for n in range(20)],
+    "none": [str(n) for n in range(20)],
+}
+
+
+@pytest.mark.parametrize("source_ids", SOURCE_IDS.values(), ids=SOURCE_IDS)
+@pytest.mark.parametrize("named", ["query_id", "source_id"])
+async def test_recording_by_the_ids_of_dataset_or_source(named, source_ids, corpus, tmp_path):
+    by = source_ids if named == "source_id" else [query.query_id for query in QUESTIONS]
+    rows = [{"id": int(one) if one.isdecimal() else one, "answer": f"a{n}"} for n, one in enumerate(by)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    known = dict(zip([query.query_id for query in QUESTIONS], source_ids, strict=True))
+
+    async with open_replay(ReplaySettings(path="a.jsonl"), replace(corpus, source_ids=lambda: known)) as system:
+        answers = [(await system.answer(query)).answer for query in QUESTIONS]
+
+    assert answers == [f"a{n}" for n in range(20)]
+
+
+async def test_recording_whose_ids_fit_two_ways_needs_the_setting(corpus, tmp_path):
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"id": n, "answer": f"a{n}"}) for n in range(5, 15)))
+    corpus = replace(corpus, source_ids=lambda: {str(n): str(n + 1) for n in range(20)})
+
+    with pytest.raises(InputError) as error:
+        async with open_replay(ReplaySettings(path="a.jsonl"), corpus):
+            pass
+    found = []
+    for ids in ("query_id", "source_id"):
+        async with open_replay(ReplaySettings(path="a.jsonl", ids=ids), corpus) as system:
+            found.append(((await system.answer(QUESTIONS[9])).answer, system.server_configuration().get("ids")))
+
+    assert error.value.code == "ambiguous_ids"
+    assert "10 ids of both" in str(error.value)
+    assert found == [("a9", None), ("a10", "source_id")]
+
+
 BAD = {
     #                                name        content                                                         code                  row   field
     "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),

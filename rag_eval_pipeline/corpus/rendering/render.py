@@ -83,7 +83,7 @@ _WHOLE_RIGHT_TO_LEFT = """() => {
   document.body.style.setProperty("direction", getComputedStyle(document.body).direction, "important");
   document.documentElement.style.setProperty("direction", "ltr", "important");
 }"""
-_HYPHENATED = re.compile(r"(\w+)[-\u2010\u00ad]\n(\w+)")
+_HYPHENATED = re.compile(r"\b(\w++)[-\u2010\u00ad]\n(\w+)")
 
 
 class PrintedWords(NamedTuple):

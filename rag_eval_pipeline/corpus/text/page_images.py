@@ -91,7 +91,8 @@ def _image(page: DrawnPage) -> Image.Image:
 
 def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
+    # Level 9, which is what `optimize` means, takes four times as long for 3 % smaller files.
     image.quantize(_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-        file, "PNG", optimize=True
+        file, "PNG", compress_level=6
     )
     return file.getvalue()
