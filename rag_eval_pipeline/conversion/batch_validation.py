@@ -23,7 +23,7 @@ from rag_eval_pipeline.conversion.questions import (
     word_note,
 )
 from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
-from rag_eval_pipeline.formats.json_rows import objects, text_bytes, texts
+from rag_eval_pipeline.formats.json_rows import join, objects, text_bytes, texts
 from rag_eval_pipeline.sources.arrow_types import has_json
 
 # Python's white space; Arrow's own trimming knows fewer.
@@ -226,12 +226,12 @@ def _metadata(batch: pa.RecordBatch, is_given: bool, other_words: dict[str, pa.A
     if is_given:
         struct = batch.column("metadata")
         fields = zip(struct.type, struct.flatten(), strict=True)
-        own = {field.name: pc.fill_null(texts(values), "null") for field, values in fields}
-        written = objects({**own, **members}, None)
+        own = {field.name: [pc.fill_null(join(texts(values)), "null")] for field, values in fields}
+        written = join(objects({**own, **members}, None))
         if struct.null_count == 0:
             return written
-        bare = objects(members, None) if members else pa.repeat("{}", len(struct))
+        bare = join(objects(members, None)) if members else pa.repeat("{}", len(struct))
         return pc.if_else(struct.is_valid(), written, bare)
     if not members:
         return pa.repeat("{}", batch.num_rows)
-    return pc.fill_null(objects(members, None), "{}")
+    return pc.fill_null(join(objects(members, None)), "{}")

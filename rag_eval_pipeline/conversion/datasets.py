@@ -1,29 +1,27 @@
-"""From questions to the products: rows of `train.json` and `.eval.json`, located gold texts, annotations in `.gt.json`.
+"""From questions to the products: rows of `train.json`, located gold texts, annotations in `.gt.json`.
 
 Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data Formats 2.2 (quality checks).
 """
 
 import errno
 import functools
-import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime, time
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.documents import text_of_file
-from rag_eval_pipeline.conversion.question_table import distinct_items, questions_of
+from rag_eval_pipeline.conversion.question_table import questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, spec_place
+from rag_eval_pipeline.conversion.spec import spec_place
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
@@ -31,14 +29,13 @@ from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pa
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.agreement import citation_agreement
 from rag_eval_pipeline.formats.annotation_checks import check_quality, citation_name, offset_base, reanchor
-from rag_eval_pipeline.formats.dataset import CONVERTED_METADATA, DatasetMetadata, EvaluationDataset, SourceDocument
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
     CitationAnnotation,
     GroundTruth,
     import_annotations,
 )
-from rag_eval_pipeline.formats.json_rows import INDENT, QueryCheck, lists, objects, texts, write_rows
+from rag_eval_pipeline.formats.json_rows import JsonText, join, lists, objects, texts
 from rag_eval_pipeline.formats.store import version_difference
 from rag_eval_pipeline.storage import parquet
 from rag_eval_pipeline.storage.files import publish, publishing
@@ -47,16 +44,10 @@ LISTED = 20  # names in a check's numbers
 SPANS_AT_ONCE = 1000
 ANNOTATOR = "source"  # of gold texts that came with the benchmark
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
-QUERY_DEPTH = 2  # an array under the key `queries`
 
 TRAIN_COLUMNS = (
     *("id", "question", "answer", "is_impossible"),
     *(f"contexts.list.element.{name}" for name in ("file_name", "text")),
-)
-# What a query is made of; gold texts are most of a large file and no part of it.
-QUERY_COLUMNS = (
-    *("id", "question", "answer", "answers", "is_impossible", "source_id", "query_type", "difficulty", "metadata"),
-    *(f"contexts.list.element.{name}" for name in ("document", "file_name", "relevance")),
 )
 
 # Keys of a citation, and the fields of its span.
@@ -64,7 +55,6 @@ CITATION_FIELDS = {
     **{"file_name": "file_name", "start_char": "start", "end_char": "end", "page_number": "page"},
     **{"page_start": "page_start", "page_end": "page_end"},
 }
-# Keys of a query's metadata that mean something here; the source's own columns of these names give way to them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,164 +74,19 @@ class GoldSpan:
     piece: int = 0  # number of the piece; a gold text is counted by its piece 0
 
 
-def train_rows(batch: pa.RecordBatch) -> pa.Array:
-    """Return the rows of `train.json`; gold texts without a document are plain strings."""
+def train_rows(batch: pa.RecordBatch) -> dict[str, JsonText]:
+    """Return the members of the rows of `train.json`; gold texts without a document are plain strings."""
     contexts = batch.column("contexts")
     items = contexts.flatten()
     names, gold = items.field("file_name"), texts(items.field("text"))
     if names.null_count < len(names):
         named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
-        gold = pc.if_else(names.is_valid(), named, gold) if names.null_count else named
+        gold = [pc.if_else(names.is_valid(), join(named), join(gold))] if names.null_count else named
     columns = {name: texts(batch.column(name)) for name in ("id", "question", "answer", "is_impossible")}
-    return objects({**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}, TRAIN_DEPTH)
+    return {**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}
 
 
-def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -> pa.Array:
-    """Return the queries of an `.eval.json`; `spans` are the located gold texts by question id, where there are any."""
-    below = QUERY_DEPTH + 1
-    answer, impossible = batch.column("answer"), batch.column("is_impossible")
-    answered = pc.and_not(pc.not_equal(answer, ""), impossible)
-    contexts = batch.column("contexts")
-    places, counts = distinct_items(contexts, "file_name")
-    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
-    relevant = pa.ListArray.from_arrays(offsets, contexts.flatten().field("file_name").take(places))
-    return objects(
-        {
-            "query_id": texts(batch.column("id").cast(pa.string())),
-            "query_text": texts(batch.column("question")),
-            "relevant_documents": texts(relevant, below),
-            "query_type": texts(batch.column("query_type")),
-            "difficulty": texts(batch.column("difficulty")),
-            "ground_truth_answer": texts(pc.if_else(answered, answer, pa.scalar(None, pa.string()))),
-            "citations": _citations(batch.column("id"), spans, below),
-            "metadata": _metadata(batch, below),
-        },
-        QUERY_DEPTH,
-    )
-
-
-def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: int) -> pa.Array:
-    own = [spans.get(number, ()) for number in ids.to_pylist()] if spans else []
-    flat = [span for row in own for span in row]
-    if not flat:
-        return pa.repeat("[]", len(ids))
-    columns = {key: texts(pa.array([getattr(span, name) for span in flat])) for key, name in CITATION_FIELDS.items()}
-    columns["confidence_score"] = pa.array([json.dumps(span.score / 100) for span in flat])
-    columns["context_text"] = texts(pa.array([span.text for span in flat]))
-    written = objects(columns, depth + 1)
-    return lists(pa.array([[0] * len(row) for row in own], pa.list_(pa.int8())), written, depth)
-
-
-def _metadata(batch: pa.RecordBatch, depth: int) -> pa.Array:
-    """Return the source's own columns, then those that mean something here."""
-    contexts = batch.column("contexts")
-    items = contexts.flatten()
-    members = {
-        "is_impossible": texts(batch.column("is_impossible")),
-        "answers": texts(batch.column("answers"), depth + 1),
-        "hops": texts(pa.array(distinct_items(contexts, "document")[1], pa.int64())),
-        "source_id": texts(batch.column("source_id")),
-    }
-    if items.field("relevance").null_count < len(items):
-        grades = [_grades(row, depth + 1) for row in contexts.to_pylist()]
-        members["relevance"] = pa.array([grade or None for grade in grades], pa.string())
-    ours = objects(members, depth)
-    own = batch.column("metadata")
-    if pc.all(pc.equal(own, "{}")).as_py():
-        return ours
-    theirs = pa.array([_own_members(text, depth) for text in own.to_pylist()], pa.string())
-    start = "{\n" + INDENT * (depth + 1)
-    both = pc.binary_join_element_wise(start, theirs, ",", pc.utf8_slice_codeunits(ours, 1), "")
-    return pc.if_else(theirs.is_valid(), both, ours)
-
-
-def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
-    """Return grades by file name as JSON text; "" where the source has none."""
-    graded = {c["file_name"]: c["relevance"] for c in contexts if c["relevance"] is not None and c["file_name"]}
-    return _indented(graded, depth) if graded else ""
-
-
-def _own_members(metadata: str, depth: int) -> str | None:
-    """Return the members of metadata as text; None where there are none."""
-    values = json.loads(metadata)
-    named = {f"source_{name}" if name in CONVERTED_METADATA else name: value for name, value in values.items()}
-    return _indented(named, depth).removeprefix("{").removesuffix("}").strip("\n ") if named else None
-
-
-def _indented(value: Mapping[str, object], depth: int) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + INDENT * depth)
-
-
-def dataset_head(spec: BenchmarkSpec, *, size: int, characters: int) -> EvaluationDataset:
-    """Return an evaluation dataset without queries; `created_at` is the source's day of release, never the clock.
-
-    `characters` are the code points of all questions together.
-    """
-    return EvaluationDataset(
-        dataset_id=spec.name,
-        name=spec.title or spec.name,
-        version=spec.version,
-        description=spec.description,
-        created_at=None if spec.released is None else datetime.combine(spec.released, time(), UTC),
-        metadata=DatasetMetadata(
-            domain=spec.domain,
-            language=spec.language,
-            size=size,
-            avg_query_length=round(characters / size, 2) if size else None,
-            source=spec.title or spec.name,
-        ),
-        queries=(),
-    )
-
-
-def write_evaluation_dataset(
-    path: Path,
-    head: EvaluationDataset,
-    batches: Iterable[pa.RecordBatch],
-    spans: Iterable[GoldSpan],
-    documents: Sequence[SourceDocument] = (),
-) -> list[str]:
-    """Publish an `.eval.json` and return the faults that a check of the written bytes found.
-
-    `head` is the dataset without its queries; the questions have no missing documents. Spans are in their order.
-    """
-    located: dict[int, list[GoldSpan]] = {}  # of the batches that are being written
-    # The key `queries` is followed by `documents` or by nothing.
-    whole = head.model_copy(update={"documents": tuple(documents) or None})
-    before, array, after = whole.model_dump_json(indent=2, exclude_none=True).partition('"queries": []')
-    assert array
-    check = QueryCheck()
-
-    def render(batch: pa.RecordBatch) -> pa.Array:
-        ids = batch.column("id").to_pylist() if located else []
-        return query_rows(batch, {number: located.pop(number) for number in ids if number in located})
-
-    write_rows(
-        path,
-        _with_spans(batches, spans, located),
-        render,
-        depth=QUERY_DEPTH,
-        head=(before + '"queries": ').encode(),
-        tail=after.encode() + b"\n",
-        check=check.add,
-    )
-    return check.findings
-
-
-def _with_spans(
-    batches: Iterable[pa.RecordBatch], spans: Iterable[GoldSpan], located: dict[int, list[GoldSpan]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, each when the spans of its questions are in `located`."""
-    pending = _located(spans)
-    following = next(pending, None)
-    for batch in batches:
-        while following is not None and following[0] <= batch.column("id")[-1].as_py():
-            located[following[0]] = following[1]
-            following = next(pending, None)
-        yield batch
-
-
-def _located(spans: Iterable[GoldSpan]) -> Iterator[tuple[int, list[GoldSpan]]]:
+def located_spans(spans: Iterable[GoldSpan]) -> Iterator[tuple[int, list[GoldSpan]]]:
     """Yield the located spans of each question that has some, by its id."""
     located = (span for span in spans if span.method is not None)
     return ((number, list(group)) for number, group in groupby(located, attrgetter("question_id")))
@@ -249,7 +94,7 @@ def _located(spans: Iterable[GoldSpan]) -> Iterator[tuple[int, list[GoldSpan]]]:
 
 def source_annotations(spans: Iterable[GoldSpan]) -> Iterator[CitationAnnotation]:
     """Yield the located gold texts as one annotation for each question."""
-    return (_annotation(question_id, found) for question_id, found in _located(spans))
+    return (_annotation(question_id, found) for question_id, found in located_spans(spans))
 
 
 def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotation:
@@ -264,12 +109,17 @@ def _annotation(question_id: int, spans: Sequence[GoldSpan]) -> CitationAnnotati
                 annotation_confidence=span.score / 100,
                 justification=f"located in the corpus: {span.method}"
                 + (f", piece {span.piece + 1}" if span.method == "pieces" else ""),
-                **{key: getattr(span, name) for key, name in CITATION_FIELDS.items()},
+                **citation_fields(span),
             )
             for number, span in enumerate(spans)
         ),
         quality_checks={"text_extraction": "successful"},
     )
+
+
+def citation_fields(span: GoldSpan) -> dict[str, Any]:
+    """Return the file and the offsets of a span under the keys of a citation."""
+    return {key: getattr(span, name) for key, name in CITATION_FIELDS.items()}
 
 
 def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:

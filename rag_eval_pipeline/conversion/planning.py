@@ -267,9 +267,9 @@ class RowIntake:
             self._index.use_url(url)
         for key in pc.unique(documents.filter(urls.is_null())).drop_null().to_pylist():
             self._index.documents[key].is_planned = True
-        places, counts = distinct_items(contexts, "document")
-        named = documents.take(places).dictionary_encode()
-        hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.to_numpy()]
+        named = documents.dictionary_encode()
+        places, counts = distinct_items(contexts, named)
+        hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.take(places)]
         starts = (np.cumsum(counts) - counts)[counts > 0]
         self.document_sets.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 

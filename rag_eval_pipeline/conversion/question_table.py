@@ -180,12 +180,11 @@ class MissingDocuments:
         return msgspec.structs.replace(question, contexts=contexts)
 
 
-def distinct_items(contexts: pa.Array, name: str) -> tuple[pa.Array, Any]:
-    """Find the distinct values of a field of the contexts, question by question; nulls are no values.
+def distinct_items(contexts: pa.Array, values: pa.DictionaryArray) -> tuple[pa.Array, Any]:
+    """Find the distinct values of the contexts' items, question by question; nulls are no values.
 
     Returns the places of the first of equal values among all contexts, and the number of values of each question.
     """
-    values = contexts.flatten().field(name).dictionary_encode()
     codes = pc.fill_null(values.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = pc.list_parent_indices(contexts).to_numpy(zero_copy_only=False).astype(np.int64)
     valid = np.flatnonzero(codes >= 0)
@@ -212,10 +211,12 @@ def _with_file_names(
     items = contexts.flatten()
     if items.field("document").null_count == len(items):
         return batch
-    documents, urls = items.field("document").dictionary_encode(), items.field("url").dictionary_encode()
-    url_names = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
-    own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
-    found = pc.coalesce(url_names, pa.array(own_names, pa.string()).take(documents.indices))
+    urls = items.field("url").dictionary_encode()
+    found = pa.array([by_url[url] for url in urls.dictionary.to_pylist()], pa.string()).take(urls.indices)
+    if found.null_count:  # of documents that are named in another way
+        documents = items.field("document").dictionary_encode()
+        own_names = [names.get((key, own_urls[key])) for key in documents.dictionary.to_pylist()]
+        found = pc.coalesce(found, pa.array(own_names, pa.string()).take(documents.indices))
     columns = [found if f.name == "file_name" else items.field(f.name) for f in CONTEXT]
     structs = pa.StructArray.from_arrays(columns, fields=list(CONTEXT))
     filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))

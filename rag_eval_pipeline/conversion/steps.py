@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion import datasets, shards
 from rag_eval_pipeline.conversion.datasets import LISTED
+from rag_eval_pipeline.conversion.evaluation_dataset import QUERY_COLUMNS, dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.gold_documents import (
     Search,
     bare_texts,
@@ -289,15 +290,15 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     first = _first_questions(_remaining(conversion))
     gold = datasets.GoldTally([question.id for question in first])
     datasets.write_gold_spans(paths.gold_spans, gold.counting(datasets.locate_gold(asked, planned, pages)))
-    head = datasets.dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
+    head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
     texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
     documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
-    findings = datasets.write_evaluation_dataset(
+    findings = write_evaluation_dataset(
         made,
         head,
-        _remaining(conversion, datasets.QUERY_COLUMNS),
+        _remaining(conversion, QUERY_COLUMNS),
         datasets.read_gold_spans(paths.gold_spans),
         documents,
     )

@@ -1,4 +1,4 @@
-"""JSON files of very many rows, written from Arrow batches column by column, and checked as they are written.
+"""JSON files of very many rows, written from Arrow batches column by column.
 
 The text is what `json.dumps(..., ensure_ascii=False)` writes row by row, but no row becomes a Python object, and a
 million rows need no more memory than a thousand. `bench/conversion.py` compares the ways to write rows.
@@ -6,14 +6,11 @@ million rows need no more memory than a thousand. `bench/conversion.py` compares
 
 import functools
 import json
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +26,12 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SHORT = frozenset(map(ord, "\n\r\t"))
 
 
-def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
+JsonText = Sequence[str | pa.Array]
+"""JSON text of each value of a column, in parts: text that all values share, and columns; only a single column may have
+nulls. Text is copied once, when all parts are joined."""
+
+
+def texts(column: pa.Array, depth: int | None = None) -> JsonText:
     """Return JSON text of each value; null where the value is null.
 
     Args:
@@ -40,36 +42,52 @@ def texts(column: pa.Array, depth: int | None = None) -> pa.Array:
     if pa.types.is_string(kind):
         return _strings(column)
     if pa.types.is_boolean(kind):
-        return pc.if_else(column, "true", "false")
+        return [pc.if_else(column, "true", "false")]
     if pa.types.is_integer(kind):
-        return column.cast(pa.string())
+        return [column.cast(pa.string())]
     if pa.types.is_list(kind):
         inner = texts(column.flatten(), None if depth is None else depth + 1)
-        return lists(column, pc.fill_null(inner, "null"), depth)
+        return lists(column, [pc.fill_null(inner[0], "null")] if _has_nulls(inner) else inner, depth)
     if pa.types.is_struct(kind):
         below = None if depth is None else depth + 1
         fields = zip(kind, column.flatten(), strict=True)
         written = objects({field.name: texts(values, below) for field, values in fields}, depth)
-        return pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+        return [_null_where_null(column, join(written))] if column.null_count else written
     raise TypeError(f"no JSON text for a column of {kind}")
 
 
-def objects(members: Mapping[str, pa.Array], depth: int | None) -> pa.Array:
-    """Return objects of members that are JSON text already; a null member is left out."""
-    before, between, after = _layout(depth)
-    given = {name: column for name, column in members.items() if column.null_count < len(column)} or members
-    names = [json.dumps(name, ensure_ascii=False) + ": " for name in given]
-    columns = list(given.values())
-    if columns[0].null_count:
-        return _sparse(names, columns, depth)
-    # One join of everything: each copies all the text there is.
-    parts = ["{" + before + names[0], columns[0]]
-    for name, column in zip(names[1:], columns[1:], strict=True):
-        if column.null_count:
-            parts += ["", pc.fill_null(pc.binary_join_element_wise(between + name, column, ""), "")]
+def join(text: JsonText) -> pa.Array:
+    """Return JSON text as one column."""
+    parts: list[str | pa.Array] = []
+    for part in text:
+        if parts and isinstance(part, str) and isinstance(parts[-1], str):
+            parts[-1] += part
         else:
-            parts += [between + name, column]
-    return pc.binary_join_element_wise(*parts, after + "}", "")
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")
+
+
+def objects(members: Mapping[str, JsonText], depth: int | None) -> JsonText:
+    """Return objects of members; a null member is left out."""
+    before, between, after = _layout(depth)
+    given = {name: value for name, value in members.items() if not _has_nulls(value, all_of=True)} or members
+    names = [json.dumps(name, ensure_ascii=False) + ": " for name in given]
+    first, *others = given.values()
+    if _has_nulls(first):
+        return [_sparse(names, [join(value) for value in given.values()], depth)]
+    parts = ["{" + before + names[0], *first]
+    for name, value in zip(names[1:], others, strict=True):
+        if _has_nulls(value):
+            parts.append(pc.fill_null(pc.binary_join_element_wise(between + name, value[0], ""), ""))
+        else:
+            parts += [between + name, *value]
+    return [*parts, after + "}"]
+
+
+def _has_nulls(text: JsonText, *, all_of: bool = False) -> bool:
+    if len(text) > 1 or isinstance(text[0], str):
+        return False
+    return bool(text[0].null_count == len(text[0]) if all_of else text[0].null_count)
 
 
 def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
@@ -84,24 +102,32 @@ def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None
     return pc.fill_null(written.take(places), "{}")
 
 
-def lists(column: pa.Array, items: pa.Array, depth: int | None) -> pa.Array:
-    """Return lists of items that are JSON text already; null where the list is null."""
+def lists(column: pa.Array, items: JsonText, depth: int | None) -> JsonText:
+    """Return lists of items, which have no nulls; null where the list is null."""
     before, between, after = _layout(depth)
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, items), between)
-    written = pc.binary_join_element_wise("[" + before, inner, after + "]", "")
-    if (is_empty := pc.equal(lengths, 0)).true_count:
-        written = pc.if_else(is_empty, "[]", written)
-    return written if column.null_count == 0 else pc.if_else(column.is_valid(), written, pa.scalar(None, pa.string()))
+    opening, values, closing = "", items, ""
+    if len(items) == 3 and isinstance(items[0], str) and isinstance(items[2], str):  # what all share separates them
+        opening, values, closing = items[0], items[1:2], items[2]
+    inner = pc.binary_join(pa.ListArray.from_arrays(offsets, join(values)), closing + between + opening)
+    written = ["[" + before + opening, inner, closing + after + "]"]
+    is_empty = pc.equal(lengths, 0)
+    if is_empty.true_count:
+        written = [pc.if_else(is_empty, "[]", join(written))]
+    return [_null_where_null(column, join(written))] if column.null_count else written
 
 
-def consecutive(rows: pa.Array, depth: int) -> memoryview:
-    """Return the bytes of rows as consecutive elements of an array."""
+def _null_where_null(column: pa.Array, text: pa.Array) -> pa.Array:
+    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string()))
+
+
+def consecutive(members: Mapping[str, JsonText], depth: int) -> memoryview:
+    """Return the bytes of objects as consecutive elements of an array."""
     between = ",\n" + INDENT * depth
-    ended = pc.binary_join_element_wise(rows, between, "")  # then the column's bytes are those of the file
-    return memoryview(_values(ended))[: -len(between)]
+    column = join([*objects(members, depth), between])  # whose bytes are those of the file
+    return memoryview(_values(column))[: -len(between)]
 
 
 def _layout(depth: int | None) -> tuple[str, str, str]:
@@ -111,14 +137,17 @@ def _layout(depth: int | None) -> tuple[str, str, str]:
     return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
 
 
-def _strings(column: pa.Array) -> pa.Array:
+def _strings(column: pa.Array) -> JsonText:
+    if column.null_count == len(column):
+        return [column]
     data = text_bytes(column)
-    if data and (np.frombuffer(data, np.uint8) < 32).any() and {byte for byte in set(data) if byte < 32} - _SHORT:
-        return pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])
+    codes = np.frombuffer(data, np.uint8)
+    if not _SHORT.issuperset(codes[codes < 32].tobytes()):
+        return [pa.array([None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()])]
     for character, escaped in _ESCAPES.items():
         if character.encode() in data:
             column = pc.replace_substring(column, character, escaped)
-    return pc.binary_join_element_wise('"', column, '"', "")
+    return [join(['"', column, '"'])] if column.null_count else ['"', column, '"']
 
 
 def text_bytes(column: pa.Array) -> bytes:
@@ -138,7 +167,7 @@ def _values(column: pa.Array) -> pa.Buffer | bytes:
 def write_rows(
     path: Path,
     batches: Iterable[pa.RecordBatch],
-    render: Callable[[pa.RecordBatch], pa.Array],
+    render: Callable[[pa.RecordBatch], Mapping[str, JsonText]],
     *,
     depth: int,
     head: bytes = b"",
@@ -148,7 +177,7 @@ def write_rows(
     """Publish an array of rows atomically; equal batches give equal bytes.
 
     Args:
-        render: Returns JSON text of each row of a batch, at the nesting level `depth`.
+        render: Returns the members of the rows of a batch, which are at the nesting level `depth`.
         head: Text before the array; `tail` comes after it.
         check: Called with the bytes of each batch's rows, with commas between them, in order.
     """
@@ -176,74 +205,3 @@ def _in_order(
             text = waiting.pop(0).result()
             waiting.extend(pool.submit(function, batch) for batch in islice(batches, 1))
             yield text
-
-
-NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
-Offset = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class CitationRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A place in a document's text."""
-
-    file_name: NonEmpty
-    start_char: Offset
-    end_char: Offset
-    page_number: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    page_start: Offset | None = None
-    page_end: Offset | None = None
-    confidence_score: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    context_text: str | None = None
-
-
-class QueryRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """One question of an evaluation; texts are not decoded, which would take longer than all the rest."""
-
-    query_id: str
-    query_text: msgspec.Raw
-    relevant_documents: msgspec.Raw
-    metadata: msgspec.Raw
-    citations: msgspec.Raw
-    query_type: Literal["factual", "analytical", "comparative", "temporal"] | None = None
-    difficulty: Literal["easy", "medium", "hard"] | None = None
-    ground_truth_answer: msgspec.Raw = msgspec.Raw()
-
-
-class QueryCheck:
-    """Checks queries of an `.eval.json` while they are written, as strictly as `EvaluationQuery`; ids have to ascend.
-
-    Models of a million queries would not fit into memory; this takes 1 us and no memory a query.
-    """
-
-    def __init__(self) -> None:
-        self.findings: list[str] = []
-        self._queries = msgspec.json.Decoder(list[QueryRow])
-        self._citations = msgspec.json.Decoder(list[CitationRow])
-        self._documents = msgspec.json.Decoder(list[NonEmpty])
-        self._last_id = -1
-
-    def add(self, rows: bytes | memoryview) -> None:
-        """Check the bytes of consecutive queries, with commas between them."""
-        try:
-            queries = self._queries.decode(b"".join((b"[", rows, b"]")))
-            spans = [span for query in queries if len(query.citations) > 2 for span in self._spans(query)]
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            self.findings.append(f"a query after id {self._last_id}: {error} [bad_format]")
-            return
-        if any(len(query.query_text) == len('""') for query in queries):
-            self.findings.append(f"a query after id {self._last_id}: expected a question [bad_format]")
-            return
-        names = [query.query_id for query in queries]
-        digits = "".join(names)
-        if not (all(names) and digits.isascii() and digits.isdigit()):  # patterns of msgspec are slow
-            self.findings.append(f"a query after id {self._last_id}: expected ids of digits [bad_format]")
-            return
-        ids = [self._last_id, *map(int, names)]
-        self._last_id = ids[-1]
-        if not all(map(operator.lt, ids, ids[1:])):
-            self.findings.append(f"queries {ids[1]} to {ids[-1]}: ids do not ascend [query_order]")
-        if any(span.end_char <= span.start_char for span in spans):
-            self.findings.append(f"queries {ids[1]} to {ids[-1]}: a citation ends where it starts [empty_span]")
-
-    def _spans(self, query: QueryRow) -> list[CitationRow]:
-        self._documents.decode(query.relevant_documents)
-        return self._citations.decode(query.citations)

@@ -43,12 +43,15 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
     number, line = 1, 1
     for block in _blocks(handle):
         batch = _parse_with_arrow(block, types, number, line) if types else None
+        lines = (
+            block.count(b"\n") if batch is None else len(batch.numbers)
+        )  # Arrow's blocks have an object on each line
         if batch is None:
             batch = _parse_lines(block, file, number, line)
         if file.types is None:
             types = merge_columns(types or {}, batch.types or {})
         number += len(batch.numbers) + len(batch.rejected)
-        line += block.count(b"\n")
+        line += lines
         yield batch
 
 

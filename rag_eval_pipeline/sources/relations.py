@@ -237,11 +237,12 @@ def _as_array(numbers: Sequence[int]) -> Any:
 def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: DecodedBatch) -> None:
     if len(batch.lines):
         known = lines.setdefault(name, machine_array("q"))
-        known.extend([0] * (batch.numbers[-1] - len(known)))
         first = batch.numbers[0]
         if batch.numbers[-1] - first + 1 == len(batch.numbers):
-            known[first - 1 :] = machine_array("q", _as_array(batch.lines).tobytes())
+            known.extend([0] * (first - 1 - len(known)))
+            known.frombytes(_as_array(batch.lines).tobytes())
         else:
+            known.extend([0] * (batch.numbers[-1] - len(known)))
             for number, line in zip(batch.numbers, batch.lines, strict=True):
                 known[number - 1] = line
 

@@ -22,7 +22,7 @@ from rag_eval_pipeline.evaluation.budget import UsageLedger, spent_today
 from rag_eval_pipeline.evaluation.storage import QueryScores, write_responses, write_scores
 from rag_eval_pipeline.exports.folder import copy_checked, publishing_folder
 from rag_eval_pipeline.formats.ground_truth import AnswerQualityAnnotation, GroundTruth, QualityScores
-from rag_eval_pipeline.formats.json_rows import write_rows
+from rag_eval_pipeline.formats.json_rows import texts, write_rows
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache
 from rag_eval_pipeline.judges.judgement import JudgeUsage
@@ -129,7 +129,7 @@ def _questions() -> pa.RecordBatch:
 
 def _write_train_json(folder: Path) -> None:
     batches = [_questions()] * 3
-    write_rows(folder / "train.json", batches, lambda batch: pa.array(['{"question": "Who?"}'] * len(batch)), depth=1)
+    write_rows(folder / "train.json", batches, lambda batch: {"question": texts(batch.column("question"))}, depth=1)
 
 
 def _documents() -> list[CorpusDocument]:
