@@ -51,10 +51,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def shared_temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The session's temporary folder; its processes have a folder each in it."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _forked_workers() -> Iterator[None]:
-    """Forks the children that read untrusted files from a process that has imported what they need."""
+def _quick_children(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forks the children that read untrusted files from a process that has imported what they need.
+
+    And the drivers of the browsers find what one of them has compiled.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NODE_COMPILE_CACHE", str(shared_temp(tmp_path_factory) / "compiled"))
         if sys.platform == "linux":
             patch.setattr(process, "_run", forked_workers.run)
         yield
@@ -77,9 +87,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
     """`made_once(name, make)` is a folder that one of the processes makes by `make(folder)`, and that all only read."""
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # the processes have a folder each in that of the session
+    base = shared_temp(tmp_path_factory)
 
     def folder(name: str, make: Callable[[Path], None]) -> Path:
         root, made = base / name, base / f"{name}.made"

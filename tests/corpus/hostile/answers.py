@@ -275,7 +275,7 @@ WIRE: Answers = {
     "/redirect-to-file": moved("file:///etc/passwd"),
     "/gzip": zipped(page("<p>ZIPPED</p>").encode()),
     "/gzip-cut": zipped(page(paragraphs(9)).encode(), cut=True),
-    "/bomb": zipped(bytes(60_000_000), content_type="text/javascript"),
+    "/bomb": zipped(bytes(25_000_000), content_type="text/javascript"),
     "/latin1": Reply(_LATIN, "text/html"),
     "/wrong-charset": Reply(_LATIN),
     "/utf-16": Reply("\ufeff<p>café MARK-é</p>".encode("utf-16-le"), "text/html"),
