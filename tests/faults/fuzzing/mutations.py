@@ -162,7 +162,7 @@ def _with_changed_values(data: bytes, rng: random.Random) -> bytes | None:
     if not isinstance(value, dict | list):
         return None
     changed = _changed(value, rng)
-    with contextlib.suppress(UnicodeEncodeError):  # YAML's own writer refuses half of a character
+    with contextlib.suppress(UnicodeEncodeError, RecursionError):  # half of a character; a value in a thousand others
         if rng.random() < 0.5:
             return yaml.dump(changed, Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=False).encode()
     return _dumped(changed, rng).encode("utf-8", "surrogatepass")
