@@ -292,8 +292,8 @@ def gather_evidence(
     """
     if reason := why_not_comparable(run, others):
         return RunEvidence(reason=reason)
-    names = _compared_names(run, judged)
-    if not names:
+    names = _compared_names(run, others, judged)
+    if not any(name in run.columns for name in names):
         return RunEvidence(reason="nothing_scored")
     metrics = [_compared_metric(name, [run, *others]) for name in (*names, FAILURE_RATE)]
     seed = comparison_seed(key, [one.evaluation_id for one in (*others, run)])
@@ -318,12 +318,13 @@ def are_alike(prints: Mapping[str, str | None], others: Mapping[str, str | None]
     return all(prints.get(part) == others.get(part) for part in SHARED_FINGERPRINTS)
 
 
-def _compared_names(run: ScoredRun, judged: Collection[str]) -> list[str]:
+def _compared_names(run: ScoredRun, others: Sequence[ScoredRun], judged: Collection[str]) -> list[str]:
+    """Return the measures that the run has, and those that all others have: a loss of scores is not left out."""
     names = []
     for file, measures in COMPARED.items():
         level = PAGE if file == "retrieval_scores" and run.is_by_page else ""
         names += [level + measure for measure in measures if measure not in TASKS or measure in judged]
-    return [name for name in names if name in run.columns]
+    return [name for name in names if name in run.columns or all(name in other.columns for other in others)]
 
 
 def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:

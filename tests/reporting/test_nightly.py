@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -55,6 +56,22 @@ def test_night_with_its_rerun(runs, expected, alerts):
         # What the first run showed, not the rerun: questions 0 to 19.
         assert [moved.query_id for moved in exact(night).moved] == [str(q) for q in range(10)]
         assert {(moved.before, moved.after) for moved in exact(night).moved} == {(1.0, 0.0)}
+
+
+def test_night_that_lost_a_metric_of_the_whole_baseline_has_no_verdict_on_it():
+    def with_hits(run):
+        return replace(run, columns={"hit@1": run.columns["exact_match"], **run.columns})
+
+    pinned = [with_hits(run) for run in five_runs()]
+    by_chance = [pinned[0], *five_runs()[1:]]
+
+    [night] = nights(made_run("n1"), baseline=BaselineRuns(pinned, VerdictSettings()))
+    lost = night.metrics["hit@1"]
+    [other] = nights(made_run("n1"), baseline=BaselineRuns(by_chance, VerdictSettings()))
+
+    assert (lost.kind, lost.sentence) == ("withheld", "Withheld: coverage 0.0 %, 98 % is needed.")
+    assert exact(night) == exact(other)  # p is corrected for the same metrics
+    assert "hit@1" not in other.metrics
 
 
 NO_RERUNS = {
