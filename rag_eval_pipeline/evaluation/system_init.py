@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
 import pydantic
@@ -33,12 +33,14 @@ from rag_eval_pipeline.systems.http import SECRET_HEADER, HttpSettings, HttpSyst
 from rag_eval_pipeline.systems.json_paths import items_at
 from rag_eval_pipeline.systems.nvidia import check_ready
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
 from rag_eval_pipeline.web.settings import EndpointSettings
 from rag_eval_pipeline.web.sse import DONE, json_values, parse_events
 from rag_eval_pipeline.workspace import Workspace
 
 DEFAULT_BODY = {"question": "{question}"}
+EXAMPLE_URL = "http://127.0.0.1:8000/ask"
 DEFAULT_QUESTION = "What are these documents about?"  # while no benchmark is converted
 BODIES_TRIED = 3
 QUERY_ID = "system-init"
@@ -187,7 +189,7 @@ def _row(place: _Place, answer: RagAnswer) -> dict[str, Any]:
 
 
 async def _propose_http(wanted: Wanted, place: _Place) -> Proposal:
-    parts = urlsplit(_needed(wanted.url, "--url", "http://127.0.0.1:8000/ask"))
+    parts = _split_url(_needed(wanted.url, "--url", EXAMPLE_URL))
     params = dict(parse_qsl(parts.query, keep_blank_values=True))
     if secret := next((name for name in params if SECRET_HEADER.search(name) and not name.endswith("tokens")), None):
         hint = "Name the environment variable that holds it: --api-key-env VARIABLE, or --header-env HEADER=VARIABLE"
@@ -221,10 +223,31 @@ async def _propose_http(wanted: Wanted, place: _Place) -> Proposal:
         file = _parsed(proposal.text, place.file)
         assert isinstance(file.settings, HttpSettings)
         system = HttpSystem(file.settings, client, AnswerReader(place.corpus, file.settings), place.corpus.benchmark)
-        answer = system.read(Query(QUERY_ID, place.question), reply)
+        try:
+            answer = system.read(Query(QUERY_ID, place.question), reply)
+        except WrongShape as wrong:
+            guess = guesses.path("answer")
+            hint = f"Is --answer right? Without it the guess is {guess}." if wanted.answer and guess else None
+            raise InputError("no_answer_found", str(wanted.url), str(wrong), hint=hint) from wrong
     proposal.row = _row(place, answer)
     proposal.notes += _warnings(place, [answer], wanted.kind)
     return proposal
+
+
+def _split_url(url: str) -> SplitResult:
+    """Return the parts of a URL.
+
+    Raises:
+        InputError: `bad_option` if it has no scheme or no host, such as `127.0.0.1:8000/ask`.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        found = url.partition("?")[0].rpartition("@")[2]  # without secrets
+        raise InputError("bad_option", "--url", f"an http or https URL, such as {EXAMPLE_URL}", found=found)
+    return parts
 
 
 async def _ask_http(client: Endpoint, settings: dict[str, Any], values: Mapping[str, str], *, may_guess: bool) -> Reply:

@@ -326,6 +326,9 @@ def test_question_goes_into_the_url_where_the_url_has_its_place(workspace, tmp_p
 REFUSED = {
     "two fields are missing":   (fastapi(["query"], ["user"]), {}, "unknown_body"),
     "no answer":                ({"id": 7, "files": []}, {}, "no_answer_found"),
+    "an answer named wrongly":  ({"answer": ANSWER}, {"answer": "answr"}, "no_answer_found"),
+    "a URL without scheme":     ({}, {"url": "127.0.0.1:8000/ask"}, "bad_option"),
+    "a URL that is none":       ({}, {"url": "http://[::1/ask"}, "bad_option"),
     "no JSON":                  ((200, "<p>Hello</p>", "text/html"), {}, "bad_response"),
     "no such path":             ((404, {"detail": "Not Found"}), {}, "http_404"),
     "a key is wanted":          ((401, {"detail": "token"}), {}, "http_401"),
@@ -342,6 +345,14 @@ def test_system_is_refused(reply, wanted, code, workspace):
 
     assert refused.value.code == code
     assert "abc" not in str(refused.value)
+
+
+def test_answer_that_is_named_wrongly_is_answered_with_the_guess(workspace):
+    with json_server(lambda *_: {"answer": ANSWER}) as server, pytest.raises(InputError) as refused:
+        propose(workspace, server.url, answer="answr")
+
+    assert "'answr'" in str(refused.value)
+    assert str(refused.value).endswith("Is --answer right? Without it the guess is answer.")
 
 
 def test_refused_key_is_not_taken_for_a_missing_one(workspace, monkeypatch):
