@@ -1,6 +1,6 @@
 """`rag-eval compare`: two evaluations, question by question."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from rag_eval_pipeline.cli.output import (
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
+    from rag_eval_pipeline.reporting.causes import WorseQuestion
     from rag_eval_pipeline.reporting.comparison import Comparison, VerdictSettings
 
 COLOURS = {"regressed": "red", "improved": "green", "equivalent": "green", "unchanged": "green"}
@@ -77,12 +78,13 @@ def compare(
         found = compare_named(root, old, new)
     settings = VerdictSettings() if root is None else read_verdict_settings(root)
     word, change = comparison_headline(found, level=settings.alpha / 2)
-    lines = () if as_json else [*_head(found, word, change), *_body(root, found, before)]
+    cause, worst = (None, None) if as_json and markdown is None else _worst(root, found, before)
+    lines = () if as_json else [*_head(found, word, change), *_body(found, cause, worst)]
     emit(comparison_record(found) | {"verdict": word, "headline": change}, as_json, lines)
     if junit is not None:
         write_junit(junit, found)
     if markdown is not None:
-        write_markdown(markdown, found, f"{word.capitalize()}: {change}")
+        write_markdown(markdown, found, f"{word.capitalize()}: {change}", cause=cause, worst=worst)
     print_notes(_warnings(found, settings))
     if found.regressed:
         raise typer.Exit(REGRESSION)
@@ -98,28 +100,37 @@ def _head(found: "Comparison", word: str, change: str) -> Iterator[str]:
     yield ""
 
 
-def _body(root: Workspace | None, found: "Comparison", before: tuple[str, ...]) -> Iterator[str]:
+def _worst(
+    root: Workspace | None, found: "Comparison", before: tuple[str, ...]
+) -> "tuple[str | None, Sequence[WorseQuestion] | None]":
+    """Return where a regression comes from, and the worst questions; None if the evaluations' folders are gone."""
+    from rag_eval_pipeline.reporting.causes import find_cause, worse_questions
+
+    now = found.evaluation_id or found.new
+    if root is None or not all((root.runs / name / "evaluation.json").exists() for name in (*before, now)):
+        return None, None
+    cause = find_cause(root, now, before, found.verdicts)
+    if cause is not None:
+        return cause.sentence, cause.worst
+    return None, worse_questions(root, now, before[-1])
+
+
+def _body(found: "Comparison", cause: str | None, worst: "Sequence[WorseQuestion] | None") -> Iterator[str]:
     """Yield a line for each metric, then where a regression comes from, and the worst questions with both answers."""
     from rag_eval_pipeline.report.text import shortened
-    from rag_eval_pipeline.reporting.causes import find_cause, worse_questions
     from rag_eval_pipeline.reporting.comparison_files import comparison_lines, moved_lines
 
     for line, verdict in comparison_lines(found):
         yield painted(line, COLOURS.get(verdict.kind))
-    now = found.evaluation_id or found.new
-    if root is None or not all((root.runs / name / "evaluation.json").exists() for name in (*before, now)):
-        yield from moved_lines(found)
-        return
-    cause = find_cause(root, now, before, found.verdicts)
     if cause is not None:
-        yield f"\n{shortened(cause.sentence, 500)}"
-    worst = cause.worst if cause is not None else worse_questions(root, now, before[-1])
+        yield f"\n{shortened(cause, 500)}"
+    if worst is None:
+        yield from moved_lines(found)
     if worst:
         yield "\nQuestions that got worse most:"
-    for one in worst:
+    for one in worst or ():
         yield f"  {shortened(one.name, 40)}  {shortened(one.question, QUESTION_CHARS)}"
-        gold = "a refusal: the documents hold no answer" if one.gold is None else shortened(one.gold, ANSWER_CHARS)
-        yield f"    expected  {gold}"
+        yield f"    expected  {shortened(one.expected, ANSWER_CHARS)}"
         yield f"    before    {painted(shortened(one.answer_before, ANSWER_CHARS), 'green')}"
         yield f"    now       {painted(shortened(one.answer_after, ANSWER_CHARS), 'red')}"
 

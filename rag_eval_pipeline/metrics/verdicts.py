@@ -39,7 +39,7 @@ from rag_eval_pipeline.metrics.significance import (
 FAILURE_RATE = "Failure rate"
 
 # Raised with every change of the rules by which verdicts are found; recorded with every night.
-PROCEDURE = 2
+PROCEDURE = 3
 
 TestedUnits = Literal["auto", "documents", "questions"]
 Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]

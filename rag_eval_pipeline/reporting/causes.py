@@ -100,6 +100,11 @@ class WorseQuestion(NamedTuple):
         """The id that users know: the source's, else the dataset's."""
         return self.source_id or self.query_id
 
+    @property
+    def expected(self) -> str:
+        """The accepted answer, or that it is a refusal."""
+        return "a refusal: the documents hold no answer" if self.gold is None else self.gold
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:

@@ -10,15 +10,17 @@ from xml.etree import ElementTree
 
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, printable
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, VerdictKind
+from rag_eval_pipeline.reporting.causes import WorseQuestion
 from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison, MovedQuestion, VerdictFields
 from rag_eval_pipeline.storage.files import atomic_write
 
 QUESTIONS_PRINTED = 5
+QUOTED_CHARS = 160  # of a question or an answer in Markdown
 # Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
 PREFIXED = ("regressed", "improved", "equivalent")
 
@@ -174,8 +176,20 @@ def write_junit(path: Path, row: Comparison) -> None:
     atomic_write(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def write_markdown(path: Path, row: Comparison, headline: str) -> None:
-    """Write a comparison as Markdown under its headline, for the step summary of a CI server."""
+def write_markdown(
+    path: Path,
+    row: Comparison,
+    headline: str,
+    *,
+    cause: str | None = None,
+    worst: Sequence[WorseQuestion] | None = None,
+) -> None:
+    """Write a comparison as Markdown under its headline, for a comment or the step summary of a CI server.
+
+    Args:
+        cause: A sentence on where a regression comes from.
+        worst: The questions that got worse most; None if only their ids and scores are known.
+    """
     head = [
         f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
         "",
@@ -192,12 +206,20 @@ def write_markdown(path: Path, row: Comparison, headline: str) -> None:
         for name, found in row.verdicts.items()
         for before, after in [map(format_mean, (found.evidence.baseline_mean, found.evidence.current_mean))]
     ]
-    moved = [
-        line
-        for name in row.regressed
-        for line in ("", f"{_cell(metric_label(name))}:", "", *(f"- {line}" for line in _questions(row, name)))
-    ]
-    atomic_write(path, "\n".join([*head, *rows, *moved, ""]).encode())
+    below = ["", _cell(cause)] if cause is not None else []
+    if worst is None:
+        below += [
+            line
+            for name in row.regressed
+            for line in ("", f"{_cell(metric_label(name))}:", "", *(f"- {line}" for line in _questions(row, name)))
+        ]
+    elif worst:
+        below += ["", "Questions that got worse most:", "", "| id | question | expected | before | now |"]
+        below.append("|---|---|---|---|---|")
+        for one in worst:
+            texts = (one.name, one.question, one.expected, one.answer_before, one.answer_after)
+            below.append(f"| {' | '.join(map(_quoted, texts))} |")
+    atomic_write(path, "\n".join([*head, *rows, *below, ""]).encode())
 
 
 def _is_open(found: Verdict) -> bool:
@@ -206,6 +228,12 @@ def _is_open(found: Verdict) -> bool:
 
 def _questions(row: Comparison, name: str) -> list[str]:
     return [f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}" for one in row.moved.get(name, ())]
+
+
+def _quoted(text: str) -> str:
+    """Return a text of a system or a data set as code, in which nothing is a link, an image, HTML or a mention."""
+    line = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
+    return f"`{line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1] + '…'}`" if line else ""
 
 
 def _cell(text: str) -> str:

@@ -16,6 +16,9 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
 from rag_eval_pipeline.formats.store import DatasetStore
+from rag_eval_pipeline.reporting.causes import WorseQuestion
+from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.comparison_files import write_markdown
 from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.regressions import write_comparisons
 
@@ -69,7 +72,13 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
     assert len(worst) == 3 * 4
     assert [line.split()[0] for line in worst[1:4]] == ["expected", "before", "now"]
     assert worst[1].split()[1:] == worst[2].split()[1:] != worst[3].split()[1:]
-    assert "**Regressed: Exact match 28 → 0 (" in markdown.read_text()
+    text = markdown.read_text()
+    assert "**Regressed: Exact match 28 → 0 (" in text
+    [*_, first, _, _] = text.splitlines()
+    # The id that users know, the question and the answers, as in the terminal.
+    assert first.startswith(f"| `{worst[0].split()[0]}` | `{worst[0].split(maxsplit=1)[1]}` | ")
+    assert [cell.strip() for cell in first.split("|")[3:6]] == [f"`{line.split(maxsplit=1)[1]}`" for line in worst[1:4]]
+    assert "- question " not in text
     suite = ElementTree.parse(junit).getroot()
     failed = {case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None}
     rows = [line.split(" | ") for line in markdown.read_text().splitlines() if line.startswith("| ")]
@@ -77,6 +86,16 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
     assert int(suite.get("tests")) == len(list(suite.iter("testcase")))
     assert {row[0].removeprefix("| ") for row in rows if row[3] == "regressed"} == failed
     assert "single runs" in markdown.read_text()
+
+
+def test_markdown_shows_texts_of_systems_as_code_in_one_cell(tmp_path):
+    row = Comparison("evaluations", "b", "eval_1", "eval_2", verdicts={})
+    one = WorseQuestion("0", "q-1", "a | b\n<b>?</b>", None, "`x` @all", "![](http://x.example)", 1.0, 0.0)
+
+    write_markdown(tmp_path / "v.md", row, "Regressed", worst=[one])
+
+    expected = "| `q-1` | `a \\| b <b>?</b>` | `a refusal: the documents hold no answer` | `'x' @all` | `![](http://x.example)` |"
+    assert (tmp_path / "v.md").read_text().splitlines()[-1] == expected
 
 
 def test_compare_tests_documents_if_so_set(rag_eval, ids, settings):
