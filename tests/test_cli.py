@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import sys
 
 import pytest
@@ -353,3 +354,15 @@ def test_evaluate_after_a_change_of_metrics_asks_nobody_and_says_so(rag_eval, wo
     assert (again["rescored_from"], again["counts"]["asked"]) == (first["evaluation_id"], 0)
     assert f"nothing was asked: the answers of {first['evaluation_id']} were scored again" in err
     assert (json.loads(rag_eval(*command)[1])[0]["counts"]["asked"], server.asked.total()) == (16, 32)
+
+
+def test_interrupted_evaluation_says_how_to_go_on(rag_eval, workspace, server):
+    set_system(workspace, server)
+    server.before[6] = lambda: signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
+    command = ("evaluate", OBSERVATORY, "--system", "paid")
+
+    code, _, err = rag_eval(*command)
+
+    assert code == 130
+    assert f"interrupted; the answers are kept, go on with: rag-eval {' '.join(command)}\n" in err
+    assert json.loads(rag_eval(*command, "--json")[1])[0]["counts"]["asked"] < 16

@@ -80,9 +80,10 @@ def evaluate(
 
     root = find_workspace(workspace)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
+    command = f"rag-eval evaluate {' '.join(names)} --system {system}"
     if dry_run:
         for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
-        print_next(as_json, f"rag-eval evaluate {' '.join(names)} --system {system}")
+        print_next(as_json, command)
         return
     failed, is_undecided = 0, False
 
@@ -99,8 +100,12 @@ def evaluate(
                 power.sentence(settings),
                 power.warning(name, settings, is_deterministic=is_deterministic),
             )
-        with progress_bars(f"{name} x {system}:") as begin:
-            answered, published = run(root, pair, begin, which=which)
+        try:
+            with progress_bars(f"{name} x {system}:") as begin:
+                answered, published = run(root, pair, begin, which=which)
+        except KeyboardInterrupt:
+            print_notes([f"interrupted; the answers are kept, go on with: {command}"])
+            raise
         report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.failed + len(published.faults) + judging.failed
