@@ -59,6 +59,7 @@ def test_convert_and_evaluate_and_report(rag_eval, workspace):
     assert evaluated["counts"]["asked"] == 40
     assert report == str(workspace.reports / "index.html")
     assert "embedded" in rag_eval("leaderboard")[1]
+    assert "nothing was asked: the system is deterministic" in rag_eval("evaluate", RAILWAY, "--system", "embedded")[2]
     assert rag_eval("validate", evaluated["results"], str(workspace.benchmark(RAILWAY).train_json))[0] == 0
 
 

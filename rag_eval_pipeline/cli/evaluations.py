@@ -172,6 +172,11 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
             f"{pair}: nothing was asked: the answers of {published.rescored_from} were scored again with today's "
             "metrics and judge. Evaluate once more for new answers."
         )
+    elif answered.reused == answered.questions:
+        notes.append(
+            f"{pair}: nothing was asked: the system is deterministic and nothing has changed, so the answers of an "
+            "earlier evaluation were taken over."
+        )
     if sentence := published.judging.sentence:
         again = f"rag-eval rescore {pair.replace(' x ', ' ')} {published.evaluation_id}"
         notes.append(f"{pair}: {sentence}. To judge them again without asking the system: {again}")
