@@ -361,8 +361,12 @@ def test_interrupted_evaluation_says_how_to_go_on(rag_eval, workspace, server):
     set_system(workspace, server)
     server.before[6] = lambda: signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
     command = ("evaluate", OBSERVATORY, "--system", "paid")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
-    code, _, err = rag_eval(*command)
+    try:
+        code, _, err = rag_eval(*command)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert code == 130
     assert f"interrupted; the answers are kept, go on with: rag-eval {' '.join(command)}\n" in err
