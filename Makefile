@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http cluster-demo up test test-interop test-cluster test-lowest test-long fuzz check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http cluster-demo up test test-ui test-interop test-cluster test-lowest test-long fuzz check format bench golden reference requirements docs clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -35,6 +35,9 @@ PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorde
 
 test: $(VENV)/.browser  ## the test suite
 	$(PYTEST)
+
+test-ui: $(VENV)/.browser  ## tests/ui and tests/deployment: Dagster's real webserver and daemon, and its UI in a browser
+	$(PYTEST) -m "ui and not long" tests/ui tests/deployment
 
 test-interop: .venv-interop/.browser  ## tests/interop: beside LangChain, LlamaIndex, Haystack and others, in a second environment
 	.venv-interop/bin/python -m pytest -q tests/interop
@@ -128,7 +131,7 @@ $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@touch $@
 
 # A package added to requirements.txt must be installed although the browser is there.
-demo demo-builtin demo-http up test test-long: $(VENV)/.installed
+demo demo-builtin demo-http up test test-ui test-long: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)

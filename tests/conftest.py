@@ -37,7 +37,7 @@ BUNDLED = {
 CONVERTED = ("skarn-railway", "cairnmoor-observatory")
 # These wait for servers, daemons and browsers more than they compute: they begin first, those that wait longest before the
 # others, and the rest fills their time.
-WAITING = ("test_ui.py", "test_services.py", "nights", "e2e", "deployment", "hostile", "egress")
+WAITING = ("nights", "e2e", "deployment", "hostile", "egress")
 MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import sys
 
 import pytest
@@ -58,6 +59,7 @@ def test_convert_and_evaluate_and_report(rag_eval, workspace):
     assert evaluated["counts"]["asked"] == 40
     assert report == str(workspace.reports / "index.html")
     assert "embedded" in rag_eval("leaderboard")[1]
+    assert "nothing was asked: the system is deterministic" in rag_eval("evaluate", RAILWAY, "--system", "embedded")[2]
     assert rag_eval("validate", evaluated["results"], str(workspace.benchmark(RAILWAY).train_json))[0] == 0
 
 
@@ -353,3 +355,19 @@ def test_evaluate_after_a_change_of_metrics_asks_nobody_and_says_so(rag_eval, wo
     assert (again["rescored_from"], again["counts"]["asked"]) == (first["evaluation_id"], 0)
     assert f"nothing was asked: the answers of {first['evaluation_id']} were scored again" in err
     assert (json.loads(rag_eval(*command)[1])[0]["counts"]["asked"], server.asked.total()) == (16, 32)
+
+
+def test_interrupted_evaluation_says_how_to_go_on(rag_eval, workspace, server):
+    set_system(workspace, server)
+    server.before[6] = lambda: signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
+    command = ("evaluate", OBSERVATORY, "--system", "paid")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+
+    try:
+        code, _, err = rag_eval(*command)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert code == 130
+    assert f"interrupted; the answers are kept, go on with: rag-eval {' '.join(command)}\n" in err
+    assert json.loads(rag_eval(*command, "--json")[1])[0]["counts"]["asked"] < 16

@@ -80,9 +80,10 @@ def evaluate(
 
     root = find_workspace(workspace)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
+    command = f"rag-eval evaluate {' '.join(names)} --system {system}"
     if dry_run:
         for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
-        print_next(as_json, f"rag-eval evaluate {' '.join(names)} --system {system}")
+        print_next(as_json, command)
         return
     failed, is_undecided = 0, False
 
@@ -99,8 +100,12 @@ def evaluate(
                 power.sentence(settings),
                 power.warning(name, settings, is_deterministic=is_deterministic),
             )
-        with progress_bars(f"{name} x {system}:") as begin:
-            answered, published = run(root, pair, begin, which=which)
+        try:
+            with progress_bars(f"{name} x {system}:") as begin:
+                answered, published = run(root, pair, begin, which=which)
+        except KeyboardInterrupt:
+            print_notes([f"interrupted; the answers are kept, go on with: {command}"])
+            raise
         report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.failed + len(published.faults) + judging.failed
@@ -166,6 +171,11 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
         notes.append(
             f"{pair}: nothing was asked: the answers of {published.rescored_from} were scored again with today's "
             "metrics and judge. Evaluate once more for new answers."
+        )
+    elif answered.reused == answered.questions:
+        notes.append(
+            f"{pair}: nothing was asked: the system is deterministic and nothing has changed, so the answers of an "
+            "earlier evaluation were taken over."
         )
     if sentence := published.judging.sentence:
         again = f"rag-eval rescore {pair.replace(' x ', ' ')} {published.evaluation_id}"

@@ -157,7 +157,7 @@ class WorkingCopy:
                     self._upload(path, confirm)
                     self._delete_parts(path)
                 else:
-                    self._upload_part(path)
+                    self._upload_part(path, confirm)
             for path in names:
                 self._upload(path, confirm)
             self._delete([path for path in gone if not _rank(path)], confirm)
@@ -236,8 +236,11 @@ class WorkingCopy:
         if path.endswith(JOURNALS):
             self._sent[path] = len(data)
 
-    def _upload_part(self, path: str) -> None:
-        """Put the whole lines that a journal has grown by; only the holder of the lease can be the first to."""
+    def _upload_part(self, path: str, confirm: Callable[[], None]) -> None:
+        """Put the whole lines that a journal has grown by; only the holder of the lease can be the first to.
+
+        A process that stood still may have put them after another machine had finished the journal: those are removed.
+        """
         start = self._sent.get(path, 0)
         with (self.root / path).open("rb") as file:
             file.seek(start)
@@ -245,14 +248,21 @@ class WorkingCopy:
         data = data[: data.rfind(b"\n") + 1]
         if not data:
             return
+        name = f"{path}{PARTS}{start:015d}"
         try:
-            part = self.store.put(f"{path}{PARTS}{start:015d}", data, replaces=None)
+            part = self.store.put(name, data, replaces=None)
         except ConflictError:
             raise _changed(self.store, path) from None
         self._sent[path] = start + len(data)
         row = self._row(path)
         tag = f"{'' if row is None else row.tag.partition('+')[0]}+{start:015d}+{part}"
         self._remember(path, _Row(tag, -1, 0, ""))  # of no file: the next put looks at it again
+        try:
+            confirm()
+        except ServiceError as error:
+            if error.code == "lease_lost":
+                self.store.delete(name)
+            raise
 
     def _delete_parts(self, path: str) -> None:
         for part in list(self.store.list(path + PARTS.rstrip("/"))):

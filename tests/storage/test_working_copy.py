@@ -273,3 +273,27 @@ def test_holder_that_loses_its_lease_while_it_deletes_deletes_no_more(
         one.put(ALL, confirm, whole=True)
 
     assert [found.path for found in store.list("corpus")] == ["corpus/frames/2.pdf"]
+
+
+def test_lines_that_are_put_after_another_machine_took_over_are_removed_again(
+    machines: tuple[WorkingCopy, WorkingCopy], store: CountingStore
+) -> None:
+    one, other = machines
+    write(one, {JOURNAL: "1\n"})
+    put(one, whole=False)
+
+    def confirm() -> None:
+        """Another machine publishes the journal while this one stands still, just before it puts its next lines."""
+        if JOURNAL not in {found.path for found in store.list("data")}:
+            other.fetch(ALL)
+            write(other, {JOURNAL: "1\nb\n"})
+            put(other)
+        elif any(".parts/" in found.path for found in store.list("data")):
+            raise ServiceError("lease_lost", "taken over")
+
+    with (one.root / JOURNAL).open("a") as file:
+        file.write("a\n")
+    with pytest.raises(ServiceError, match="lease_lost"):
+        one.put(ALL, confirm, whole=False)
+
+    assert [found.path for found in store.list("data")] == [JOURNAL]
