@@ -227,8 +227,9 @@ async def _propose_http(wanted: Wanted, place: _Place) -> Proposal:
             answer = system.read(Query(QUERY_ID, place.question), reply)
         except WrongShape as wrong:
             guess = guesses.path("answer")
-            hint = f"Is --answer right? Without it the guess is {guess}." if wanted.answer and guess else None
-            raise InputError("no_answer_found", str(wanted.url), str(wrong), hint=hint) from wrong
+            is_named = wanted.answer is not None and guess is not None
+            advice = f"Is --answer right? Without it the guess is {guess}." if is_named else None
+            raise InputError("no_answer_found", str(wanted.url), str(wrong), hint=advice) from wrong
     proposal.row = _row(place, answer)
     proposal.notes += _warnings(place, [answer], wanted.kind)
     return proposal
