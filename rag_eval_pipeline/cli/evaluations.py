@@ -118,6 +118,7 @@ def evaluate(
             "counts": answered.counts,
             "causes": [cause._asdict() for cause in answered.causes],
             "headline": published.headline,
+            "retrieval_level": published.retrieval_level,
             "warnings": list(published.warnings),
             "partial": published.partial,
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
@@ -134,7 +135,7 @@ def evaluate(
         )
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
-        text += f"\n  {metrics_line(numbers, done['partial'])}"
+        text += f"\n  {metrics_line(numbers, done['partial'], level=done['retrieval_level'])}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for done in for_each(names, one, line, as_json):

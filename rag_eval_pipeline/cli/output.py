@@ -189,19 +189,24 @@ def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
     return typer.style(text, bold=True) if style == "bold" else typer.style(text, fg=style)
 
 
-def metrics_line(means: Mapping[str, float | None], partial: Mapping[str, tuple[int, int]] | None = None) -> str:
+def metrics_line(
+    means: Mapping[str, float | None], partial: Mapping[str, tuple[int, int]] | None = None, *, level: str = "document"
+) -> str:
     """Return the labels and values of the metrics that are known, on one line.
 
     Args:
         partial: Of a mean without all questions, how many have a score, of how many.
+        level: Of the retrieval metrics, whose labels say it if it is `page`.
     """
-    from rag_eval_pipeline.metrics.registry import metric_label
+    from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label
 
     parts = []
     for name, value in means.items():
         if value is not None:
             number = f"{value:,.0f} ms" if name.endswith("_ms") else f"{value:.3f}"
-            label = metric_label(name)
+            info = find_metric_info(name)
+            is_by_page = level == "page" and info is not None and "page" in info.levels
+            label = metric_label(f"{PAGE_PREFIX}{name}" if is_by_page else name)
             share = " ({} of {})".format(*partial[name]) if partial and name in partial else ""
             parts.append(f"{label} {number}{share}")
     return ", ".join(parts)

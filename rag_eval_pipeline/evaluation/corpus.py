@@ -171,6 +171,7 @@ class RetrievedDocuments:
     returned: str | None
     in_corpus: str | None
     kind: str
+    paged: int = 0  # passages whose page is known
 
     @property
     def known(self) -> int:
@@ -222,16 +223,17 @@ class RetrievedDocuments:
 
 def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:
     """Count the passages of a run's answers by whether the corpus has their documents."""
-    n_answers = n_passages = unnamed = unknown = 0
+    n_answers = n_passages = unnamed = unknown = paged = 0
     returned: str | None = None
     for answer in answers:
         n_answers += answer.status == "ok"
         n_passages += len(answer.contexts)
         for passage in answer.contexts:
+            paged += passage.page is not None
             if not passage.document:
                 unnamed += 1
             elif passage.document not in files:
                 unknown += 1
                 returned = passage.document if returned is None else returned
     in_corpus = None if returned is None else files.most_like(returned)
-    return RetrievedDocuments(n_answers, n_passages, unnamed, unknown, returned, in_corpus, kind)
+    return RetrievedDocuments(n_answers, n_passages, unnamed, unknown, returned, in_corpus, kind, paged)

@@ -22,7 +22,7 @@ from rag_eval_pipeline.evaluation.runs import (
     same_answers,
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric, open_results
+from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric, open_results
 from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
 
@@ -40,6 +40,7 @@ class Published:
     path: Path
     findings: list[str]
     headline: dict[str, float | None]
+    retrieval_level: Level
     metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
     partial: dict[str, tuple[int, int]]
@@ -74,6 +75,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         path=path,
         findings=validate(path),
         headline=headline(results),
+        retrieval_level=results.retrieval_level,
         metrics=_shares(results),
         preview=preview,
         partial=_partial(results),

@@ -236,7 +236,11 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         return retrieved.skip_reason(answer, files) if answer.status == "ok" else None
 
     def rankings(query: EvaluationQuery, answer: RagAnswer) -> tuple[_Ranking, _Ranking, dict[str, float]]:
-        return _documents(query, answer, files), _pages(query, answer, files), _contexts(query, answer, files)
+        return _documents(query, answer, files), pages_of(query, answer), _contexts(query, answer, files)
+
+    def pages_of(query: EvaluationQuery, answer: RagAnswer) -> _Ranking:
+        # Where no passage of the run has a page, an answer without passages is no miss of one.
+        return _pages(query, answer, files) if retrieved.paged else ([], {})
 
     def scores(given: list[tuple[_Ranking, _Ranking, dict[str, float]]]) -> list[dict[str, float]]:
         # Many at once, which is twenty times faster than question by question.

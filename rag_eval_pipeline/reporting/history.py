@@ -476,6 +476,7 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
             "benchmark": benchmark,
             "system": system,
             "role": roles.get(header.evaluation_id),
+            "retrieval_level": header.retrieval_level,
             "figures": {name: header.metric(name).value for name in SHOWN},
             "verdict": verdicts.get(header.evaluation_id),
         }

@@ -81,6 +81,20 @@ def test_retrieval_counts_passages_by_their_documents_best_rank(pair, score):
     assert (row.scores["hit@1"], row.scores["hit@3"], row.scores["mrr"]) == (0.0, 1.0, 0.5)
 
 
+@pytest.mark.parametrize(("page", "expected"), [(1, 0.0), (None, None)])
+def test_answer_without_passages_misses_pages_only_if_the_run_states_pages(page, expected, evaluation, pair):
+    asked = [query for query in pair.queries if query.citations]
+    found = {asked[0].query_id: [passage(asked[0].relevant_documents[0], 1, page)]}
+    write_responses(
+        evaluation.responses, [answered(q.query_id, contexts=found.get(q.query_id, ())) for q in pair.queries]
+    )
+
+    rows = {row.query_id: row for row in score_retrieval(evaluation, pair).rows}
+
+    scores = rows[asked[1].query_id].scores
+    assert (scores["hit@1"], scores.get("page/hit@1")) == (0.0, expected)
+
+
 @pytest.mark.parametrize(("abstained", "expected"), [(True, 1.0), (False, 0.0)])
 def test_impossible_question_is_answered_right_by_abstaining(abstained, expected, pair, score):
     query = first(pair, lambda q: q.is_impossible)

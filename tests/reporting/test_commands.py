@@ -242,7 +242,7 @@ def test_history_prints_each_evaluation_with_its_role_and_verdict(rag_eval, ids,
     lines = rag_eval("history", RAILWAY, "embedded").splitlines()
 
     assert len(lines) == 2
-    assert lines[0].startswith(f"{ids[0]} (baseline)  {RAILWAY} x embedded  Hit@1 1.000")
+    assert lines[0].startswith(f"{ids[0]} (baseline)  {RAILWAY} x embedded  Hit@1 by page 1.000")
     assert lines[1].endswith(": nothing was flagged")
 
 
