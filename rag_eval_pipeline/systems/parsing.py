@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pydantic
 
-from rag_eval_pipeline.corpus.naming import document_key, parse_url, url_stem
+from rag_eval_pipeline.corpus.naming import SUFFIX, document_key, parse_url, url_stem
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
@@ -40,6 +40,7 @@ ABSTENTION = "The documents do not answer this question."
 ERROR_LENGTH = 500  # characters
 UNREAD_SHOWN = 3  # keys, in warnings
 GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
+SOURCE_ENDINGS = frozenset({"md", "markdown", "txt", "html", "htm", "xhtml"})  # of files that are printed to PDF
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -154,6 +155,7 @@ class AnswerReader:
         """Return the basename in the corpus that a system's name means; the name as given if there is none.
 
         A URL means the document that was made from it; else its last segment counts, without query and fragment.
+        `notes` means `notes.md.pdf`, unless the corpus has another `notes`.
         """
         # A file name in a corpus may contain a backslash and `%2F`, but never a slash.
         last = name.rsplit("/", 1)[-1]
@@ -163,9 +165,12 @@ class AnswerReader:
         for candidate in candidates:
             if candidate in self._known:
                 return self._corpus.aliases.get(candidate, candidate)
-        by_folded = self._by_folded_name
-        folded = {by_folded[key] for text in candidates if (key := _folded(text)) in by_folded}
-        return folded.pop() if len(folded) == 1 else name
+        keys = [_folded(text) for text in candidates]
+        found = {self._by_folded_name[key] for key in keys if key in self._by_folded_name}
+        if not found:
+            stems = [key.removesuffix(SUFFIX) for key in keys]
+            found = {self._by_source_stem[stem] for stem in stems if stem in self._by_source_stem}
+        return found.pop() if len(found) == 1 else name
 
     def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
         """Return the 1-based page that a system's number means; None for anything else, such as -1 for "unknown"."""
@@ -344,6 +349,16 @@ class AnswerReader:
         for name in self._known:
             found.setdefault(_folded(name), set()).add(self._corpus.aliases.get(name, name))
         return {folded: next(iter(names)) for folded, names in found.items() if len(names) == 1}
+
+    @cached_property
+    def _by_source_stem(self) -> dict[str, str]:
+        """`notes` -> `notes.md.pdf`, for names without the ending of a source file that only one document has."""
+        found: dict[str, set[str]] = {}
+        for name in self._known:
+            stem, dot, ending = _folded(name).removesuffix(SUFFIX).rpartition(".")
+            if stem and dot and ending in SOURCE_ENDINGS:
+                found.setdefault(stem, set()).add(self._corpus.aliases.get(name, name))
+        return {stem: next(iter(names)) for stem, names in found.items() if len(names) == 1}
 
 
 def _folded(name: str) -> str:

@@ -1,5 +1,7 @@
 """Names, pages and offsets of any system become those of the corpus."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,26 @@ NAMES = {
 @pytest.mark.parametrize(("name", "expected"), NAMES.values(), ids=NAMES)
 def test_document_name(name, expected, tmp_path):
     assert reader(tmp_path).document(name) == expected
+
+
+SOURCES = {
+    "without the ending of the source":  ("kb/Notes",       "notes.md.pdf"),
+    "with the ending of the corpus":     ("notes.pdf",      "notes.md.pdf"),
+    "of two documents":                  ("plan",           "plan"),
+    "of a document with the whole name": ("tollan",         "tollan.pdf"),
+    "with another ending":               ("notes.txt",      "notes.txt"),
+    "a number that is no ending":        ("v1",             "v1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "expected"), SOURCES.values(), ids=SOURCES)
+def test_document_name_without_the_ending_of_its_source(name, expected, tmp_path):
+    files = ["notes.md.pdf", "plan.md.pdf", "plan.txt.pdf", "tollan.pdf", "tollan.md.pdf", "v1.2.pdf"]
+    aliases = {name: file for file in files for name in (file, file.removesuffix(".pdf"))}
+
+    found = AnswerReader(replace(corpus_in(tmp_path), files=files, aliases=aliases))
+
+    assert found.document(name) == expected
 
 
 NUMBERS = {
