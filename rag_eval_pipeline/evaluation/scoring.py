@@ -231,7 +231,7 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     settings = evaluation.record.settings
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
-        if query.is_impossible or not query.relevant_documents:
+        if query.is_impossible or max(query.grades.values(), default=0) < 1:
             return "impossible" if query.is_impossible else "no_relevant_documents"
         return retrieved.skip_reason(answer, files) if answer.status == "ok" else None
 
@@ -330,7 +330,11 @@ def _without_text(answer: RagAnswer) -> str | None:
 def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
     # A document or page has the rank of its best passage.
     ranking = dict.fromkeys(files.canonical(passage.document) for passage in _ranked(answer))
-    return list(ranking), {files.canonical(name): 1 for name in query.relevant_documents}
+    grades: dict[str, int] = {}
+    for name, grade in query.grades.items():
+        known = files.canonical(name)
+        grades[known] = max(grade, grades.get(known, grade))  # a document with two names has the better grade
+    return list(ranking), grades
 
 
 def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:

@@ -9,7 +9,7 @@ Source: Evret, Dataset Format.
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -121,14 +121,18 @@ def write_beir_folder(source: ExportSource, folder: Path) -> Written:
     corpus = list(_beir_documents(source))
     write_beir(
         folder,
-        (beir_query(query, judged=judged[query.query_id]) for query in queries),
+        (beir_query(query, judged=_relevant(judged[query.query_id])) for query in queries),
         corpus,
-        (Qrel(query_id, document, 1) for query_id, documents in judged.items() for document in documents),
+        (Qrel(query_id, document, grade) for query_id, grades in judged.items() for document, grade in grades.items()),
     )
     counts = {"questions": len(queries), "documents": len(corpus), "judgements": sum(map(len, judged.values()))}
-    unjudged = sum(not documents for documents in judged.values())
+    unjudged = sum(not _relevant(grades) for grades in judged.values())
     note = f"{unjudged} of {len(queries)} questions have no relevant document; BEIR's own loader skips them"
     return Written(counts, notes=(note,) if unjudged else ())
+
+
+def _relevant(grades: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(document for document, grade in grades.items() if grade >= 1)
 
 
 def read_beir_folder(folder: Path) -> tuple[EvaluationQuery, ...]:
@@ -145,7 +149,7 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
     queries = source.dataset.queries
     judged = {query.query_id: source.judged(query) for query in queries}
     topics = (Topic(encode_id(query.query_id), BREAKING.sub(" ", query.query_text)) for query in queries)
-    qrels = (Qrel(encode_id(query), encode_id(d), 1) for query, documents in judged.items() for d in documents)
+    qrels = (Qrel(encode_id(query), encode_id(d), grade) for query, of in judged.items() for d, grade in of.items())
     write_topics(folder / "topics.tsv", topics)
     rankings: dict[str, Ranking] = {}
     written = Written({"questions": len(queries), "judgements": write_qrels(folder / "qrels.txt", qrels)})
@@ -160,19 +164,20 @@ def write_trec(source: ExportSource, folder: Path) -> Written:
 
 
 def read_trec(folder: Path) -> tuple[EvaluationQuery, ...]:
-    """Return the questions and relevant documents of such a folder."""
+    """Return the questions and relevant documents of such a folder; grades are stated where one is not 1."""
     names = list(read_json_lines(folder / "names.jsonl", _Name))
     texts = {name.query: name.text for name in names if name.text is not None}
     relevant = {name.query: name.relevant_documents for name in names if name.relevant_documents is not None}
     topics = {decode_id(topic.query_id): topic.text for topic in iterate_topics(folder / "topics.tsv")}
-    judged: dict[str, list[str]] = {query: [] for query in topics}
+    judged: dict[str, dict[str, int]] = {query: {} for query in topics}
     for qrel in iterate_qrels(folder / "qrels.txt"):
-        judged[decode_id(qrel.query_id)].append(decode_id(qrel.document_id))
+        judged[decode_id(qrel.query_id)][decode_id(qrel.document_id)] = qrel.grade
     return tuple(
         EvaluationQuery(
             query_id=query,
             query_text=texts.get(query) or text,
             relevant_documents=tuple(relevant.get(query, judged[query])),
+            metadata={"relevance": judged[query]} if set(judged[query].values()) - {1} else {},
         )
         for query, text in topics.items()
     )
@@ -214,14 +219,15 @@ def _is_decreasing(scores: list[float | None]) -> bool:
 
 
 def _changed_names(
-    source: ExportSource, judged: dict[str, tuple[str, ...]], rankings: dict[str, Ranking]
+    source: ExportSource, judged: dict[str, dict[str, int]], rankings: dict[str, Ranking]
 ) -> Iterator[_Name]:
-    documents = dict.fromkeys(d for names in (*judged.values(), *rankings.values()) for d in names)
+    documents = dict.fromkeys(d for names in judged.values() for d in names)
+    documents |= dict.fromkeys(d for names in rankings.values() for d in names)
     yield from (_Name(document=d, trec=encode_id(d)) for d in documents if encode_id(d) != d)
     for query in source.dataset.queries:
         if (identifier := encode_id(query.query_id)) != query.query_id:
             yield _Name(query=query.query_id, trec=identifier)
         if BREAKING.search(query.query_text):
             yield _Name(query=query.query_id, text=query.query_text)
-        if query.relevant_documents != judged[query.query_id]:
+        if query.relevant_documents != tuple(judged[query.query_id]):
             yield _Name(query=query.query_id, relevant_documents=list(query.relevant_documents))

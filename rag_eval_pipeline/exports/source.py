@@ -111,15 +111,19 @@ class ExportSource:
         """Yield the files of the corpus, each document once."""
         return (d for d in self.documents if self.names.canonical(d.file_name) == d.file_name)
 
-    def judged(self, query: EvaluationQuery) -> tuple[str, ...]:
-        """Return the ids of the relevant documents, or of the pages on which located gold texts start.
+    def judged(self, query: EvaluationQuery) -> dict[str, int]:
+        """Return the ids of the relevant documents with their grades, or of the pages on which gold texts start.
 
-        A document with two names counts once, under its first name.
+        A document with two names counts once, under its first name and with its better grade; a page has grade 1.
         """
+        found: dict[str, int] = {}
         if self.options.level == "document":
-            return tuple(dict.fromkeys(self.names.canonical(name) for name in query.relevant_documents))
+            for name, grade in query.grades.items():
+                known = self.names.canonical(name)
+                found[known] = max(grade, found.get(known, grade))
+            return found
         pages = ((self.names.canonical(c.file_name), c.page_number) for c in query.citations if c.page_number)
-        return tuple(dict.fromkeys(page_id(name, page) for name, page in pages))
+        return dict.fromkeys((page_id(name, page) for name, page in pages), 1)
 
     def retrieved(self, passages: tuple[RetrievedPassage, ...]) -> dict[str, float | None]:
         """Return the ids of retrieved documents or pages with the score of the best passage of each, in its order.

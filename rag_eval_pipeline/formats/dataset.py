@@ -57,7 +57,7 @@ class EvaluationQuery(Model):
     metadata: JsonObject = pydantic.Field(
         default_factory=dict,
         description="`is_impossible`, `answers` (all accepted), `expected_answers` (gold texts that a judge matches "
-        "with what was retrieved), `source_id`, `hops`, and the source's own.",
+        "with what was retrieved), `source_id`, `hops`, `relevance` (document -> grade), and the source's own.",
     )
 
     @property
@@ -70,6 +70,13 @@ class EvaluationQuery(Model):
     def is_impossible(self) -> bool:
         """The corpus has no answer."""
         return self.metadata.get("is_impossible") is True
+
+    @property
+    def grades(self) -> dict[str, int]:
+        """Relevant document -> its grade, as in qrels: what `relevance` of the metadata states, else 1."""
+        stated = self.metadata.get("relevance")
+        given = stated if isinstance(stated, dict) else {}
+        return {name: grade if type(grade := given.get(name)) is int else 1 for name in self.relevant_documents}
 
     @property
     def accepted_answers(self) -> list[str]:

@@ -1,5 +1,8 @@
 """Scores of answers written by hand, and the documents and sentences that names and places mean."""
 
+from dataclasses import replace
+from math import log2
+
 import pytest
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -79,6 +82,34 @@ def test_retrieval_counts_passages_by_their_documents_best_rank(pair, score):
 
     # Two documents were retrieved, the right one second: three passages would have put it third.
     assert (row.scores["hit@1"], row.scores["hit@3"], row.scores["mrr"]) == (0.0, 1.0, 0.5)
+
+
+GRADES = {
+    #                     grades of three relevant documents, ranked 2nd, 1st and 3rd     hit@1, nDCG@5
+    "as in qrels":        ({0: 3, 1: 1, 2: 2}, (1.0, (1 + 3 / log2(3) + 2 / 2) / (3 + 2 / log2(3) + 1 / 2))),
+    "some not stated":    ({0: 3},             (1.0, (1 + 3 / log2(3) + 1 / 2) / (3 + 1 / log2(3) + 1 / 2))),
+    "0 is not relevant":  ({0: 2, 1: 0, 2: 0}, (0.0, (2 / log2(3)) / 2)),
+    "none is relevant":   ({0: 0, 1: 0, 2: 0}, (None, None)),
+    "no whole numbers":   ({0: "3", 1: True},  (1.0, 1.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("grades", "expected"), GRADES.values(), ids=GRADES)
+def test_retrieval_is_scored_by_the_grades_of_documents(grades, expected, evaluation, pair):
+    names = list(dict.fromkeys(name for query in pair.queries for name in query.relevant_documents))[:3]
+    stated = {"relevance": {names[place]: grade for place, grade in grades.items()}}
+    query = first(pair, lambda q: not q.is_impossible)
+    graded = query.model_copy(update={"relevant_documents": tuple(names), "metadata": stated})
+    queries = [graded if one.query_id == query.query_id else one for one in pair.queries]
+    asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
+    contexts = [passage(names[place], rank) for rank, place in enumerate((1, 0, 2), 1)]
+    write_responses(evaluation.responses, [answered(q.query_id, contexts=contexts) for q in queries])
+
+    rows = {row.query_id: row for row in score_retrieval(evaluation, asked).rows}
+
+    found = rows[query.query_id].scores
+    assert (found.get("hit@1"), found.get("ndcg@5")) == pytest.approx(expected)
+    assert (rows[query.query_id].reason == "no_relevant_documents") is (expected[0] is None)
 
 
 @pytest.mark.parametrize(("page", "expected"), [(1, 0.0), (None, None)])

@@ -19,8 +19,9 @@ from tests.conftest import REPOSITORY
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 FILES = ("a b.pdf", "a%20b.pdf", "it's #1.pdf", 'say "hi" 100%.pdf')
 PAGE = "https://example.org/wiki/caf%C3%A9.pdf"
+GRADED = [{"file": FILES[0], "relevance": 2}, {"file": FILES[1], "relevance": 1}]
 ROWS = (
-    {"q": "Where?\n\tThere\u2028=1", "a": "here, there", "c": [{"file": FILES[0]}, {"file": FILES[1]}], "t": "factual"},
+    {"q": "Where?\n\tThere\u2028=1", "a": "here, there", "c": GRADED, "t": "factual"},
     {"q": "=cmd|' /C calc'!A0", "a": "@SUM", "more": ["-1", "+1"], "c": [{"file": FILES[3], "text": 'gold "text"'}]},
     {"q": "Nothing?", "a": "", "no": True, "c": []},
     {"q": "One page, two names?", "a": "one", "c": [{"url": f"{PAGE}#B"}, {"url": f"{PAGE}#A"}], "t": "bridge"},
@@ -54,7 +55,7 @@ def _awkward(tmp_path_factory):
         pdf(folder / "docs" / name, number)
     pdf(folder / "page.pdf", 9)
     empty = {"q": None, "a": None, "more": [], "no": False, "c": [], "t": None}
-    context = {"file": None, "url": None, "text": None}
+    context = {"file": None, "url": None, "text": None, "relevance": None}
     rows = [empty | row | {"c": [context | given for given in row["c"]]} for row in ROWS]
     pages = [{"url": f"{PAGE}#{name}", "file": "page.pdf"} for name in ("A", "B")]
     for name, values in (("rows", rows), ("pages", pages)):

@@ -154,7 +154,7 @@ def test_trec_encodes_ids_with_white_space_and_lists_them(awkward, tmp_path, ans
     )  # fmt: skip
     first = files["qrels.txt"].splitlines()[3].split()[2]
     assert first in BOTH
-    assert files["qrels.txt"] == f'0 0 a%20b.pdf 1\n0 0 a%2520b.pdf 1\n1 0 say%20"hi"%20100%.pdf 1\n3 0 {first} 1\n'
+    assert files["qrels.txt"] == f'0 0 a%20b.pdf 2\n0 0 a%2520b.pdf 1\n1 0 say%20"hi"%20100%.pdf 1\n3 0 {first} 1\n'
     assert files["run.txt"] == "0 Q0 it's%20#1.pdf 1 2.5 embedded\n"
     assert [json.loads(line) for line in files["names.jsonl"].split("\n") if line] == [
         {"document": "a b.pdf", "trec": "a%20b.pdf"},
