@@ -177,7 +177,7 @@ def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
                 ground_truth_relevant=query.relevant_documents,
             ),
             generated_answer=answer.answer,
-            abstained=answer.abstained,
+            abstained=bool(answer_scores.scores.get("abstained", answer.abstained)),
             citations=tuple(
                 CitationSpan(
                     file_name=cited.file_name,

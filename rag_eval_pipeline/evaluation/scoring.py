@@ -38,7 +38,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
 from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQuestion
 from rag_eval_pipeline.judges.claims import verbatim_share
-from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, joint_scores
+from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, is_accepted, joint_scores
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
 from rag_eval_pipeline.metrics.metric_info import MetricInfo
@@ -204,6 +204,8 @@ def _applies(metric: MetricInfo, query: EvaluationQuery, answer: RagAnswer, row:
 
 def _question(query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files: CorpusFiles) -> AnsweredQuestion:
     text = answer.answer or ""
+    bare = strip_citations(text, files.aliases)
+    is_abstention = _declines(answer, bare, query)
     return AnsweredQuestion(
         query_id=query.query_id,
         question=query.query_text,
@@ -213,8 +215,8 @@ def _question(query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files
         gold_citations=places(query.citations, files),
         metadata=query.metadata,
         answer=text,
-        text="" if answer.abstained else strip_citations(text, files.aliases),
-        is_abstention=answer.abstained,
+        text="" if is_abstention else bare,
+        is_abstention=is_abstention,
         citations=places(answer.citations, files),
         passages=[Passage(files.canonical(one.document), one.page, one.text, one.score) for one in _ranked(answer)],
         latency_ms=answer.latency_ms,
@@ -297,12 +299,14 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     has_citations = _states_citations(evaluation)
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
-        text = "" if answer.abstained or answer.answer is None else strip_citations(answer.answer, files.aliases)
+        text = strip_citations(answer.answer or "", files.aliases)
+        is_abstention = _declines(answer, text, query)
+        text = "" if is_abstention else text
         scores = answer_scores(text, query.accepted_answers, language=language)
         if has_citations:
             cited, gold = places(answer.citations, files), places(query.citations, files)
             scores |= joint_scores(text, query.accepted_answers, cited, gold)
-        scores["abstained"] = float(answer.abstained)
+        scores["abstained"] = float(is_abstention)
         case = make_case(query, answer, files, texts)
         share = None if case is None else verbatim_share(case)
         return scores if share is None else scores | {"verbatim_share": share}
@@ -310,6 +314,11 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     return score_rows(
         evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)
     )
+
+
+def _declines(answer: RagAnswer, text: str, query: EvaluationQuery) -> bool:
+    """Return whether a system abstained; "unknown" is an answer where it is an accepted one."""
+    return answer.abstained and not is_accepted(text, query.accepted_answers)
 
 
 def score_judged(

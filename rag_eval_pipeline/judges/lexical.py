@@ -23,12 +23,13 @@ from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[impor
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.claims import split_claims
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
+from rag_eval_pipeline.metrics.answers import is_accepted
 from rag_eval_pipeline.text.normalise import fold, plain, unify
 from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 from rag_eval_pipeline.text.tokens import tokenize
 
-RULES = "lexical/4"  # raised whenever a rule, a word list or a pattern changes
+RULES = "lexical/5"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
 
 LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]
@@ -172,6 +173,8 @@ def judge_correctness(
     if not golds:
         return None
     if refusal.is_refusal:
+        if is_accepted(answer, golds):  # the gold answer is "unknown"
+            return Correctness("correct", 1.0, "the gold answer itself")
         families = ", ".join(refusal.families)
         # "The text gives no information on X" may be the right answer if the right answer is "none".
         if _AMBIGUOUS.issuperset(refusal.families) and any(_NONE.match(fold(gold)) for gold in golds):

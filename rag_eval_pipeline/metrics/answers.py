@@ -55,6 +55,12 @@ def score_answer(answer: str, accepted: Sequence[str]) -> AnswerScore:
     return _best_score(normalise_answer(answer), map(normalise_answer, accepted))
 
 
+def is_accepted(answer: str, accepted: Iterable[str]) -> bool:
+    """Return whether an answer has words and equals an accepted one but for case, punctuation and articles."""
+    given = normalise_answer(answer)
+    return bool(given) and given in map(normalise_answer, accepted)
+
+
 def _best_score(given: str, accepted: Iterable[str]) -> AnswerScore:
     wanted = [text for text in accepted if text] or [""]
     return AnswerScore(float(given in wanted), max(token_f1(given.split(), text.split()) for text in wanted))

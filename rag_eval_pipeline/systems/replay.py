@@ -50,7 +50,7 @@ TREC_FIELDS = 6
 WARNINGS_SHOWN = 3
 FILES_SHOWN = 20
 
-IDS = ("query_id", "question_id", "id")
+IDS = ("query_id", "question_id", "id", "source_id")
 QUESTIONS = ("question", "query_text", "query", "user_input")
 STATUSES = get_args(Status)
 NO_ERROR_GIVEN = "the recording has no answer and does not say why"

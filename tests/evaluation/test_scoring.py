@@ -139,6 +139,16 @@ def test_impossible_question_is_answered_right_by_abstaining(abstained, expected
         assert (row.outcome, row.reason, row.scores) == ("skipped", "impossible", {})
 
 
+def test_answer_that_reads_like_a_refusal_is_right_where_it_is_the_gold_answer(pair, score):
+    query = first(pair, lambda q: not q.is_impossible)
+    gold = query.accepted_answers[0].upper()
+
+    row = score(score_answers, answered(query.query_id, f"{gold} [x.pdf:1:0-9]", abstained=True))
+
+    assert [row.scores[name] for name in ("exact_match", "f1", "abstained")] == [1.0, 1.0, 0.0]
+    assert score(score_answers, answered(query.query_id, "Unknown", abstained=True)).scores["exact_match"] == 0.0
+
+
 def test_citations_in_an_answer_are_not_words_of_it(pair, score):
     query = first(pair, lambda q: not q.is_impossible)
 

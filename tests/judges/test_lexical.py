@@ -10,6 +10,7 @@ from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 RULES = {
     #                                gold                        answer                                       verdict      reason
     "a refusal":                    ("Ada",                      "I don't know.",                             "refused",   "refusal (no_know)"),
+    "a refusal that is the gold":   ("Unknown",                  "unknown.",                                  "correct",   "the gold answer itself"),
     "an empty answer":              ("Ada",                      " [1]",                                      "refused",   "refusal (empty)"),
     "an ambiguous refusal":         ("None",                     "The text gives no information on it.",      "unsure",    "refusal"),
     "yes for yes":                  ("Yes",                      "Yes, it did.",                              "correct",   "yes/no"),
@@ -164,7 +165,7 @@ def test_lexical_refusal_has_no_claims():
 def test_lexical_settings_change_the_fingerprint(changed):
     assert LexicalJudge(LexicalSettings(**changed)).fingerprint != LexicalJudge().fingerprint
     assert LexicalJudge().fingerprint == LexicalJudge(LexicalSettings()).fingerprint
-    assert LexicalJudge().fingerprint.startswith("lexical/4-")
+    assert LexicalJudge().fingerprint.startswith("lexical/5-")
 
 
 HOSTILE = {

@@ -291,7 +291,7 @@ SOURCE_IDS = {
 @pytest.mark.parametrize("named", ["query_id", "source_id"])
 async def test_recording_by_the_ids_of_dataset_or_source(named, source_ids, corpus, tmp_path):
     by = source_ids if named == "source_id" else [query.query_id for query in QUESTIONS]
-    rows = [{"id": int(one) if one.isdecimal() else one, "answer": f"a{n}"} for n, one in enumerate(by)]
+    rows = [{named: int(one) if one.isdecimal() else one, "answer": f"a{n}"} for n, one in enumerate(by)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     known = dict(zip([query.query_id for query in QUESTIONS], source_ids, strict=True))
 
