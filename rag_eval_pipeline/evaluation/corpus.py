@@ -58,6 +58,7 @@ class CorpusFiles:
     def __init__(self, paths: BenchmarkPaths, documents: Iterable[CorpusDocument]) -> None:
         self._paths = paths
         self.aliases: dict[str, str] = {}  # every name of a document -> its first file name
+        self.sources: dict[str, str] = {}  # path of the file that a document was made from -> its first file name
         first_of: dict[str, str] = {}
         present = [document for document in documents if document.origin != "missing"]
         for document in present:
@@ -66,6 +67,8 @@ class CorpusFiles:
             self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), self.aliases[document.file_name])
             if document.url is not None:
                 self.aliases.setdefault(document.key, self.aliases[document.file_name])
+            else:
+                self.sources[document.key] = self.aliases[document.file_name]
 
     @classmethod
     def read(cls, paths: BenchmarkPaths) -> Self:
@@ -118,6 +121,7 @@ def system_corpus(
         settings_folder=workspace.system_file(system).parent,
         state_folder=workspace.system_state(system, paths.name),
         retrieval_only=retrieval_only,
+        sources=files.sources,
         source_ids=lambda: {query.query_id: query.display_id for query in queries},
     )
 

@@ -1,7 +1,7 @@
 """What every system under test is given and what it returns: a corpus, a question, an answer in one form."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -38,6 +38,7 @@ class SystemCorpus:
         state_folder: For what the system keeps about its server, such as what was uploaded.
         retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
+        sources: Path of each document that was made from a file, in the benchmark's folder -> basename.
         source_ids: Returns question's id -> the id that its source gives it; recordings may have either.
     """
 
@@ -54,6 +55,7 @@ class SystemCorpus:
     observe: Callable[[Any], Any] | None = None
     retrieval_only: bool = False
     source_ids: Callable[[], Mapping[str, str]] = dict
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings_file(self) -> Path:

@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -135,6 +136,8 @@ class AnswerReader:
             self._abstention = [re.compile(pattern, re.IGNORECASE) for pattern in settings.abstention]
         self._on_page_zero = 0
         self._unread: Counter[str] = Counter()
+        self._unsure: Counter[tuple[str, str]] = Counter()
+        self._tells_apart = False
         self._guessed: list[str | None] = []
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
         self._citations = CitationReader(
@@ -155,8 +158,11 @@ class AnswerReader:
         """Return the basename in the corpus that a system's name means; the name as given if there is none.
 
         A URL means the document that was made from it; else its last segment counts, without query and fragment.
-        `notes` means `notes.md.pdf`, unless the corpus has another `notes`.
+        `notes` means `notes.md.pdf`, unless the corpus has another `notes`. Of several files of one name, a path means
+        the one whose own path has the same end.
         """
+        if (found_by_path := self._by_path(name)) is not None:
+            return found_by_path
         # A file name in a corpus may contain a backslash and `%2F`, but never a slash.
         last = name.rsplit("/", 1)[-1]
         candidates = [name, last, last.rsplit("\\", 1)[-1]]
@@ -199,6 +205,8 @@ class AnswerReader:
         if parsed.document is None and self._is_name(parsed.text):
             parsed = parsed._replace(document=parsed.text, text="")
         document, page = self.place(parsed)
+        if self._namesakes and parsed.document is not None:
+            self._notice_namesakes(parsed.document, document)
         span = None
         if parsed.start is not None and parsed.end is not None:
             span = self._citations.at(document, page, parsed.start, parsed.end)
@@ -260,6 +268,12 @@ class AnswerReader:
         ]
         found += dict.fromkeys(filter(None, self._guessed))
         found += self._citations.warnings()
+        if not self._tells_apart:
+            found += [
+                f"{count:,} passages name {name!r}, as several documents of the corpus are called, and were read as "
+                f"{document!r}. Return their paths."
+                for (name, document), count in self._unsure.most_common(UNREAD_SHOWN)
+            ]
         if self._on_page_zero:
             found.append(
                 f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
@@ -342,6 +356,34 @@ class AnswerReader:
             return find_refusal(plain(text)).is_refusal
         return any(pattern.search(text) for pattern in self._abstention)
 
+    def _by_path(self, name: str) -> str | None:
+        """Return the document whose source's path ends like a name; None unless names of files are not enough."""
+        if not self._namesakes or not ("/" in name or "\\" in name):
+            return None
+        *folders, last = _path_parts(name)
+        ends = [
+            (_common_end(folders, own), last == own_last, file)
+            for (*own, own_last), file in self._namesakes.get(_bare(last), ())
+        ]
+        best = max((end[:2] for end in ends), default=(0, False))
+        found = {file for *end, file in ends if tuple(end) == best}
+        return found.pop() if best[0] and len(found) == 1 else None
+
+    def _notice_namesakes(self, name: str, document: str) -> None:
+        """Count the passages whose name several documents have, and note whether the system tells these apart."""
+        if document in {file for _, file in self._namesakes.get(_bare(_path_parts(name)[-1]), ())}:
+            self._tells_apart |= self._by_path(name) is not None or "~" in document
+            self._unsure[name, document] += 1
+
+    @cached_property
+    def _namesakes(self) -> dict[str, list[tuple[list[str], str]]]:
+        """Name of a file without its ending -> paths and documents, where files of several folders have it."""
+        found: dict[str, list[tuple[list[str], str]]] = {}
+        for path, file in self._corpus.sources.items():
+            parts = _path_parts(path)
+            found.setdefault(_bare(parts[-1]), []).append((parts, file))
+        return {name: files for name, files in found.items() if len({file for _, file in files}) > 1}
+
     @cached_property
     def _by_folded_name(self) -> dict[str, str]:
         """Folded name -> basename, for names that differ from all others by more than case and encoding."""
@@ -355,10 +397,28 @@ class AnswerReader:
         """`notes` -> `notes.md.pdf`, for names without the ending of a source file that only one document has."""
         found: dict[str, set[str]] = {}
         for name in self._known:
-            stem, dot, ending = _folded(name).removesuffix(SUFFIX).rpartition(".")
-            if stem and dot and ending in SOURCE_ENDINGS:
+            whole = _folded(name).removesuffix(SUFFIX)
+            if (stem := _bare(whole)) != whole:
                 found.setdefault(stem, set()).add(self._corpus.aliases.get(name, name))
         return {stem: next(iter(names)) for stem, names in found.items() if len(names) == 1}
+
+
+def _path_parts(name: str) -> list[str]:
+    """Return the folded parts of a path, the last one without the ending of the corpus."""
+    parts = [part for part in _folded(name).replace("\\", "/").split("/") if part] or [""]
+    return [*parts[:-1], parts[-1].removesuffix(SUFFIX)]
+
+
+def _bare(name: str) -> str:
+    """Return a folded name without `.pdf` also without the ending of a source file."""
+    stem, dot, ending = name.rpartition(".")
+    return stem if stem and dot and ending in SOURCE_ENDINGS else name
+
+
+def _common_end(parts: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many parts at the end of two paths are equal."""
+    same = (one == other for one, other in zip(reversed(parts), reversed(others), strict=False))
+    return sum(1 for _ in takewhile(bool, same))
 
 
 def _folded(name: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.passages import parse_passages
 from rag_eval_pipeline.systems.values import finite_number
 from tests.systems.conftest import corpus_in
 
@@ -49,6 +50,47 @@ def test_document_name_without_the_ending_of_its_source(name, expected, tmp_path
     found = AnswerReader(replace(corpus_in(tmp_path), files=files, aliases=aliases))
 
     assert found.document(name) == expected
+
+
+FOLDERS = {
+    #                                  given                      means
+    "a path":                         ("/srv/docs/b/Report.md",   "report.md~1.pdf"),
+    "the end of a path":              ("a/report",                "report.md.pdf"),
+    "a Windows path":                 ("C:\\docs\\b\\report.md",  "report.md~1.pdf"),
+    "a URL":                          ("https://x.example/b/report.md", "report.md~1.pdf"),
+    "a file of the corpus":           ("/corpus/report.md.pdf",   "report.md.pdf"),
+    "another file of the corpus":     ("/corpus/report.md~1.pdf", "report.md~1.pdf"),
+    "a name alone":                   ("report.md",               "report.md.pdf"),
+    "a file that is there once":      ("/srv/b/plan.md",          "plan.md.pdf"),
+    "another ending":                 ("/srv/docs/b/report.txt",  "report.txt.pdf"),
+    "a path of neither":              ("c/other.md",              "c/other.md"),
+}  # fmt: skip
+
+
+def reader_of_namesakes(folder):
+    sources = {
+        "docs/a/report.md": "report.md.pdf", "docs/b/report.md": "report.md~1.pdf", "docs/a/plan.md": "plan.md.pdf",
+        "docs/b/report.txt": "report.txt.pdf",
+    }  # fmt: skip
+    aliases = {name: file for file in sources.values() for name in (file, file.removesuffix(".pdf"))}
+    return AnswerReader(replace(corpus_in(folder), files=list(sources.values()), aliases=aliases, sources=sources))
+
+
+@pytest.mark.parametrize(("name", "expected"), FOLDERS.values(), ids=FOLDERS)
+def test_document_of_several_with_one_name_is_found_by_its_path(name, expected, tmp_path):
+    assert reader_of_namesakes(tmp_path).document(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "warns"), [(["report.md", "plan.md"], 1), (["report.md", "b/report.md"], 0), (["plan.md"], 0)]
+)
+def test_names_that_several_documents_have_are_warned_of(names, warns, tmp_path):
+    reader = reader_of_namesakes(tmp_path)
+    for passage in parse_passages([{"document": name, "text": "x"} for name in names]):
+        reader.passage(passage, 1)
+
+    expected = "1 passages name 'report.md', as several documents of the corpus are called, and were read as 'report.md.pdf'. Return their paths."
+    assert reader.warnings() == [expected][:warns]
 
 
 NUMBERS = {
