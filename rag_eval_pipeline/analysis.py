@@ -52,9 +52,16 @@ class WorkspaceFrames:
         Columns: `evaluation_id`, `timestamp` (UTC), `benchmark`, `system`, `metric`, `value`, `low` and `high` (95 %
         interval), `n_scored`, `coverage` (share of the questions that were scored), `reason` (why there is no value),
         `role` (`baseline`, or `rerun of ...`).
+
+        Raises:
+            InputError: `no_benchmark` or `no_system` if there are no results of a name, and nothing has it.
         """
         update_history(self.workspace, verify_bytes=0)
         rows, _ = history_rows(self.workspace, benchmark, system)
+        if not rows and benchmark is not None:
+            self.workspace.existing_benchmark(benchmark)
+        if not rows and system is not None:
+            self.workspace.existing_system_file(system)
         roles = {row["evaluation_id"]: row["role"] for row in rows}
         frame: pd.DataFrame = read_metrics(self.workspace, roles).to_pandas()
         return frame.assign(role=frame["evaluation_id"].map(roles).astype(object))

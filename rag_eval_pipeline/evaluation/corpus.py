@@ -43,6 +43,13 @@ _HINTS = {
     "python": "Check the document names that the callable returns.",
     "replay": "Check the document names in the recording.",
 }
+# What to do if no passage names a document.
+_UNNAMED_HINTS = {
+    "http": "Set contexts.document to where a passage has it, such as id.",
+    "openai": "Name it in contexts_path, such as sources[].{document: id, text: text}.",
+    "python": "Return it as `document` of each passage.",
+    "replay": "Record it as `document` of each passage.",
+}
 
 
 class CorpusFiles:
@@ -207,7 +214,8 @@ class RetrievedDocuments:
         if self.unnamed:
             which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
             found.append(f"{which} no document at all.")
-        return [" ".join([share, *found, _HINTS.get(self.kind, "")]).strip()]
+        hints = _UNNAMED_HINTS if self.unnamed == self.passages else _HINTS
+        return [" ".join([share, *found, hints.get(self.kind, "")]).strip()]
 
     def check(self) -> Check:
         """Return the check `retrieved_documents_known`."""

@@ -58,7 +58,9 @@ WHERE trim(body) <> ''
 GROUP BY body"""
     text = (
         "documents: there are none in the folder, so each gold text is made a document, which makes retrieval easy. If "
-        "you have the real documents, add them as `tables`, and change this query."
+        "you have the real documents, add them as `tables`, and change this query. If your system names its passages "
+        "by ids, use these ids as names here and in `contexts`; by hashes, retrieval is scored only for a system that "
+        "indexes the PDFs of this corpus."
     )
     if len(lists) > 1:
         text += f" Distractors: {', '.join(column.name for column in others)}."

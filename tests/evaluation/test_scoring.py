@@ -163,7 +163,7 @@ WARNING = "0 of {} retrieved passages name a document of the corpus."
 RUNS = {
     #                        documents of each answer's passages        reasons without a score                    warning
     "unknown documents":    ([["kb/Tides", "VPN"], []],                 ["unknown_documents"] * 2,                 f"{WARNING.format(2)} Returned: 'kb/Tides'; the corpus has 'Tide.pdf'. Check the document names in the recording."),
-    "no documents named":   ([[""], []],                                ["no_documents_named"] * 2,                f"{WARNING.format(1)} They state no document at all. Check the document names in the recording."),
+    "no documents named":   ([[""], []],                                ["no_documents_named"] * 2,                f"{WARNING.format(1)} They state no document at all. Record it as `document` of each passage."),
     "no passages":          ([[], []],                                  ["no_contexts"] * 2,                       "None of 2 answers states retrieved passages, so retrieval is not scored [no_contexts]."),
     "some known documents": ([["x"], ["x", "Tide"], []],                ["unknown_documents", None, None],         None),
     "known documents":      ([["Tide.pdf"]],                            [None],                                    None),

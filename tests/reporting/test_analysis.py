@@ -49,6 +49,14 @@ def test_results_have_the_metrics_of_the_results_files(ws):
     assert set(ws.results()["system"]) == {"embedded", "embedded-weak"}
 
 
+@pytest.mark.parametrize(("names", "code"), [(("skarn-railwy",), "no_benchmark"), ((None, "embeded"), "no_system")])
+def test_results_of_an_unknown_name_are_refused_with_the_known_one(names, code, ws):
+    with pytest.raises(InputError, match="Did you mean") as refused:
+        ws.results(*names)
+
+    assert refused.value.code == code
+
+
 def test_questions_have_gold_answers_and_own_ids(ws):
     frame = ws.questions(RAILWAY)
 

@@ -119,6 +119,9 @@ def serve() -> None:
 
     process._run, process.set_limits = _run_here, lambda **_: None  # before others import them
 
+    import scipy.optimize
+    import scipy.sparse.csgraph  # noqa: F401  # libraries that cannot be mapped once the memory is limited
+
     from tests.faults.fuzzing.parsers import PARSERS, check
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
