@@ -170,13 +170,13 @@ class Recordings:
             source_ids: Question's id -> its id in the source.
 
         Raises:
-            InputError: `ambiguous_ids` if as many rows fit either, but other questions.
+            InputError: `ambiguous_ids` if as many questions have an answer either way, but not the same answers.
         """
         by_source_id = _match_source_ids(self.by_id, source_ids)
         if ids is None:
             ours = {key: row for key in source_ids if (row := _find(self.by_id, key)) and row.question is None}
             theirs = {key: row for key, row in by_source_id.items() if row.question is None}
-            if len(ours) == len(theirs) and ours.keys() != theirs.keys():
+            if len(ours) == len(theirs) and ours != theirs:
                 expected = "ids that are either those of the dataset, from 0, or those of the benchmark's source"
                 hint = "State which they are in the system's settings, `ids: query_id` or `ids: source_id`, or add the "
                 raise InputError(

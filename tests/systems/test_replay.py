@@ -301,9 +301,17 @@ async def test_recording_by_the_ids_of_dataset_or_source(named, source_ids, corp
     assert answers == [f"a{n}" for n in range(20)]
 
 
-async def test_recording_whose_ids_fit_two_ways_needs_the_setting(corpus, tmp_path):
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"id": n, "answer": f"a{n}"}) for n in range(5, 15)))
-    corpus = replace(corpus, source_ids=lambda: {str(n): str(n + 1) for n in range(20)})
+TWO_WAYS = {
+    # ids of rows, ids that the source gives questions 0, 1, ...
+    "other questions": (range(5, 15), range(1, 21)),
+    "the same questions in another order": (range(20), range(19, -1, -1)),
+}
+
+
+@pytest.mark.parametrize(("recorded", "source_ids"), TWO_WAYS.values(), ids=TWO_WAYS)
+async def test_recording_whose_ids_fit_two_ways_needs_the_setting(recorded, source_ids, corpus, tmp_path):
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"id": n, "answer": f"a{n}"}) for n in recorded))
+    corpus = replace(corpus, source_ids=lambda: {str(n): str(one) for n, one in enumerate(source_ids)})
 
     with pytest.raises(InputError) as error:
         async with open_replay(ReplaySettings(path="a.jsonl"), corpus):
@@ -314,7 +322,7 @@ async def test_recording_whose_ids_fit_two_ways_needs_the_setting(corpus, tmp_pa
             found.append(((await system.answer(QUESTIONS[9])).answer, system.server_configuration().get("ids")))
 
     assert error.value.code == "ambiguous_ids"
-    assert "10 ids of both" in str(error.value)
+    assert f"{len(recorded)} ids of both" in str(error.value)
     assert found == [("a9", None), ("a10", "source_id")]
 
 
