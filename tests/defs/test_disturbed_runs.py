@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import time
 from contextlib import contextmanager
 from threading import Thread
 
@@ -231,8 +232,9 @@ def nothing():
     """A job of no steps."""
 
 
-def write_rows(instance, number):
+def write_rows(instance, number, begin):
     """Write to the databases that all runs share: a run, and events of assets."""
+    begin.wait()
     instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
     for row in range(ROWS):
         instance.report_runless_asset_event(dg.AssetMaterialization("board", partition=f"{number}.{row}"))
@@ -242,11 +244,14 @@ def write_rows(instance, number):
 @pytest.mark.parametrize("start", [Thread, pytest.param(forked.Process, marks=pytest.mark.long)])
 def test_fifty_writers_of_an_event_log_lose_no_row(start, on_disk):
     on_disk.wipe()
-    writers = [start(target=write_rows, args=(on_disk, number)) for number in range(WRITERS)]
+    begin = forked.Event()
+    writers = [start(target=write_rows, args=(on_disk, number, begin)) for number in range(WRITERS)]
+    for writer in writers:  # before the lock, which a forked process would have for ever
+        writer.start()
     with sqlite3.connect(on_disk.event_log_storage.path_for_shard("index")) as other:
         other.execute("BEGIN IMMEDIATE")  # "database is locked" for all of them
-        for writer in writers:
-            writer.start()
+        begin.set()
+        time.sleep(1.0)
     other.close()
     for writer in writers:
         writer.join()

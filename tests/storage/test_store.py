@@ -112,7 +112,7 @@ def test_a_lease_without_a_sign_for_its_term_is_taken_over_and_its_holder_notice
 
 
 def test_a_lease_that_nobody_took_is_renewed_after_its_term(store: FolderStore) -> None:
-    lease = Lease(store, "a", "one", term=0.001)
+    lease = Lease(store, "a", "one", term=1e-9)
     lease._thread = threading.Thread()
     lease.acquire()
     before = store.get(lease_path("a"))
