@@ -117,7 +117,7 @@ _HEADINGS = {
     "improved": "Improved against its baseline",
     "equivalent": "No change against its baseline",
     "inconclusive": "No sure change against its baseline",
-    "withheld": "No verdict: too many questions failed",
+    "withheld": "No verdict: too few questions were scored on both sides",
     "no_verdict": "No verdict: too few questions",
 }
 
@@ -177,8 +177,9 @@ def tile_changes(
     marks = report.marks.get(report.reruns.get(header.evaluation_id, header.evaluation_id), {})
     alike = [run for run in baseline.runs if are_alike(run.fingerprints, header.fingerprints)]
     found = {}
+    level = header.retrieval_level
     for name in metrics:
-        now, old = header.metric(name).value, [run.metric(name).value for run in alike]
+        now, old = header.metric(name).value, [run.metric(name, level=level).value for run in alike]
         known = [value for value in old if value is not None]
         if now is None or not known:
             continue

@@ -196,10 +196,11 @@ class ReportData:
         for pair, nights in self.nights.items():
             series: dict[str, list[Point]] = {name: [] for name in dict.fromkeys((*HEADLINE, *COLUMNS))}
             found[pair] = series
+            level = nights[-1].retrieval_level if nights else None  # of all points of a line
             for header in nights:  # decoded once, for all metrics
                 marks = self.marks.get(header.evaluation_id, {})
                 for name, of_metric in series.items():
-                    metric = header.metric(name)
+                    metric = header.metric(name, level=level)
                     of_metric.append(
                         Point(metric.value, metric.confidence_interval, marks.get(_COMPARED.get(name, name)))
                     )

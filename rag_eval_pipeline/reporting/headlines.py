@@ -40,10 +40,11 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
     asked, failed = (int(header.summary.get(name) or 0) for name in ("total_queries", "failed_queries"))
     lines = [f"**{header.system} on {header.benchmark}**: {asked} questions, {failed} failed"]
     known = [name for name in HEADLINE if header.metric(name).value is not None and not trust.doubt(header, name)]
+    level = header.retrieval_level
     for name in [name for name in known if not name.endswith("_ms")][:METRICS_NAMED]:
         value, limits = header.metric(name).value, header.metric(name).confidence_interval
         interval = f", 95 % {limits[0]:.2f} to {limits[1]:.2f}" if limits else ""
-        before = [score for one in baseline if (score := one.metric(name).value) is not None]
+        before = [score for one in baseline if (score := one.metric(name, level=level).value) is not None]
         change = 100 * ((value or 0.0) - sum(before) / len(before)) if before else None
         delta = "" if change is None else f", {change:+.1f} points".replace("-", "−")
         lines.append(f"- {metric_label(name)} **{value:.3f}**{delta}{interval}")
@@ -86,7 +87,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     # The lines are short, because Dagster cuts them where its widest table ends.
     parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found]
     withheld = [row for row in compared if withheld_text(row.verdicts.values())]
-    if withheld:  # too many questions failed: that is no quiet night
+    if withheld:  # questions failed or lost their scores: that is no quiet night
         parts.append(f"{len(withheld)} with verdicts withheld")
     parts = parts or ["no sure change"]
     lines = [f"**{_count(len(compared), 'pair')} compared: {', '.join(parts)}**"]

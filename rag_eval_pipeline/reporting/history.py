@@ -102,9 +102,12 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     judge_metrics: dict[str, MetricHeader] = {}
     further_metrics: FurtherMetrics = FurtherMetrics()
 
-    def metric(self, name: str) -> MetricHeader:
-        """Return a metric by its name on the leaderboard, retrieval at the level that the file names."""
-        retrieval = self.page_retrieval_metrics if self.retrieval_level == "page" else self.retrieval_metrics
+    def metric(self, name: str, *, level: str | None = None) -> MetricHeader:
+        """Return a metric by its name on the leaderboard, retrieval at a level, by default the one of the file.
+
+        Values of two files are only compared at one level.
+        """
+        retrieval = self.page_retrieval_metrics if (level or self.retrieval_level) == "page" else self.retrieval_metrics
         if name in retrieval:
             return retrieval[name]
         if name == "abstention_f1":

@@ -81,3 +81,24 @@ def test_leaderboard_headline_names_the_best_system(nights):
     assert lines[:2] == ["**Best systems**", "- harbour: asked"]
     assert lines[2].startswith("    - Exact match **0.")
     assert lines[2].endswith("points since baseline")
+
+
+def test_distances_and_trends_are_of_one_level_of_retrieval(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked"])
+    names = [publish_night(workspace, "harbour", "asked", n, questions=40, skill=0.7, number=1) for n in range(6)]
+    for name in names:
+        path = workspace.results / f"{name}.results.json"
+        value = json.loads(path.read_text())
+        value["retrieval_metrics"]["hit@1"] |= {"value": 0.9, "reason": None}
+        value["page_retrieval_metrics"]["hit@1"] |= {"value": 0.5 if name == names[-1] else 0.4, "reason": None}
+        value["retrieval_level"] = "page" if name == names[-1] else "document"
+        path.write_text(json.dumps(value))
+    report = read_report_data(workspace, write_comparisons(workspace))
+    header = report.newest[0]
+
+    [tile] = tile_changes(report, header, pair_baseline(report, ("harbour", "asked")), ["hit@1"]).values()
+    points = [point.value for point in report.points(("harbour", "asked"), "hit@1")]
+
+    assert (tile.text, points) == ("+10.0", [0.4] * 5 + [0.5])
+    assert "Hit@1 **0.500**, +10.0 points" in results_headline(workspace, names[-1])
