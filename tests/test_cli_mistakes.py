@@ -75,6 +75,8 @@ MISTAKES = {
     "system":             (nothing, (*EVALUATE, "embeded"),                    "a system, found 'embeded' [no_system]. Did you mean embedded"),
     "system unlike":      (nothing, (*EVALUATE, "nobody"),                     "Known systems: embedded, embedded-weak."),
     "system pin":         (nothing, ("pin", RAILWAY, "embeded"),               "Did you mean embedded"),
+    "benchmark compare":  (nothing, ("compare", "skarn-railwy", "embedded"),   "[no_benchmark]. Did you mean skarn-railway?"),
+    "compare swapped":    (nothing, ("compare", "embedded", RAILWAY),          "a benchmark, found 'embedded' [no_benchmark]. Known benchmarks: "),
     "evaluation id":      (nothing, ("compare", "eval_run_20200101_001", "eval_run_20200101_002"), "[no_evaluation]. There is none: rag-eval evaluate BENCHMARK"),
     "not converted":      (nothing, ("evaluate", "mine", "--system", "embedded"), f"[not_converted]. {CONVERT}"),
     "not converted power": (nothing, ("power", "mine"),                        f"[not_converted]. {CONVERT}"),

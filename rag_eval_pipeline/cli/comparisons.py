@@ -75,6 +75,8 @@ def compare(
         pinned = read_baseline(root, old, new)
         before = () if pinned is None else pinned.evaluations
     else:
+        if root is not None and not Path(old).is_file() and new in (*root.systems(), *root.benchmarks()):
+            root.existing_benchmark(old)  # a benchmark and a system were meant
         found = compare_named(root, old, new)
     settings = VerdictSettings() if root is None else read_verdict_settings(root)
     word, change = comparison_headline(found, level=settings.alpha / 2)

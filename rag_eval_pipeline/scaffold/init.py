@@ -25,6 +25,11 @@ Download = Callable[[str, Path], None]
 """Writes the body of a URL to a file; raises `InputError` or `ServiceError` if it cannot be fetched."""
 
 SPEC_NAME = "benchmark.yaml"
+# What a workspace consists of, except hidden files.
+_WORKSPACE = [
+    *map(Path, ("README.md", "dagster.yaml", "workspace.yaml", "corpus")),
+    *(Path("data", name) for name in ("sources", "config", "datasets", "evaluation", "reports")),
+]
 _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
 
@@ -43,7 +48,7 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
     """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace."""
     _check_free(workspace.benchmark(name))
     if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
-        folder, files, notes = _list_files(Path(origin))
+        folder, files, notes = _list_files(Path(origin), workspace.root.resolve())
         return _proposal(name, folder, files, notes)
     if download is None:
         raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
@@ -104,8 +109,11 @@ def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, ur
     return Proposal(text, guesses, [] if url else files, draft.shape, list(draft.missing))
 
 
-def _list_files(origin: Path) -> tuple[Path, list[str], list[str]]:
-    """Return the folder, its regular files without hidden ones, and notes on what was left out."""
+def _list_files(origin: Path, workspace: Path) -> tuple[Path, list[str], list[str]]:
+    """Return the folder, its regular files without hidden ones, and notes on what was left out.
+
+    Of a folder that holds the workspace, what the workspace itself consists of is left out.
+    """
     origin = origin.resolve()  # the path itself may be a link: the user gave it
     if not origin.is_file() and not origin.is_dir():
         raise InputError("missing_origin", origin, "a file, a folder or a URL", hint="Check --from.")
@@ -119,8 +127,10 @@ def _list_files(origin: Path) -> tuple[Path, list[str], list[str]]:
     files: list[str] = []
     left_out: list[str] = []
     for parent, folders, names in walk(origin):
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
-        for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
+        own = {path for path in _WORKSPACE if Path(parent) == (workspace / path).parent}
+        own_names = {path.name for path in own}
+        folders[:] = sorted(folder for folder in folders if not folder.startswith(".") and folder not in own_names)
+        for path in (Path(parent, name) for name in sorted(set(names) - own_names) if not name.startswith(".")):
             relative = path.relative_to(origin).as_posix()
             is_regular = path.is_file() and not path.is_symlink() and _is_encodable(relative)
             (files if is_regular else left_out).append(relative)

@@ -16,6 +16,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.init import propose, start_benchmark
+from rag_eval_pipeline.scaffold.workspaces import new_workspace
 from rag_eval_pipeline.workspace import Workspace
 from tests.scaffold.conftest import write
 
@@ -105,6 +106,17 @@ def test_url_body_is_read_and_not_kept(empty):
     assert [path.name for path in paths.source.iterdir()] == ["benchmark.yaml"]
     assert proposal.files == []
     assert f'source: {{url: "{URL}"}}\n' in proposal.text
+
+
+@pytest.mark.parametrize("origin", [".", ".."])
+def test_folder_that_holds_the_workspace_gives_only_the_users_files(origin, tmp_path):
+    workspace, _ = new_workspace(tmp_path / "mine" / "evaluation")
+    start_benchmark(workspace, "first", write(tmp_path / "other", {"table.csv": TABLE}))
+    write(workspace.root, {"questions.csv": TABLE, "data/reports/index.html": "<p>report</p>"})
+
+    _, proposal = start_benchmark(workspace, "second", workspace.root / origin)
+
+    assert [Path(file).name for file in proposal.files] == ["questions.csv"]
 
 
 def test_failed_download_leaves_nothing(empty):
