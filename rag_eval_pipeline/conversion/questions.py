@@ -27,6 +27,7 @@ IMPOSSIBLE = {"true": True, "false": False, "1": True, "0": False}
 
 MAX_TEXT = 10_000_000  # characters
 MAX_URL = 8_000  # characters; servers refuse longer request lines
+MAX_WHOLE = 2**63 - 1  # what a column of questions.parquet holds
 EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
@@ -394,6 +395,8 @@ def _whole(value: Any, field: str, code: str, least: int) -> int | None:
         value = int(value)  # DuckDB sums integers to a wider type, which Arrow hands over as a decimal
     if type(value) is not int or value < least:
         raise RowError(code, field, f"a whole number from {least}", value)
+    if value > MAX_WHOLE:
+        raise RowError(code, field, f"a whole number of at most {MAX_WHOLE}", value)
     return value
 
 

@@ -65,6 +65,21 @@ FAULTS = {
     "a context with a bad URL": ({"contexts": [{"url": "file:///etc/passwd"}]}, "bad_url", "contexts.url"),
     "a context with a field that none has": ({"contexts": [{"text": "t", "doc": "d"}]}, "bad_context", "contexts"),
     "a grade below zero": ({"contexts": [{"document": "d", "relevance": -1}]}, "bad_relevance", "contexts.relevance"),
+    "a grade that no column holds": (
+        {"contexts": [{"document": "d", "relevance": 2**63}]},
+        "bad_relevance",
+        "contexts.relevance",
+    ),
+    "a page that no column holds": (
+        {"contexts": [{"document": "d", "page": decimal.Decimal(10**25)}]},
+        "bad_page",
+        "contexts.page",
+    ),
+    "an end that no column holds": (
+        {"contexts": [{"document": "d", "start": 3, "end": 10**25}]},
+        "bad_span",
+        "contexts.end",
+    ),
     "a span without end": ({"contexts": [{"document": "d", "start": 3}]}, "bad_span", "contexts"),
     "a negative start": ({"contexts": [{"document": "d", "start": -1, "end": 3}]}, "bad_span", "contexts.start"),
     "a start that is true": ({"contexts": [{"document": "d", "start": True, "end": 3}]}, "bad_span", "contexts.start"),
