@@ -186,7 +186,7 @@ class QueryCheck:
             self._last_id = ids[-1].as_py()
             wrong = {
                 "an id above the one before [query_order]": pc.less_equal(ids, before),
-                "a question [bad_format]": pc.equal(batch.column("question"), ""),
+                "a question [bad_format]": pc.equal(batch.column("question").fill_null(""), ""),
                 "names of documents [bad_format]": pc.is_in(pa.array(np.arange(len(ids))), nameless.cast(pa.int64())),
             }
             for name, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):

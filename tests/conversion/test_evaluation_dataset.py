@@ -31,6 +31,7 @@ CHECKED = {
         ["query 2: expected an id above the one before"],
     ),
     "an empty question": ([[question(0), question(1, "")]], [], ["query 1: expected a question"]),
+    "a missing question": ([[question(0), question(1, None)]], [], ["query 1: expected a question"]),
     "a document without name": ([[question(0), question(1, file_name="")]], [], ["query 1: expected names"]),
     "a query type": ([[question(0), question(1, query_type="odd")]], [], ["query 1: expected a query_type of anal"]),
     "an empty span": (
