@@ -204,6 +204,8 @@ class QueryCheck:
             try:
                 if span.method is not None:
                     CitationSpan.model_validate({**citation_fields(span), "confidence_score": span.score / 100})
+                    if not span.file_name:
+                        self.findings.append(f"query {span.question_id}: expected the name of a file [bad_citation]")
             except pydantic.ValidationError as error:
                 self.findings.append(f"query {span.question_id}: {error.errors()[0]['msg']} [bad_citation]")
             yield span

@@ -17,8 +17,8 @@ def question(number=0, text="Who?", file_name="d.pdf", **changed):
     return Question(number, text, "she", ("she",), False, (Context("d", file_name),), **changed)
 
 
-def span(number, start=0, end=4, score=100.0, page=1):
-    return GoldSpan(number, "d.pdf", "lamp", "exact", score, page, start, end, 0, 4)
+def span(number, start=0, end=4, score=100.0, page=1, file_name="d.pdf"):
+    return GoldSpan(number, file_name, "lamp", "exact", score, page, start, end, 0, 4)
 
 
 CHECKED = {
@@ -43,6 +43,11 @@ CHECKED = {
         [[question(0), question(1)]],
         [span(1, score=101.0)],
         ["query 1: Input should be less than or equal"],
+    ),
+    "a span without file name": (
+        [[question(0), question(1)]],
+        [span(1, file_name="")],
+        ["query 1: expected the name of a file"],
     ),
     "a page 0": (
         [[question(0), question(1)]],
