@@ -49,7 +49,7 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
             continue
         try:
             records.append(decoder.decode(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             hint = "Convert the benchmark again."
             raise InputError(
                 "bad_quarantine", path, "a quarantine record", row=number, found=str(error), hint=hint

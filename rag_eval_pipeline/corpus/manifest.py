@@ -116,7 +116,7 @@ def read_metadata(path: Path) -> dict[str, str]:
             return {key.decode(): value.decode() for key, value in pairs.items()}
     except FileNotFoundError:
         return {}
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise bad_manifest(path, error) from error
 
 

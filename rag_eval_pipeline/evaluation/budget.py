@@ -194,7 +194,7 @@ def read_spent(path: Path) -> Usage:
     """Read one file of usage; a missing or damaged file counts as no usage."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Usage)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return Usage()
 
 

@@ -42,6 +42,7 @@ ENDINGS = JSON + YAML + CSV
 
 QueryType = Literal["factual", "analytical", "comparative", "temporal"]
 Difficulty = Literal["easy", "medium", "hard"]
+GRADES = range(-(2**63), 2**63)  # that a column of numbers holds
 
 
 class EvaluationQuery(Model):
@@ -73,10 +74,11 @@ class EvaluationQuery(Model):
 
     @property
     def grades(self) -> dict[str, int]:
-        """Relevant document -> its grade, as in qrels: what `relevance` of the metadata states, else 1."""
+        """Relevant document -> its grade, as in qrels: the integer that `relevance` of the metadata states, else 1."""
         stated = self.metadata.get("relevance")
         given = stated if isinstance(stated, dict) else {}
-        return {name: grade if type(grade := given.get(name)) is int else 1 for name in self.relevant_documents}
+        found = {name: given.get(name) for name in self.relevant_documents}
+        return {name: grade if type(grade) is int and grade in GRADES else 1 for name, grade in found.items()}
 
     @property
     def accepted_answers(self) -> list[str]:

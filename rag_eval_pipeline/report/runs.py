@@ -171,7 +171,10 @@ def _open_rows(path: Path, head: type[Head], row: type[Row]) -> tuple[Head, Sequ
     rows = RowFile.open(path, ROWS, decode)
     if rows is None:  # another layout
         data = path.read_bytes()
-        found = msgspec.json.decode(data, type=_Rows).query_results
+        try:
+            found = msgspec.json.decode(data, type=_Rows).query_results
+        except RecursionError as error:
+            raise msgspec.DecodeError("nested too deeply") from error
         return msgspec.json.decode(data, type=head), [decode(one) for one in found]
     return msgspec.json.decode(rows.rest, type=head), list(rows) if len(rows) <= QUESTIONS_SHOWN else rows
 

@@ -12,7 +12,7 @@ import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.values import WrongShape, is_amount, scalar_text
+from rag_eval_pipeline.systems.values import MAX_EXACT, WrongShape, is_amount, scalar_text
 
 T = TypeVar("T")
 
@@ -61,7 +61,9 @@ def items_at(value: Any, path: str) -> list[Any]:
 
 def number_at(value: Any, path: str) -> float | None:
     """Return the number at a path, 0 or more; None if there is none."""
-    return _converted(value, path, lambda found: found if is_amount(found) else None, "a number of 0 or more")
+    return _converted(
+        value, path, lambda found: found if is_amount(found) and found <= MAX_EXACT else None, "a number of 0 or more"
+    )
 
 
 def _converted(value: Any, path: str, convert: Callable[[Any], T | None], expected: str) -> T | None:

@@ -33,7 +33,7 @@ from rag_eval_pipeline.systems.parsing import (
     estimated_usage,
     failed_request,
 )
-from rag_eval_pipeline.systems.values import is_amount
+from rag_eval_pipeline.systems.values import is_amount, whole_number
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
 from rag_eval_pipeline.web.settings import EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import EventParser
@@ -299,7 +299,7 @@ class NvidiaSystem:
 
     def _usage(self, counted: Mapping[str, Any], requests: int) -> Usage:
         prompt, completion, total = (
-            count if isinstance(count := counted.get(key), int) and count > 0 else 0
+            max(0, whole_number(counted.get(key)) or 0)
             for key in ("prompt_tokens", "completion_tokens", "total_tokens")
         )
         usage = estimated_usage(self._settings.prices, requests, prompt, completion)

@@ -291,10 +291,11 @@ def _usage(value: Any, prices: Prices, requests: int) -> ChatUsage:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= COUNT_LIMIT else 0
 
 
 _PATH = "chat/completions"
+COUNT_LIMIT = 2**53  # of one reply; more is no count, and no 64 bits hold it
 
 
 class Message(NamedTuple):

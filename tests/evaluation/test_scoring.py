@@ -91,6 +91,7 @@ GRADES = {
     "0 is not relevant":  ({0: 2, 1: 0, 2: 0}, (0.0, (2 / log2(3)) / 2)),
     "none is relevant":   ({0: 0, 1: 0, 2: 0}, (None, None)),
     "no whole numbers":   ({0: "3", 1: True},  (1.0, 1.0)),
+    "beyond 64 bits":     ({0: 2**63, 1: -(10**25)}, (1.0, 1.0)),
 }  # fmt: skip
 
 

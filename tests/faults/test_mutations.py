@@ -5,6 +5,7 @@ processor time, is a failure, too. `make fuzz` goes on with other inputs, and al
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,10 @@ def test_any_input_is_read_or_refused_by_name(parser: str, fuzzer: Fuzzer) -> No
     # Mutations that nothing survives, or everything, would show nothing; but any text is a URL and an answer.
     assert outcomes["read"]
     assert outcomes["read"] < AT_ONCE or parser in {"urls", "answer", "stored_state"}
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"x":' + b"[" * 5_000, b'{"query_results":' + b"[" * 5_000], ids=["any key", "rows"]
+)
+def test_state_that_nests_too_deeply_is_damaged(data: bytes, tmp_path: Path) -> None:
+    PARSERS["stored_state"].read(data, tmp_path)

@@ -222,6 +222,7 @@ WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
     "passages that are no list":  (answering(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
+    "more tokens than any count": (answering(n=1e300),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
     "a path that cannot be":      (answering(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
     "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
     "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),

@@ -86,6 +86,7 @@ async def test_chat_reply_has_text_model_usage_and_account():
 USAGES = {
     "no sum":                    ({"prompt_tokens": 3, "completion_tokens": 2},              ChatUsage(3, 2, 5, 0.0)),
     "the server's own cost":     ({"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.5}, ChatUsage(3, 2, 5, 0.5)),
+    "more than 64 bits":         ({"prompt_tokens": 10**400, "completion_tokens": 10**30},   ChatUsage(0, 0, 0, 0.0)),
     "nonsense":                  ({"prompt_tokens": "3", "completion_tokens": -2, "cost": "x"}, ChatUsage(0, 0, 0, 0.0)),
 }  # fmt: skip
 

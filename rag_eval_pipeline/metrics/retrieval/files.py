@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -46,6 +46,8 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 PARQUET_MAGIC = b"PAR1"
 SNIFFED_BYTES = 4096  # JSON may begin with white space
 PIECE_ROWS = 1 << 19  # some 20 MB of ids and scores
+
+_Grade = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what a column of numbers holds
 
 
 def score_file(run: Path, qrels: Path, measures: Sequence[Measure], *, level: int = 1) -> tuple[Scores, str]:
@@ -85,7 +87,7 @@ def read_qrels(path: Path) -> Qrels:
         with suppress(IrregularError, InputError):  # line by line, the message names the line
             query_ids, documents, grades = (column.chunk(0) for column in read_qrels_table(path).columns)
             return _make_qrels(query_ids, documents, grades, path)
-    grades = _read_json(path, dict[str, dict[str, int]]) if kind == "json" else read_trec_qrels(path)
+    grades = _read_json(path, dict[str, dict[str, _Grade]]) if kind == "json" else read_trec_qrels(path)
     return qrels_from_dict(grades, source=str(path))
 
 

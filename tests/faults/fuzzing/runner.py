@@ -126,9 +126,6 @@ def serve() -> None:
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_BYTES, hard))
     seeds: dict[str, Sequence[bytes]] = {}
     for request in requests:
         name, first, count, cpu_s = json.loads(request)
@@ -145,7 +142,7 @@ def serve() -> None:
                 print(json.dumps({"number": number}), file=answers, flush=True)
                 data = mutated(seeds[name], number, name)
                 started = _cpu_s()
-                _limit_next(started)
+                mapped = _limit_next(started)
                 try:
                     outcomes[check(parser, data, Path(folder))] += 1
                     used = _cpu_s() - started
@@ -165,10 +162,15 @@ def _cpu_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def _limit_next(started: float) -> None:
+def _limit_next(started: float) -> int:
+    """Limit what the next input may use beyond what libraries keep of the earlier ones; return the bytes of that."""
     signal.alarm(KILLED_AFTER_S)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(started) + KILLED_AFTER_CPU_S, hard))
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_BYTES, hard))
+    return mapped
 
 
 def _run_here(

@@ -169,6 +169,16 @@ def test_score_refuses_a_bad_run(tmp_path, content, code):
     assert error.value.code == code
 
 
+def test_score_refuses_a_grade_that_no_column_holds(tmp_path):
+    _, rankings = write(tmp_path, "trec")
+    (tmp_path / "qrels.json").write_text('{"q1": {"a": 9223372036854775808}}')
+
+    with pytest.raises(InputError) as error:
+        run("--qrels", tmp_path / "qrels.json", "--run", rankings)
+
+    assert error.value.code == "bad_json"
+
+
 def test_score_takes_numbers_as_ids(tmp_path):
     pq.write_table(pa.table({"qid": [1, 1, 2], "docid": [10, 9, 7], "score": [1, 1, 1]}), tmp_path / "run")
     (tmp_path / "qrels").write_text("1 0 10 1\n2 0 7 1\n")
