@@ -41,6 +41,7 @@ ABSTENTION = "The documents do not answer this question."
 ERROR_LENGTH = 500  # characters
 UNREAD_SHOWN = 3  # keys, in warnings
 GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
+RISING_LEAST = 10  # answers; fewer may be chance
 SOURCE_ENDINGS = frozenset({"md", "markdown", "txt", "html", "htm", "xhtml"})  # of files that are printed to PDF
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
@@ -138,6 +139,7 @@ class AnswerReader:
         self._unread: Counter[str] = Counter()
         self._unsure: Counter[tuple[str, str]] = Counter()
         self._tells_apart = False
+        self._orders: Counter[str] = Counter()
         self._guessed: list[str | None] = []
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
         self._citations = CitationReader(
@@ -268,6 +270,12 @@ class AnswerReader:
         ]
         found += dict.fromkeys(filter(None, self._guessed))
         found += self._citations.warnings()
+        rising, other = self._orders["rising"], self._orders["other"]
+        if rising >= RISING_LEAST and rising > other:
+            found.append(
+                f"In {rising:,} of {rising + other:,} answers the scores of the passages rise from first to last. "
+                "The first passage is read as the best: if a larger score is better, return them in the other order."
+            )
         if not self._tells_apart:
             found += [
                 f"{count:,} passages name {name!r}, as several documents of the corpus are called, and were read as "
@@ -289,6 +297,7 @@ class AnswerReader:
         Raises:
             WrongShape: The benchmark has answers.
         """
+        self._notice_order(contexts)
         if not self._corpus.retrieval_only:
             found = f"{len(contexts)} passages and no answer"
             raise WrongShape(f"{found}, which is enough only for a benchmark with retrieval_only: true")
@@ -323,6 +332,7 @@ class AnswerReader:
             usage: Also counted for an empty answer.
             abstained: What the system states; None to decide by the text.
         """
+        self._notice_order(contexts)
         if not text.strip() and abstained is not True and self._empty_answer == "error":
             return failed_answer(
                 query,
@@ -355,6 +365,12 @@ class AnswerReader:
         if self._abstention is None:
             return find_refusal(plain(text)).is_refusal
         return any(pattern.search(text) for pattern in self._abstention)
+
+    def _notice_order(self, contexts: Sequence[RetrievedPassage]) -> None:
+        """Count the answers whose passages have different scores, and those in which the scores only rise."""
+        scores = [passage.score for passage in contexts if passage.score is not None]
+        if len(scores) == len(contexts) and len(set(scores)) > 1:
+            self._orders["rising" if scores == sorted(scores) else "other"] += 1
 
     def _by_path(self, name: str) -> str | None:
         """Return the document whose source's path ends like a name; None unless names of files are not enough."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.systems.base import Citation
+from rag_eval_pipeline.systems.base import Citation, Query, Usage
 from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
 from rag_eval_pipeline.systems.passages import parse_passages
 from rag_eval_pipeline.systems.values import finite_number
@@ -91,6 +91,31 @@ def test_names_that_several_documents_have_are_warned_of(names, warns, tmp_path)
 
     expected = "1 passages name 'report.md', as several documents of the corpus are called, and were read as 'report.md.pdf'. Return their paths."
     assert reader.warnings() == [expected][:warns]
+
+
+ORDERS = {
+    #                        scores of the passages of 12 answers         warned of
+    "rising":               ([[0.1, 0.5, 0.9]] * 12,                      "In 12 of 12 answers"),
+    "mostly rising":        ([[0.1, 0.5]] * 10 + [[0.5, 0.1]] * 2,        "In 10 of 12 answers"),
+    "falling":              ([[0.9, 0.5, 0.1]] * 12,                      None),
+    "equal":                ([[0.5, 0.5]] * 12,                           None),
+    "none":                 ([[None, None]] * 12,                         None),
+    "too few to tell":      ([[0.1, 0.5]] * 9 + [[0.5]] * 3,              None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("scores", "warned"), ORDERS.values(), ids=ORDERS)
+def test_passages_with_rising_scores_are_warned_of(scores, warned, tmp_path):
+    of_corpus = reader(tmp_path)
+    for number, row in enumerate(scores):
+        contexts = of_corpus.passages_at("sources", [{"text": "x", "document": "tollan", "score": one} for one in row])
+        of_corpus.record(
+            Query(str(number), "?"), "1901", latency_ms=1.0, usage=Usage(), contexts=contexts, citations=()
+        )
+
+    found = [line[: len(warned or "")] for line in of_corpus.warnings()]
+
+    assert found == ([] if warned is None else [warned])
 
 
 NUMBERS = {
