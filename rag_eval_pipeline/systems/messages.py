@@ -131,7 +131,7 @@ def _passages_in(value: Any, depth: int = 0) -> Iterable[Any]:
             return ()
         try:
             return _passages_in(json.loads(value), depth + 1)
-        except ValueError:
+        except (ValueError, RecursionError):
             return ()
     if is_passage(value):
         return [value]

@@ -312,7 +312,7 @@ def _is_json_lines(text: bytes) -> bool:
     line = text.partition(b"\n")[0]
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         # A damaged first row is still a row if the next line begins like one.
         return text[len(line) :].lstrip().startswith(b"{")
     return len(line) < len(text.rstrip()) or not (_is_results(value) or _is_predictions(value))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation, Query, RetrievedPassage, SystemCorpus, Usage
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
+from rag_eval_pipeline.systems.messages import retrieved_by_tools
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
 from rag_eval_pipeline.systems.python_worker import decode, names_read
 from rag_eval_pipeline.systems.values import WrongShape
@@ -379,3 +380,9 @@ def test_any_value_is_an_answer_or_a_one_line_reason(value):
         assert "\n" not in refusal
     else:
         assert msgspec.json.decode(msgspec.json.encode(answer), type=type(answer)) == answer
+
+
+def test_tools_text_that_nests_too_deeply_has_no_passages():
+    asked, found = {"role": "user", "content": "?"}, {"role": "tool", "content": "[" * 5000}
+
+    assert retrieved_by_tools({"messages": [asked, found]}) == ()

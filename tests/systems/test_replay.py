@@ -331,6 +331,7 @@ BAD = {
     "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
     "prose":                        ("a.txt",    "These are the answers.",                                       "unknown_form",       None, None),
     "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
+    "lists in lists in lists":      ("a.jsonl",  '{"query_id": ' + "[" * 5000,                                  "bad_json",           None, None),
     "lines that are all cut":       ("a.jsonl",  '{"query_id": \n{"query_id": "0", "answ',                       "bad_json",           1,    None),
     "a line of another encoding":   ("a.jsonl",  b'{"query_id": "0", "answer": "\xe9"}\n{}',                     "bad_encoding",       1,    None),
     "neither id nor question":      ("a.jsonl",  '{"answer": "a"}\n',                                            "bad_recording",      1,    None),
