@@ -13,6 +13,12 @@ from rag_eval_pipeline import cli
 from tests.paid_server import set_judge, set_system
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
+BROKEN_METRIC = """
+from rag_eval_pipeline.metrics.custom import MetricInfo, QuestionMetric
+
+INFO = MetricInfo(name="broken", meaning="", source="", needs=("answer",), levels=("question",), category="answers", version="1")
+BROKEN = QuestionMetric(INFO, lambda question: question.missing)
+"""
 COMMANDS = get_command(cli.app).commands
 
 
@@ -339,6 +345,18 @@ def test_failed_questions_are_said_with_their_reason_and_beside_the_means_that_l
     assert code == 1
     assert re.search(r"16 questions, 2 failed \(.*\)\n  Failed: 2 \w+ \(.*400.*\)\.\n", out)
     assert re.search(r" F1 \d\.\d{3} \(14 of 16\)", out)
+
+
+def test_fault_of_a_metric_is_said_once(rag_eval, workspace, monkeypatch, tmp_path, caplog):
+    (tmp_path / "a_broken_metric.py").write_text(BROKEN_METRIC)
+    monkeypatch.syspath_prepend(tmp_path)
+    with workspace.defaults_config.open("a") as file:
+        file.write("custom_metrics: [a_broken_metric:BROKEN]\n")
+
+    _, _, err = rag_eval("evaluate", OBSERVATORY, "--system", "embedded")
+
+    assert err.count("metric broken, question 0: ") == 1
+    assert "metric broken" not in caplog.text
 
 
 def test_evaluate_after_a_change_of_metrics_asks_nobody_and_says_so(rag_eval, workspace, server):

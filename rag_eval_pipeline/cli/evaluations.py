@@ -349,6 +349,7 @@ def rescore(
     done = []
     for rescored in run(root, load_pair(root, benchmark, system), evaluations or ()):
         done.append({"evaluation_id": rescored.evaluation_id, "benchmark": benchmark, "system": system})
+        print_notes(f"{rescored.evaluation_id}: {fault.message}" for fault in rescored.metric_faults)
         if sentence := judging_report(load_evaluation(root, rescored.evaluation_id)).sentence:
             print_notes([f"{rescored.evaluation_id}: {sentence}."])
     emit(done, as_json, (str(one["evaluation_id"]) for one in done))

@@ -174,6 +174,8 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     with as_dagster_failure(context, workspace):
         published = publish_pair(root, load_pair(root, *pair_names(context)))
         headline = results_headline(root, published.evaluation_id)
+    for fault in published.faults:
+        context.log.warning(fault)
     findings = {"findings": len(published.findings), "which": published.findings}
     check = Check(name="results_validate", passed=not published.findings, numbers=findings)
     return dg.MaterializeResult(

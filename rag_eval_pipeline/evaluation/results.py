@@ -4,7 +4,6 @@ Results are published only if every score asset belongs to the evaluation.
 """
 
 import json
-import logging
 import math
 import os
 import platform
@@ -56,7 +55,6 @@ from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 
-logger = logging.getLogger(__name__)
 VERDICTS_FILE = "verdicts.config.yaml"
 THRESHOLDS_KEY = "quality_thresholds"  # in that file
 JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
@@ -83,8 +81,6 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
     path = results_path(workspace, evaluation.record.evaluation_id)
     write_with_rows(path, results, form.ROWS, query_results(parts))
     evaluation.save(state="published", retrieval_level=results.retrieval_level)
-    for fault in results.metric_faults:
-        logger.warning("%s: %s", results.evaluation_id, fault.message)
     return results
 
 
