@@ -279,6 +279,7 @@ def _check_ids(array: Any, path: Path, field: str, row: int) -> Any:
     _check_present(array, path, field, row)
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_string(kind):
+        array.validate(full=True)  # Arrow reads texts that are no UTF-8
         return array
     if not (pa.types.is_integer(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)):
         raise InputError("bad_id", path, "text or whole numbers as ids", field=field, found=str(kind))

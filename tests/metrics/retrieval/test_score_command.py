@@ -148,6 +148,7 @@ BAD_RUNS = {
     "parquet with a footer of zeros": ("PAR1" + "\0" * 20 + "\x10\0\0\0PAR1", "bad_parquet"),
     "a document twice for a query that returns": ((["q1", "q2", "q1"], ["a"] * 3, [1.0, 2.0, 3.0]), "duplicate_document"),
     "NaN in parquet": ((["q1"], ["a"], [float("nan")]), "bad_score"),
+    "ids that are no UTF-8": ((pa.array([b"\xf1"]).view(pa.string()), ["a"], [1.0]), "bad_parquet"),
     "an empty cell": ((["q1", None], ["a", "b"], [1.0, 2.0]), "missing_value"),
     "no such column": ((["q1"], ["a"]), "missing_column"),
     "scores that are words": ((["q1"], ["a"], ["high"]), "bad_number"),
