@@ -148,7 +148,6 @@ BAD_RUNS = {
     "parquet with a footer of zeros": ("PAR1" + "\0" * 20 + "\x10\0\0\0PAR1", "bad_parquet"),
     "a document twice for a query that returns": ((["q1", "q2", "q1"], ["a"] * 3, [1.0, 2.0, 3.0]), "duplicate_document"),
     "NaN in parquet": ((["q1"], ["a"], [float("nan")]), "bad_score"),
-    "ids that are no UTF-8": ((pa.array([b"\xf1"]).view(pa.string()), ["a"], [1.0]), "bad_parquet"),
     "an empty cell": ((["q1", None], ["a", "b"], [1.0, 2.0]), "missing_value"),
     "no such column": ((["q1"], ["a"]), "missing_column"),
     "scores that are words": ((["q1"], ["a"], ["high"]), "bad_number"),
@@ -178,6 +177,17 @@ def test_score_refuses_a_grade_that_no_column_holds(tmp_path):
         run("--qrels", tmp_path / "qrels.json", "--run", rankings)
 
     assert error.value.code == "bad_json"
+
+
+def test_score_refuses_qrels_whose_ids_are_no_utf8(tmp_path):
+    _, rankings = write(tmp_path, "trec")
+    ids = pa.array([b"\xf1"]).view(pa.string())
+    pq.write_table(pa.table({"qid": ids, "docid": ["a"], "score": [1]}), tmp_path / "qrels")
+
+    with pytest.raises(InputError) as error:
+        run("--qrels", tmp_path / "qrels", "--run", rankings)
+
+    assert error.value.code == "bad_parquet"
 
 
 def test_score_takes_numbers_as_ids(tmp_path):
