@@ -91,7 +91,13 @@ class SourceFiles:
     def _matching(self, pattern: str) -> list[str]:
         """Return the names of the regular files that a path or a glob matches in the benchmark's folder, sorted."""
         source = self.paths.source
-        if (source / pattern).is_dir():
+        try:
+            is_folder = (source / pattern).is_dir()
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise InputError("missing_file", shown_path(self.paths, pattern), "a name that a file can have") from None
+        if is_folder:
             return self._dataset_files(pattern)
         if (source / pattern).exists() or not GLOB.search(pattern):
             found = [source / pattern]

@@ -61,7 +61,7 @@ def test_source_rejects_linked_file(benchmark, tmp_path):
         assert caught.value.code == "path_outside"
 
 
-@pytest.mark.parametrize("path", ["absent.csv", "*.absent", "docs"])
+@pytest.mark.parametrize("path", ["absent.csv", "*.absent", "docs", "x" * 300])
 def test_source_names_missing_files(benchmark, path):
     paths = benchmark(HEAD, {"docs/a.pdf": b""})
 
