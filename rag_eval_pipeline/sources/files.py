@@ -96,7 +96,9 @@ class SourceFiles:
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            raise InputError("missing_file", shown_path(self.paths, pattern), "a name that a file can have") from None
+            raise InputError(
+                "missing_file", shown_path(self.paths, "benchmark.yaml"), "a name that a file can have", found=pattern
+            ) from None
         if is_folder:
             return self._dataset_files(pattern)
         if (source / pattern).exists() or not GLOB.search(pattern):

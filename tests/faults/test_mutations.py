@@ -1,7 +1,7 @@
 """Three hundred mutated inputs for every parser: each is read, or refused by a typed error that names its file.
 
 What must hold of each is in `tests/faults/fuzzing/parsers.py`; more than 1 GiB, or 20 s of
-processor time, is a failure, too. `make fuzz` goes on with other inputs, and allows 2 s.
+processor time, is a failure, too. `make fuzz` goes on with other inputs, and allows 5 s.
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ from typing import BinaryIO, NamedTuple, Self
 from tests.faults.fuzzing.mutations import mutated
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CPU_S = 2.0  # of one input, children included; for `make fuzz`, as a busy machine counts more
+CPU_S = 5.0  # of one input, children included; for `make fuzz`, as a busy machine counts more
 MEMORY_BYTES = 1 << 30  # of one input, beyond what the process has at its start
 KILLED_AFTER_CPU_S = 20
 KILLED_AFTER_S = 300  # for one that waits without computing
