@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from rag_eval_pipeline.errors import InputError, unknown_name_hint
+from rag_eval_pipeline.errors import FOUND_LIMIT, InputError, unknown_name_hint
 from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, JsonError, strict_json
 from rag_eval_pipeline.formats.yaml import DATA, parse_yaml, resolve_scalars
 from rag_eval_pipeline.sources.arrow_types import (
@@ -277,7 +277,8 @@ def _items(value: Any, file: InputFile) -> list[Any]:
         has_objects = any(isinstance(cell, dict) for item in value.values() for cell in item[:1])
         if len(lengths) == 1 and not has_objects:
             return [dict(zip(value, cells, strict=True)) for cells in zip(*value.values(), strict=True)]
-    lists = [key for key, item in value.items() if isinstance(item, list)] if isinstance(value, dict) else []
+    items = value.items() if isinstance(value, dict) else ()
+    lists = [key for key, item in items if isinstance(item, list) and len(key) <= FOUND_LIMIT]
     expected = "an array of objects, an object of objects, or lists of one length"
     found = list(value) if isinstance(value, dict) else value
     hint = (

@@ -238,6 +238,11 @@ class TestJson:
             decode(read_json, '{"version": "2", "data": [{"q": 1}]}')
         assert caught.value.code == "missing_root"
 
+    def test_json_missing_root_quotes_no_long_key(self):
+        with pytest.raises(InputError, match="State `root` in") as caught:
+            decode(read_json, json.dumps({"version": "2", "k" * 20_000: []}))
+        assert len(str(caught.value)) < 1_000
+
 
 class TestParquet:
     def test_parquet_keeps_nested_types(self, tmp_path):
