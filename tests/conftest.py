@@ -1,11 +1,14 @@
-"""What every room's tests share: other people's benchmarks, where they are there, and what is made once for all."""
+"""What all tests share: other people's benchmarks, where they are there, and what is made once for all."""
 
+import faulthandler
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +52,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((number for number, name in enumerate(WAITING) if name in parts), len(WAITING))
 
     items.sort(key=place)
+
+
+class Stacks:
+    """What faulthandler writes when a process of the suite crashes, in a file for each.
+
+    Printed where it happens, it would end with the names of 170 modules, and most of its lines would be pytest's.
+    """
+
+    _TOOLS = tuple(f"/site-packages/{name}/" for name in ("_pytest", "execnet", "pluggy", "xdist"))
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="stacks-")
+
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tells a process of pytest-xdist where to write."""
+        node.workerinput["stacks"] = self._folder.name
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Prints the stacks after the failures."""
+        for file in sorted(Path(self._folder.name).iterdir()):
+            stack, _, _ = file.read_text(errors="replace").partition("\nExtension modules")
+            if stack:
+                terminalreporter.section(f"crash of {file.name}")
+                lines = [line for line in stack.splitlines() if not any(tool in line for tool in self._TOOLS)]
+                terminalreporter.write_line("\n".join(lines))
+
+    def pytest_unconfigure(self) -> None:
+        """Removes the files."""
+        self._folder.cleanup()
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's own, which writes to the standard error
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps the stacks of processes that crash."""
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        file = (Path(worker["stacks"]) / worker["workerid"]).open("w")
+        config.add_cleanup(file.close)
+        faulthandler.enable(file)
+    elif config.pluginmanager.has_plugin("xdist"):
+        config.pluginmanager.register(Stacks())
 
 
 def shared_temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
