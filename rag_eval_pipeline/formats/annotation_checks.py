@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
     AnswerQualityAnnotation,
@@ -165,7 +166,7 @@ def reanchor(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase =
 
 def citation_name(annotation: CitationAnnotation, index: int) -> str:
     """Return how messages name a citation; its index counts from 0, as in the file."""
-    return f"annotation {annotation.annotation_id!r} of {annotation.annotator_id!r}, citations[{index}]"
+    return f"{_annotation_name(annotation)}, citations[{index}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,9 @@ def texts_stand_at_their_spans(
 def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
     """Check that no annotator uses an annotation id twice."""
     times = Counter((annotation.annotator_id, annotation.annotation_id) for annotation in truth.annotations)
-    offenders = [f"annotation {i!r} of {who!r}: occurs {n} times" for (who, i), n in times.items() if n > 1]
+    offenders = [
+        f"annotation {excerpt(own)} of {excerpt(who)}: occurs {n} times" for (who, own), n in times.items() if n > 1
+    ]
     return _check("annotation_ids_are_unique", len(times), offenders)
 
 
@@ -316,7 +319,7 @@ def _citations(truth: GroundTruth) -> Iterable[tuple[str, AnnotatedCitation]]:
 
 
 def _annotation_name(annotation: CitationAnnotation | AnswerQualityAnnotation) -> str:
-    return f"annotation {annotation.annotation_id!r} of {annotation.annotator_id!r}"
+    return f"annotation {excerpt(annotation.annotation_id)} of {excerpt(annotation.annotator_id)}"
 
 
 def _check(name: str, checked: int, offenders: list[str], counts: Mapping[str, int] | None = None) -> QualityCheck:

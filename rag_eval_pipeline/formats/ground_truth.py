@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.fields import (
     PLAIN_NAME,
     UNVERSIONED,
@@ -284,7 +284,7 @@ def _annotation(
     raw: Any, path: Path, number: int, annotator_id: str | None, end_inclusive: bool
 ) -> CitationAnnotation | AnswerQualityAnnotation | InputError:
     name = raw.get("annotation_id") if isinstance(raw, dict) else None
-    shown = f"{path}, annotation {number}" if name is None else f"{path}, annotation {str(name)!r}"
+    shown = f"{path}, annotation {number}" if name is None else f"{path}, annotation {excerpt(str(name))}"
     kind = kind_of(raw)
     if kind is None:
         return InputError("unknown_kind", shown, _KINDS, found=sorted(raw) if isinstance(raw, dict) else raw)
@@ -342,7 +342,7 @@ class _Source(NamedTuple):
 
     @property
     def shown(self) -> str:
-        return f"{self.path}, annotation {self.annotation.annotation_id!r}"
+        return f"{self.path}, annotation {excerpt(self.annotation.annotation_id)}"
 
 
 def import_annotations(

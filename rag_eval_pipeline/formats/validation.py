@@ -14,7 +14,7 @@ from typing import Self
 
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.csv import read_csv_table
 from rag_eval_pipeline.formats.dataset import (
     CSV,
@@ -138,7 +138,7 @@ def _ground_truth(path: Path) -> list[Finding]:
         counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
     for (annotator, annotation), count in counts.items():
         if count > 1:
-            expected = f"ids that an annotator uses once, but {annotator!r} has this one {count} times"
+            expected = f"ids that an annotator uses once, but {excerpt(annotator)} has this one {count} times"
             findings.append(
                 finding("error", "duplicate_id", path, expected, field="annotations.annotation_id", found=annotation)
             )

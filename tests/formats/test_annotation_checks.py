@@ -72,6 +72,7 @@ FAULTS = {
     "an end beyond the text":           ([cites(span(20, 26, "dusk."))],                  "spans_are_in_bounds",           "annotation 'c1' of 'ann', citations[0]: ends at 26, the document at 25"),
     "a text that is not there":         ([cites(span(4, 8), span(4, 8, "torch"))],        "texts_stand_at_their_spans",    "annotation 'c1' of 'ann', citations[1]: 'torch' is not in 'a.pdf'"),
     "an id used twice":                 ([cites(), cites()],                              "annotation_ids_are_unique",     "annotation 'c1' of 'ann': occurs 2 times"),
+    "a long id used twice":             ([cites(number="1" * 999)] * 2,                   "annotation_ids_are_unique",     f"annotation 'c{'1' * 197}… of 'ann': occurs 2 times"),
     "overlapping spans":                ([cites(span(4, 12), span(20, 24), span(0, 5))],  "spans_are_disjoint",            "annotation 'c1' of 'ann', citations[0]: overlaps citations[2]"),
     "a score above one":                ([judges(1, 1, 1, 1, 1.5)],                       "scores_are_in_range",           "annotation 'j1' of 'ann': conciseness is 1.5"),
     "an overall score that is no mean": ([judges(1, 1, 1, 1, 0, overall=0.81)],           "overall_scores_are_means",      "annotation 'j1' of 'ann': overall_score is 0.81, the mean 0.8"),

@@ -168,6 +168,16 @@ def test_ground_truth_names_a_bad_annotation_and_keeps_the_others(annotation, co
     assert [one.code for one in file.errors] == [code]
 
 
+def test_ground_truth_cuts_a_long_id_in_its_messages(tmp_path):
+    long = {"annotation_id": "x" * 20_000}
+    file = read_annotation_file(written(tmp_path, [CITES | long | {"citations": 5}, CITES]))
+
+    [error] = file.errors
+    assert error.code == "bad_format"
+    assert f"annotation '{'x' * 198}…" in str(error)
+    assert len(str(error)) < 1_000
+
+
 BAD_FILES = {
     "a text":                         "hello",
     "annotations that are no list":   CONTAINER | {"annotations": {}},
