@@ -19,8 +19,8 @@ from rag_eval_pipeline.storage.files import publishing
 ROWS_AT_ONCE = 500
 BLOCK = 1 << 20  # bytes
 INDENT = "\n    "
-_END_OF_ROW = re.compile(rb"\n    \}(,?)\n")
-_LONGEST_END = len(b"\n    },\n")
+_END_OF_ROW = re.compile(rb"\n    \}(?:(,)(?=\n    \{\n)|(?=\n))")  # nothing but blanks stands between rows
+_LONGEST_END = len(b"\n    },\n    {\n")
 
 Row = TypeVar("Row", covariant=True)
 

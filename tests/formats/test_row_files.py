@@ -69,6 +69,17 @@ def test_file_in_another_layout_is_none_of_these(tmp_path, layout):
     assert RowFile.open(tmp_path / "d.json", "queries", json.loads) is None
 
 
+@pytest.mark.parametrize("between", [b",\n  x {\n", b',\n "  {\n', b",\n    x{\n", b", \n    {\n", b"\n    {\n"])
+def test_rows_with_something_else_between_them_are_not_read(tmp_path, between):
+    path = tmp_path / "d.json"
+    write_with_rows(path, dataset(()), "queries", [query(number, "a") for number in range(3)])
+    path.write_bytes(path.read_bytes().replace(b",\n    {\n", between, 1))
+
+    rows = RowFile.open(path, "queries", json.loads)
+    with pytest.raises(ValueError, match=r"Expecting|Extra|column|Invalid"):
+        list(rows or json.loads(path.read_bytes())["queries"])
+
+
 def test_replaced_file_is_read_to_its_end(tmp_path):
     write_with_rows(tmp_path / "d.json", dataset(()), "queries", [query(number, "old") for number in range(600)])
     rows = RowFile.open(tmp_path / "d.json", "queries", json.loads)

@@ -140,13 +140,14 @@ def test_five_hundred_pages_and_five_killed_browsers_leave_nothing_behind(own_te
             paths = [f"/deadly-{n // 100}" if n % 100 == 50 else f"/{n % OTHERS}?{n}" for n in numbers]
             return [outcome.code for outcome in await make_all(renderer, [site.url(p) for p in paths], at_once=4)]
 
-    own, found = psutil.Process(), []
+    own, opened, left = psutil.Process(), [], []
     for numbers in (range(100), range(100, 500)):
         assert asyncio.run(run(numbers)) == [None] * len(numbers)
-        children = [child.status() for child in own.children()]
-        found.append((own.num_fds(), threading.active_count(), processes(""), os.listdir(own_temp), children))
+        opened.append((own.num_fds(), threading.active_count(), len(own.children())))
+        left.append((processes(""), os.listdir(own_temp)))
 
-    assert found[0] == found[1]
-    assert found[1][2:4] == ([], [])
+    assert left == [([], [])] * 2
+    # What is closed when garbage is collected may be gone the second time.
+    assert all(after <= before for before, after in zip(*opened, strict=True)), opened
     # The child that reads PDFs ends with the thread that started it, and is waited for when the next PDF is read.
-    assert found[1][4].count(psutil.STATUS_ZOMBIE) <= 1
+    assert [child.status() for child in own.children()].count(psutil.STATUS_ZOMBIE) <= 1
