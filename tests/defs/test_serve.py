@@ -156,9 +156,11 @@ def test_report_server_answers_others_while_slow_clients_keep_connections_open(c
     with (reports / "large").open("wb") as file:
         file.truncate(64_000_000)
     before = threading.active_count()
-    slow = [connect(get("/large") if number % 2 else get()[:-1]) for number in range(REPORT_CONNECTIONS + 9)]
+    slow = []
+    for number in range(REPORT_CONNECTIONS + 9):
+        slow.append(connect(get("/large") if number % 2 else get()[:-1]))
+        assert "200 OK" in head_of(connect(get("/", "Connection: close")))  # which waits until the slow one is accepted
 
-    assert "200 OK" in head_of(connect(get("/", "Connection: close")))
     assert threading.active_count() - before <= 40
     assert head_of(slow[0]) == head_of(slow[8]) == ""  # has waited longest
     slow[-1].sendall(b"\n")
