@@ -232,7 +232,7 @@ def test_no_run_stays_started_after_everything_was_killed(deployment: Deployment
 def test_run_whose_system_is_renamed_fails_by_name_and_keeps_its_answers(deployment: Deployment):
     """The last test: the system has another name afterwards."""
     instance, workspace = deployment.instance, deployment.workspace
-    started = time.time()  # ticks before it failed because their code server was killed
+    started = time.time()  # tests before this one kill the code server, which may fail a tick
     with deployment.midway() as run_id:
         workspace.system_file("paid").rename(workspace.system_file("renamed"))
         deployment.services.wait("the sensor", lambda: "renamed" in instance.get_dynamic_partitions("systems"))
