@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, did_you_mean, excerpt, fault_line, unknown_name_hint
 from rag_eval_pipeline.formats.io import JSON, gzip_bytes, read_json_bytes
+from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
 from rag_eval_pipeline.storage.files import atomic_write
 
@@ -164,7 +165,9 @@ def bad_format(
 
 
 def value_hint(error: Any, model: type[pydantic.BaseModel] | None) -> str | None:
-    """Return the known keys for an unknown one, and the known values that are like an unknown one."""
+    """Return what replaced an unknown key that is gone, else the known keys; for an unknown value those like it."""
+    if error["type"] == "extra_forbidden" and (hint := removed_hint(error["loc"])):
+        return hint
     if error["type"] == "extra_forbidden" and model is not None:
         return unknown_name_hint(error["loc"][-1], known_keys(model, error["loc"]), "keys")
     if error["type"] == "literal_error":
