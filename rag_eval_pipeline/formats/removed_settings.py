@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-REMOVED: dict[str, str] = {}
+REMOVED: dict[str, str] = {
+    "robots": "Delete it: robots.txt is no longer read; `host_requests` and `host_delay_s` limit the load on a host.",
+}
 """From the setting's name, with as many of the keys around it as tell it from others, to a sentence for its hint."""
 
 

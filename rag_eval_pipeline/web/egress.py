@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -94,12 +94,6 @@ class EgressConfig(BaseModel):
     host_requests: int = Field(default=4, ge=1, le=64, description="Concurrent requests for documents to one host.")
     host_delay_s: float = Field(
         default=0.0, ge=0, le=3600, description="Minimum seconds between two requests for documents to one host."
-    )
-    robots: Literal["ignore", "obey"] = Field(
-        default="ignore",
-        description="obey: a document that its host's robots.txt disallows is rejected "
-        "(`robots_disallowed`). ignore: robots.txt is not requested, because a benchmark names"
-        " its pages one by one, as a reader does.",
     )
     credentials: dict[str, dict[str, str]] = Field(
         default={},

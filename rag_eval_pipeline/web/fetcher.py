@@ -25,7 +25,6 @@ from rag_eval_pipeline.web.content_types import Body, fetched_body
 from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, secret
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.limits import HostLimits, retry_after
-from rag_eval_pipeline.web.robots import Robots
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
 
 # Stamina logs each retry through structlog where that is installed, and structlog prints to stdout, into a command's
@@ -123,7 +122,6 @@ class Fetcher:
         self._credentials = credentials
         self._clients = clients
         self._limits = HostLimits(requests=self._config.host_requests, delay_s=self._config.host_delay_s)
-        self._robots = Robots(self._robots_txt, setting=self._config.robots)
 
     async def fetch(self, url: str, known: Version | None = None) -> Fetched:
         """Return the body behind a URL, after redirects; an unchanged body of a known version is not sent.
@@ -131,15 +129,26 @@ class Fetcher:
         Raises:
             DocumentError: `bad_url`, `scheme`, `egress_blocked`, `host_unresolved`, `connect_failed`, `http_<status>`,
                 `too_many_redirects`, `body_too_large`, `fetch_timeout`, `connection_broken`, `tls_untrusted`,
-                `bad_encoding`, `empty_body`, `content_mismatch`, `unsupported_type`, `robots_disallowed`,
-                `robots_unreachable`.
+                `bad_encoding`, `empty_body`, `content_mismatch`, `unsupported_type`.
         """
-        return await self._fetch(url, known, self._robots)
+
+        def headers_for(current: httpx.URL) -> dict[str, str]:
+            headers = _DOCUMENT_HEADERS | dict(self._credentials.get(origin_of(str(current)) or "", {}))
+            if known is not None and known.url == str(current):
+                if known.etag is not None:
+                    headers["If-None-Match"] = known.etag
+                elif known.last_modified is not None:
+                    headers["If-Modified-Since"] = known.last_modified
+            return headers
+
+        limit_s = self._config.fetch_limit_s
+        late = DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s")
+        return await self._retry(url, headers_for, self._fetched, limit_s, late)
 
     async def download(
         self, url: str, target: Path, *, headers: Mapping[str, str], max_bytes: int, progress: Progress
     ) -> str:
-        """Write the decoded body behind a URL to a file, as long as bytes keep coming; robots.txt is not consulted.
+        """Write the decoded body behind a URL to a file, as long as bytes keep coming.
 
         Args:
             target: Overwritten by each attempt.
@@ -166,32 +175,13 @@ class Fetcher:
             return str(response.url)
 
         stalled = TransientError("fetch_timeout", f"{url}: less than {STALL_BYTES:,} bytes in {stall_s:g} s")
-        return await self._retry(url, headers_for, save, None, stall_s, stalled)
-
-    async def _robots_txt(self, url: str) -> bytes:
-        fetched = await self._fetch(url, None, None)
-        return b"" if fetched.body is None else fetched.body.data
-
-    async def _fetch(self, url: str, known: Version | None, robots: Robots | None) -> Fetched:
-        def headers_for(current: httpx.URL) -> dict[str, str]:
-            headers = _DOCUMENT_HEADERS | dict(self._credentials.get(origin_of(str(current)) or "", {}))
-            if known is not None and known.url == str(current):
-                if known.etag is not None:
-                    headers["If-None-Match"] = known.etag
-                elif known.last_modified is not None:
-                    headers["If-Modified-Since"] = known.last_modified
-            return headers
-
-        limit_s = self._config.fetch_limit_s
-        late = DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s")
-        return await self._retry(url, headers_for, self._fetched, robots, limit_s, late)
+        return await self._retry(url, headers_for, save, stall_s, stalled)
 
     async def _retry(
         self,
         url: str,
         headers_for: Callable[[httpx.URL], dict[str, str]],
         read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
-        robots: Robots | None,
         limit_s: float,
         late: DocumentError,
     ) -> Result:
@@ -206,7 +196,7 @@ class Fetcher:
             with attempt:
                 try:
                     async with asyncio.timeout(limit_s) as deadline:
-                        return await self._follow(url, headers_for, read, robots, deadline)
+                        return await self._follow(url, headers_for, read, deadline)
                 except TimeoutError as error:
                     raise late from error
         raise AssertionError("the last attempt returns or raises")
@@ -216,7 +206,6 @@ class Fetcher:
         url: str,
         headers_for: Callable[[httpx.URL], dict[str, str]],
         read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
-        robots: Robots | None,
         deadline: asyncio.Timeout,
     ) -> Result:
         """Make one attempt; `read` also gets the fragment that a redirect has added."""
@@ -230,7 +219,7 @@ class Fetcher:
             jar = jars.setdefault(origin_of(str(request.url)), httpx.Cookies())
             if "cookie" not in request.headers:
                 jar.set_cookie_header(request)
-            async with self._turn(str(request.url), robots, deadline):
+            async with self._turn(str(request.url), deadline):
                 try:
                     response = await client.send(request, stream=True)
                     try:
@@ -260,7 +249,7 @@ class Fetcher:
         raise DocumentError("too_many_redirects", f"{url}: more than {self._config.max_redirects} redirects")
 
     def _check_open(self, url: httpx.URL, asking: str) -> None:
-        """Refuse a private host that is not open to the asking page, before even its robots.txt is fetched."""
+        """Refuse a private host that is not open to the asking page, before anything is requested."""
         target = host_of(str(url))
         try:
             if target is not None:
@@ -269,13 +258,12 @@ class Fetcher:
             raise DocumentError(error.code, f"{url}: {error}") from error
 
     @asynccontextmanager
-    async def _turn(self, url: str, robots: Robots | None, deadline: asyncio.Timeout) -> AsyncIterator[None]:
+    async def _turn(self, url: str, deadline: asyncio.Timeout) -> AsyncIterator[None]:
         """Wait for the host's turn; the time limit of the attempt is suspended until then."""
         loop = asyncio.get_running_loop()
         left_s = (deadline.when() or loop.time()) - loop.time()
         deadline.reschedule(None)
-        delay_s = 0.0 if robots is None else await robots.check(url)
-        async with self._limits.acquire(url, delay_s=delay_s):
+        async with self._limits.acquire(url):
             deadline.reschedule(loop.time() + left_s)
             yield
 

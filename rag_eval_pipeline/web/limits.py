@@ -49,11 +49,8 @@ class RateLimiter:
         return self._users == 0 and self._next_start <= self._clock()
 
     @asynccontextmanager
-    async def acquire(self, *, interval_s: float = 0.0) -> AsyncIterator[None]:
-        """Wait for a slot, the spacing and the end of any pause, in order of arrival; hold the slot inside the block.
-
-        The next request starts after `interval_s`, if that is longer than the limiter's own interval.
-        """
+    async def acquire(self) -> AsyncIterator[None]:
+        """Wait for a slot, the spacing and the end of any pause, in order of arrival; hold the slot in the block."""
         self._users += 1
         try:
             async with self._slots:
@@ -61,7 +58,7 @@ class RateLimiter:
                     # Checked again after each wait: a pause may have begun in the meantime.
                     while (wait_s := self._next_start - self._clock()) > 0:
                         await self._sleep(wait_s)
-                    self._next_start = self._clock() + max(self._interval_s, interval_s)
+                    self._next_start = self._clock() + self._interval_s
                 yield
         finally:
             self._users -= 1
@@ -86,7 +83,7 @@ class HostLimits:
         self._hosts: dict[str | None, RateLimiter] = {}
 
     @asynccontextmanager
-    async def acquire(self, url: str, *, delay_s: float = 0.0) -> AsyncIterator[None]:
+    async def acquire(self, url: str) -> AsyncIterator[None]:
         """Wait for a turn at the URL's host.
 
         A redirect to another host needs a turn of its own after this one: two requests that each hold a slot and wait
@@ -94,7 +91,7 @@ class HostLimits:
         """
         limiter = self._limiter(url)
         try:
-            async with limiter.acquire(interval_s=delay_s):
+            async with limiter.acquire():
                 yield
         finally:
             if limiter.is_idle:

@@ -92,6 +92,7 @@ async def test_policy_allows_a_private_host_by_exact_host_and_port():
 
 CONFIGS = {
     "unknown key": ("allow_all: true", "allow_all"),
+    "a setting that is gone": ("robots: obey", "robots"),
     "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts.0.host"),
     "no port of a document": ("allowed_hosts: [{host: 'a:80', for: [b]}]", "allowed_hosts.0.for"),
     "credentials for any scheme": ("credentials: {wiki.corp: {Authorization: TOKEN}}", "credentials"),

@@ -137,7 +137,7 @@ async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_
             "other for nobody": {"host": other.host, "for": ["127.0.0.1:1"]},
         }
         target = site if allowed == "site" else other
-        policy = EgressPolicy(EgressConfig(allowed_hosts=[site.host, entries[allowed]], robots="obey"))
+        policy = EgressPolicy(EgressConfig(allowed_hosts=[site.host, entries[allowed]]))
         site.answers["/a"] = (302, {"Location": target.url("/b")}, b"")
         target.answers["/b"] = (200, {}, b"<p>private")
 
@@ -145,7 +145,7 @@ async def test_fetcher_follows_a_redirect_to_private_hosts_that_are_open_to_the_
             assert (await fetch(policy, site.url("/a"))).data == b"<p>private"
         else:
             assert await refusal(policy, site.url("/a")) == "egress_blocked"
-            assert other.asked == []  # not even its robots.txt
+            assert other.asked == []
         assert (await fetch(policy, target.url("/b"))).data == b"<p>private"
 
 
@@ -332,13 +332,3 @@ async def test_fetcher_does_not_count_waiting_for_a_turn_against_a_document(site
     site.answers["/a"] = lambda: next(answers)  # the whole host is paused for longer than a document may take
 
     assert (await fetch(site.policy(fetch_limit_s=1.5), site.url("/a"))).data == b"<p>here"
-
-
-async def test_fetcher_obeys_robots_txt_where_the_setting_requires_it(site):
-    site.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /private")
-    site.answers["/private/a"] = site.answers["/open"] = (200, {}, b"<p>here")
-
-    assert await refusal(site.policy(robots="obey"), site.url("/private/a")) == "robots_disallowed"
-    assert (await fetch(site.policy(robots="obey"), site.url("/open"))).data == b"<p>here"
-    assert (await fetch(site.policy(), site.url("/private/a"))).data == b"<p>here"
-    assert site.asked == ["/robots.txt", "/robots.txt", "/open", "/private/a"]
