@@ -8,12 +8,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/rag-eval
 # What changes least comes first: a new line of our own code installs no package again.
 # Another file has further packages, such as a run launcher's: docs/how-to/deploy.md.
-ARG REQUIREMENTS=requirements-run.txt
+ARG REQUIREMENTS=requirements/run.txt
 COPY ${REQUIREMENTS} /build/run.txt
 RUN /opt/rag-eval/bin/pip install --require-hashes -r /build/run.txt
 # setuptools builds our wheel, by the hash that the development requirements give, and stays out of the image.
-COPY requirements.txt /build/
-RUN awk '/^[a-z]/ {wanted = /^setuptools==/} wanted' /build/requirements.txt > /build/builder.txt \
+COPY requirements/dev.txt /build/dev.txt
+RUN awk '/^[a-z]/ {wanted = /^setuptools==/} wanted' /build/dev.txt > /build/builder.txt \
     && python -m venv /build/builder \
     && /build/builder/bin/pip install --require-hashes -r /build/builder.txt
 COPY pyproject.toml README.md LICENSE /build/project/

@@ -7,7 +7,7 @@ export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
 
-.PHONY: help demo demo-builtin demo-http cluster-demo up test test-ui test-interop test-cluster test-lowest test-long fuzz check format bench golden reference requirements docs clean
+.PHONY: help demo demo-builtin demo-http cluster-demo up test test-ui test-interop test-cluster test-lowest test-newest test-long fuzz check format bench golden reference requirements docs dist clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -48,8 +48,17 @@ test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Po
 # What reads, converts, scores and writes; neither browsers nor servers of Dagster.
 LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_ast.py conversion/test_json_values.py
 
+# What runs SQL, prints pages and reads their text: what stands on private or unstable forms of other packages.
+NEWEST := conversion sources scaffold/test_published_specs.py corpus e2e/test_same_bytes.py test_definitions.py
+
 test-lowest: .venv-lowest/.browser  ## the core tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -q -n 2 $(addprefix tests/,$(LOWEST)) -m "not long and not browser and not ui"
+
+# The upper end of the ranges in pyproject.toml, not of requirements/: made anew each time, because packages are released.
+test-newest: $(VENV)/.browser  ## shipped benchmarks and their SQL with the newest versions that pyproject.toml allows
+	@rm -rf .venv-newest && $(PYTHON) -m venv .venv-newest
+	@$(BIN)/uv pip install --python .venv-newest --quiet --upgrade --group dev -e .
+	.venv-newest/bin/python -m pytest -q -n 2 $(addprefix tests/,$(NEWEST))
 
 test-long: $(VENV)/.browser  ## the suite with its long tests, 1,000 examples of each property, and test-lowest
 	$(PYTEST) -m "" --hypothesis-profile release
@@ -79,16 +88,16 @@ golden: $(VENV)/.browser  ## compare all products with those of another commit: 
 reference: $(VENV)/.installed  ## write the generated parts of docs/reference
 	@$(BIN)/python tools/write_reference.py
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11
+COMPILE := $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 $(UPGRADE)
 requirements: $(VENV)/.installed  ## pin the packages of all environments, with hashes; UPGRADE=--upgrade takes the newest
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.txt >/dev/null
-	$(COMPILE) $(UPGRADE) pyproject.toml -c requirements.txt -o requirements-run.txt >/dev/null
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra interop --extra nli -c requirements.txt -o requirements-interop.txt >/dev/null
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra cluster --extra postgres --extra celery --extra k8s --extra s3 -c requirements.txt -o requirements-cluster.txt >/dev/null
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra postgres --extra celery -c requirements-cluster.txt -o requirements-celery.txt >/dev/null
-	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements.txt | cut -d' ' -f1 | \
-	$(COMPILE) $(UPGRADE) --resolution lowest-direct pyproject.toml - -o requirements-lowest.txt >/dev/null
-	echo mkdocs-material | $(COMPILE) $(UPGRADE) - -c requirements.txt -o requirements-docs.txt >/dev/null
+	$(COMPILE) pyproject.toml --group dev -o requirements/dev.txt >/dev/null
+	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/run.txt >/dev/null
+	$(COMPILE) pyproject.toml --group interop --extra nli -c requirements/dev.txt -o requirements/interop.txt >/dev/null
+	$(COMPILE) pyproject.toml --group cluster --extra postgres --extra celery --extra k8s --extra s3 -c requirements/dev.txt -o requirements/cluster.txt >/dev/null
+	$(COMPILE) pyproject.toml --extra postgres --extra celery -c requirements/cluster.txt -o requirements/celery.txt >/dev/null
+	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements/dev.txt | cut -d' ' -f1 | \
+	$(COMPILE) --resolution lowest-direct pyproject.toml - -o requirements/lowest.txt >/dev/null
+	$(COMPILE) --group docs -c requirements/dev.txt -o requirements/docs.txt >/dev/null
 
 docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -96,6 +105,9 @@ docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's repo
 	@if [ -f .demo/data/reports/index.html ]; then cp -R .demo/data/reports/. site/sample-report/; \
 	else echo '<!doctype html><title>Sample report</title><p>Run <code>make demo docs</code>: the sample is the report of the demo.' > site/sample-report/index.html; fi
 	@echo "Open site/index.html, or with its search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
+
+dist: $(VENV)/.installed  ## build the sdist and the wheel into dist/
+	@rm -rf dist && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
 	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo .demo-builtin .demo-http
@@ -105,14 +117,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
-	@$(BIN)/python tools/install.py requirements.txt
+$(VENV)/.installed: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python tools/install.py requirements/dev.txt
 	@touch $@
 
-# An environment of its own for packages that `make test` does without: .venv-NAME has those of requirements-NAME.txt.
-.venv-%/.installed: requirements-%.txt pyproject.toml | $(VENV)/.installed
+# An environment of its own for packages that `make test` does without: .venv-NAME has those of requirements/NAME.txt.
+.venv-%/.installed: requirements/%.txt pyproject.toml | $(VENV)/.installed
 	@$(PYTHON) -m venv .venv-$*
-	@$(BIN)/uv pip install --python .venv-$* --require-hashes -r requirements-$*.txt
+	@$(BIN)/uv pip install --python .venv-$* --require-hashes -r requirements/$*.txt
 	@$(BIN)/uv pip install --python .venv-$* --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -122,15 +134,15 @@ $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 
 .PRECIOUS: .venv-%/.installed  # else make removes it as a step on the way to .browser
 
-$(VENV)/.docs: requirements-docs.txt | $(VENV)/.installed
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
+$(VENV)/.docs: requirements/docs.txt | $(VENV)/.installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@PATH=$(BIN):$$PATH tools/install_browser.sh
 	@touch $@
 
-# A package added to requirements.txt must be installed although the browser is there.
+# A package added to requirements/dev.txt must be installed although the browser is there.
 demo demo-builtin demo-http up test test-ui test-long: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml

@@ -84,7 +84,9 @@ def check_out(commit: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", commit], cwd=REPOSITORY, check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    if (folder / "requirements.txt").read_bytes() != (REPOSITORY / "requirements.txt").read_bytes():
+    pins = folder / "requirements" / "dev.txt"
+    pins = pins if pins.exists() else folder / "requirements.txt"  # its place before 0.1.0
+    if pins.read_bytes() != (REPOSITORY / "requirements" / "dev.txt").read_bytes():
         subprocess.run(["make", "-s", ".venv/.installed"], cwd=folder, check=True)
 
 

@@ -1,4 +1,4 @@
-"""Install pinned packages with pip, with a progress bar on a terminal: `python tools/install.py requirements.txt`.
+"""Install pinned packages with pip, with a progress bar on a terminal: `python tools/install.py requirements/dev.txt`.
 
 It runs in the new environment before anything is installed there, so it uses the standard library only.
 """

@@ -37,9 +37,14 @@ def ignored(path):
     return found
 
 
+def names(requirements):
+    """The packages of a list in pyproject.toml, without the groups that it includes."""
+    return {re.split(r"[=<>~\[ ]", line, maxsplit=1)[0].lower() for line in requirements if isinstance(line, str)}
+
+
 def pinned(name):
-    """Package -> version and hashes, of a requirements file; extras and markers follow from who else needs the package."""
-    text = (REPOSITORY / name).read_text().replace("\\\n", " ")
+    """Package -> version and hashes, of an environment; extras and markers follow from who else needs the package."""
+    text = (REPOSITORY / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")
     lines = (re.sub(r"\[.*?\]| ;.*?(?= --hash)", "", " ".join(line.split())) for line in text.splitlines() if line)
     return {line.partition("==")[0]: line for line in lines}
 
@@ -77,27 +82,26 @@ def test_versions_are_pinned():
     assert base == "PYTHON_IMAGE=python:3.11-slim-bookworm"
     assert f"ARG VERSION={version}\n" in DOCKERFILE
     assert ":latest" not in DOCKERFILE + (REPOSITORY / "compose.yaml").read_text()
-    assert all(" --hash=sha256:" in line for line in pinned("requirements-run.txt").values())
+    assert all(" --hash=sha256:" in line for line in pinned("run").values())
     for line in re.findall(r"pip (?:install|wheel)(.*?)(?:&&|$)", DOCKERFILE, re.MULTILINE):
         assert "--require-hashes" in line or "--no-deps" in line
 
 
 def test_image_has_the_packages_of_the_development_set_and_nothing_that_only_developers_need():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    run, develop = pinned("requirements-run.txt"), pinned("requirements.txt")
-    named = {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0].lower() for name in project["dependencies"]}
-    tools = {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0] for name in project["optional-dependencies"]["dev"]}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    run, develop = pinned("run"), pinned("dev")
+    named, tools = names(project["project"]["dependencies"]), names(project["dependency-groups"]["dev"])
 
     assert named <= run.keys()
     assert run.keys().isdisjoint(tools)
     assert run.items() <= develop.items()
 
 
-def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_extra():
-    extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["interop"]
-    run, develop, interop = (pinned(f"requirements{name}.txt") for name in ("-run", "", "-interop"))
+def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_group():
+    group = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["dependency-groups"]["interop"]
+    run, develop, interop = (pinned(name) for name in ("run", "dev", "interop"))
 
-    assert {re.split(r"[=<>~\[ ]", name, maxsplit=1)[0] for name in extra} <= interop.keys()
+    assert names(group) <= interop.keys()
     assert run.items() <= interop.items()
     assert all(interop[name] == line for name, line in develop.items() if name in interop)
     assert all(" --hash=sha256:" in line for line in interop.values())
@@ -105,7 +109,7 @@ def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_
 
 def test_lowest_environment_has_each_dependency_at_its_lower_bound():
     dependencies = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
-    lowest = {name: line.partition("==")[2].split()[0] for name, line in pinned("requirements-lowest.txt").items()}
+    lowest = {name: line.partition("==")[2].split()[0] for name, line in pinned("lowest").items()}
     bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+).*", line).groups() for line in dependencies)
 
     assert {name: bound for name, bound in bounds.items() if not lowest[name].startswith(bound)} == {}
@@ -219,7 +223,7 @@ def test_many_machines_have_the_services_of_one_with_workers_and_servers():
         if name != "worker":
             assert service["command"] == alone["command"]
     assert all("127.0.0.1" in port for service in services.values() for port in service.get("ports", []))
-    assert services["code"]["build"]["args"]["REQUIREMENTS"] == "requirements-celery.txt"
+    assert services["code"]["build"]["args"]["REQUIREMENTS"] == "requirements/celery.txt"
     assert INSTALLED + "/celery/worker.yaml" in " ".join(services["worker"]["command"])
 
 
@@ -249,7 +253,7 @@ def test_variables_of_many_machines_are_explained_at_the_top_of_their_file():
 
 
 def test_image_of_many_machines_has_the_packages_of_the_image_of_one():
-    run, celery, cluster = (pinned(f"requirements-{name}.txt") for name in ("run", "celery", "cluster"))
+    run, celery, cluster = (pinned(name) for name in ("run", "celery", "cluster"))
 
     assert run.items() <= celery.items()
     assert {"dagster-celery", "dagster-postgres", "redis"} <= celery.keys()
@@ -257,7 +261,7 @@ def test_image_of_many_machines_has_the_packages_of_the_image_of_one():
 
 
 def test_versions_of_launchers_and_chart_belong_to_the_pinned_dagster():
-    dagster = pinned("requirements-run.txt")["dagster"].split()[0].partition("==")[2]
+    dagster = pinned("run")["dagster"].split()[0].partition("==")[2]
     minor, patch = dagster.split(".")[1:]
     library = f"0.{int(minor) + 16}.{patch}"  # Dagster's libraries count 16 ahead of it
     texts = "".join((REPOSITORY / "docs" / "how-to" / f"{name}.md").read_text() for name in ("deploy", "kubernetes"))
