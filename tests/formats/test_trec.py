@@ -28,8 +28,6 @@ from rag_eval_pipeline.formats.trec import (
     write_run,
     write_topics,
 )
-from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
-from tests.conftest import ranked
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1)
 # Pieces that meet each other's escapes: white space, its escapes, escapes of escapes, escapes of something else.
@@ -378,17 +376,3 @@ def test_trec_reads_ranx_files(suffix, shared):
     assert read_qrels(folder / f"qrels.trec{suffix}") == json.loads((folder / "qrels.json").read_text())
     run = {query: dict(scored) for query, scored in read_run(folder / f"run.trec{suffix}").items()}
     assert run == json.loads((folder / "run.json").read_text())
-
-
-def test_trec_files_of_trec_eval_score_as_it_printed(shared):
-    folder = shared / "oracles" / "trec_eval"
-    if not folder.is_dir():
-        pytest.skip("no trec_eval files: nothing to compare with")
-
-    qrels, run = read_qrels(folder / "qrels.test"), read_run(folder / "results.test")
-
-    assert (sum(map(len, qrels.values())), sum(map(len, run.values()))) == (3681, 1500)  # wc -l
-    scores = score_rankings([(ranked(dict(run[query])), grades) for query, grades in qrels.items()], ["map"])
-    printed = [line.split() for line in (folder / "out.test.aq").read_text().splitlines()]
-    expected = {query: text for measure, query, text in printed if measure == "map" and query != "all"}
-    assert {query: f"{score['map']:.4f}" for query, score in zip(qrels, scores, strict=True)} == expected

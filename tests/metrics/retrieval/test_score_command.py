@@ -9,16 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from bench.oracles import TREC, TREC_EVAL
 from rag_eval_pipeline.cli.scoring import score
 from rag_eval_pipeline.errors import InputError
 
-OFFICIAL = ()
 ALL = ("-m", "all_trec")
-PARAMETERS = (
-    "-q", "-m", "success.2,5,20", "-m", "ndcg_cut.10,20,23", "-m", "ndcg.1=3,2=9,4=4.5", "-m", "11pt_avg..25,.5,.75",
-    "-m", "utility.2,-1,0,0", "-m", "Rprec_mult.0.2,0.35,5.0", "-m", "recall.20,2000", "-m", "P.5,7,3",
-    "-m", "iprec_at_recall.0.1,.2,.25,.75,.50",
-)  # fmt: skip
 
 
 def run(*arguments):
@@ -31,13 +26,9 @@ def run(*arguments):
     return result
 
 
-@pytest.mark.parametrize(
-    ("file", "options"),
-    [("out.test", OFFICIAL), ("out.test.a", ALL), ("out.test.aq", ("-q", *ALL)), ("out.test.meas_params", PARAMETERS)],
-    ids=["official", "all_trec", "each query", "parameters"],
-)
-def test_score_prints_what_trec_eval_printed(oracles, file, options):
-    folder = oracles / "trec_eval"
+@pytest.mark.parametrize(("file", "options"), [(file, options) for file, (options, _) in TREC.items()], ids=TREC)
+def test_score_prints_what_trec_eval_printed(file, options):
+    folder = TREC_EVAL
 
     printed = run("--qrels", folder / "qrels.test", "--run", folder / "results.test", *options)
 
@@ -45,8 +36,8 @@ def test_score_prints_what_trec_eval_printed(oracles, file, options):
     assert printed.stderr == ""
 
 
-def test_score_ignores_comments_blank_lines_and_fields_after_the_tag(oracles, tmp_path):
-    folder = oracles / "trec_eval"
+def test_score_ignores_comments_blank_lines_and_fields_after_the_tag(tmp_path):
+    folder = TREC_EVAL
     lines = (folder / "results.test").read_text().splitlines()
     (tmp_path / "run").write_text("# a run\n" + "".join(f"{line}\tand more\n \n" for line in lines))
     (tmp_path / "qrels").write_text("# judged\n" + (folder / "qrels.test").read_text())
