@@ -29,7 +29,7 @@ import psutil
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples
 
-from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E402
+from examples.mock_server.process import RunningServer, mock_rag_server  # noqa: E402
 from tests.cluster.local_cluster import (  # noqa: E402
     LocalCluster,
     cluster_folder,

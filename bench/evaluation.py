@@ -41,7 +41,7 @@ import httpx
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples
 
-from examples.mock_rag_server import RunningServer, mock_rag_server  # noqa: E402
+from examples.mock_server.process import RunningServer, mock_rag_server  # noqa: E402
 from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.asking import ask  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402

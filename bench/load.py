@@ -122,9 +122,7 @@ def seen_by(counts: dict[str, object]) -> int:
 def sample() -> list[float]:
     """Return `MEASURED` of this process; the resource samplers of the evaluations are among the threads."""
     process = psutil.Process()
-    children = [
-        child for child in process.children(recursive=True) if "mock_rag_server" not in " ".join(cmdline(child))
-    ]
+    children = [child for child in process.children(recursive=True) if "mock_server" not in " ".join(cmdline(child))]
     return [process.memory_info().rss / 1e6, process.num_threads(), len(children), len(os.listdir("/proc/self/fd"))]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 import yaml
 
-from examples.mock_rag_server import RunningServer
+from examples.mock_server.process import RunningServer
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.deployment.services import Services, free_port

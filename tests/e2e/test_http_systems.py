@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from examples.mock_rag_server import mock_rag_server
+from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.pair import load_pair

@@ -6,7 +6,7 @@ import json
 import openai
 import pytest
 
-from examples.mock_rag_server import mock_rag_server
+from examples.mock_server.process import mock_rag_server
 
 ASK = [{"role": "user", "content": "How long is the breakwater?"}]
 

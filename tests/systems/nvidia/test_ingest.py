@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.mock_rag_server import parse_multipart
+from examples.mock_server.nvidia_ingestor import parse_multipart
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.systems.nvidia_ingest import Ingestor, StoredNames, stored_name
 from rag_eval_pipeline.web.client import Endpoint, EndpointError

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from examples.mock_rag_server import GenerateRequest, SearchRequest
+from examples.mock_server.nvidia_rag import GenerateRequest, SearchRequest
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia

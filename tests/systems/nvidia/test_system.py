@@ -7,7 +7,7 @@ import json
 import pydantic
 import pytest
 
-from examples.mock_rag_server import mock_rag_server
+from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia

@@ -8,7 +8,10 @@ import httpx
 import psutil
 import pytest
 
-from examples.mock_rag_server import INGESTOR, RAG, FaultScript, Options, Site, make_app, mock_rag_server
+from examples.mock_server.faults import FaultScript
+from examples.mock_server.process import mock_rag_server
+from examples.mock_server.server import INGESTOR, RAG, make_app
+from examples.mock_server.site import Options, Site
 from rag_eval_pipeline.web.sse import json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
@@ -265,7 +268,7 @@ def test_fault_breaks_the_connection(canned, fault, error):
 
 PARENT = """
 import sys
-from examples.mock_rag_server import mock_rag_server
+from examples.mock_server.process import mock_rag_server
 
 with mock_rag_server(canned=True) as server:
     print(server.process_id, flush=True)
