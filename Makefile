@@ -42,7 +42,7 @@ test-ui: $(VENV)/.browser  ## tests/ui and tests/deployment: Dagster's real webs
 test-interop: .venv-interop/.browser  ## tests/interop: beside LangChain, LlamaIndex, Haystack and others, in a second environment
 	.venv-interop/bin/python -m pytest -q tests/interop
 
-test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Postgres, Redis and Celery; an object store; Kubernetes' Job
+test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Postgres, Redis and Celery; Kubernetes' Job
 	.venv-cluster/bin/python -m pytest -q tests/cluster
 
 # What reads, converts, scores and writes; neither browsers nor servers of Dagster.
@@ -93,7 +93,7 @@ requirements: $(VENV)/.installed  ## pin the packages of all environments, with 
 	$(COMPILE) pyproject.toml --group dev -o requirements/dev.txt >/dev/null
 	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/run.txt >/dev/null
 	$(COMPILE) pyproject.toml --group interop --extra nli -c requirements/dev.txt -o requirements/interop.txt >/dev/null
-	$(COMPILE) pyproject.toml --group cluster --extra postgres --extra celery --extra k8s --extra s3 -c requirements/dev.txt -o requirements/cluster.txt >/dev/null
+	$(COMPILE) pyproject.toml --group test --extra postgres --extra celery --extra k8s -c requirements/dev.txt -o requirements/cluster.txt >/dev/null
 	$(COMPILE) pyproject.toml --extra postgres --extra celery -c requirements/cluster.txt -o requirements/celery.txt >/dev/null
 	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements/dev.txt | cut -d' ' -f1 | \
 	$(COMPILE) --resolution lowest-direct pyproject.toml - -o requirements/lowest.txt >/dev/null

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import dagster as dg
 
+from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
+
 OWNERS_VARIABLE = "RAG_EVAL_OWNERS"  # shown on each asset's page, so that people know whom to ask
 DEFAULT_OWNERS = "team:rag-evaluation"
 
+refuse_removed_variables()
 owners = [owner for part in os.environ.get(OWNERS_VARIABLE, DEFAULT_OWNERS).split(",") if (owner := part.strip())]
 
 with warnings.catch_warnings():

@@ -3,7 +3,6 @@
 Nothing here reads or writes a file, and a workspace need not exist.
 """
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -16,20 +15,12 @@ from rag_eval_pipeline.errors import InputError, unknown_name_hint
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SYSTEM_SUFFIX = ".config.yaml"
 WORKSPACE_VARIABLE = "RAG_EVAL_WORKSPACE"
-STORE_VARIABLE = "RAG_EVAL_STORE"
 PROJECT = Path(__file__).resolve().parents[1]
 
 
 def default_root() -> str:
-    """Return the folder named by RAG_EVAL_WORKSPACE, else the nearest workspace upwards, else the project's folder.
-
-    With RAG_EVAL_STORE it is a copy of what is in the store: the folder named, else one in the user's cache.
-    """
-    named = os.environ.get(WORKSPACE_VARIABLE)
-    if not named and (store := os.environ.get(STORE_VARIABLE)):
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        named = str(cache / "rag-eval" / hashlib.sha256(store.rstrip("/").encode()).hexdigest()[:16])
-    return named or str(nearest_root(Path.cwd()) or PROJECT)
+    """Return the folder named by RAG_EVAL_WORKSPACE, else the nearest workspace upwards, else the project's folder."""
+    return os.environ.get(WORKSPACE_VARIABLE) or str(nearest_root(Path.cwd()) or PROJECT)
 
 
 def nearest_root(folder: Path) -> Path | None:

@@ -1,11 +1,14 @@
 """The mistakes that people make first: each is answered with what was meant, or where to look and what to do."""
 
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 import yaml
 
 from rag_eval_pipeline import cli
+from rag_eval_pipeline.errors import InputError
 from tests.json_server import json_server
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -149,3 +152,18 @@ def test_document_path_that_finds_other_names_is_answered_with_both(rag_eval, wo
     assert "hit@1" not in out
     assert re.search(r"0 of 16 retrieved passages name a document of the corpus\. Returned: 'kb/Tides'", error)
     assert "contexts.document" in error
+
+
+def test_store_for_the_workspace_is_refused_by_the_command_line_and_by_the_code_location(rag_eval, monkeypatch):
+    assert rag_eval("list")[0] == 0
+    monkeypatch.setenv("RAG_EVAL_STORE", "s3://bucket/prefix")
+
+    code, out, err = rag_eval("list")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(
+        "rag-eval: $RAG_EVAL_STORE: expected a variable that is not set [removed_variable]. Unset it:"
+    )
+    assert "such as NFS, EFS or Filestore" in err
+    with pytest.raises(InputError, match=r"RAG_EVAL_STORE.*\[removed_variable\]"):
+        runpy.run_path(str(Path(cli.__file__).parents[1] / "definitions.py"))

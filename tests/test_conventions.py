@@ -52,7 +52,7 @@ def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency()
         {re.split(r"[=<>~\[ ]", line, maxsplit=1)[0].lower() for line in lines}
         for lines in (
             project["dependencies"],
-            [line for extra in ("nli", "s3", "celery") for line in project["optional-dependencies"][extra]],
+            [line for extra in ("nli", "celery") for line in project["optional-dependencies"][extra]],
         )
     )
     of_extra = {name.replace("-", "_") for name in of_extra} - {"redis"} | {"celery"}  # Celery loads redis by its URLs

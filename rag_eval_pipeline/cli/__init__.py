@@ -24,6 +24,7 @@ from rag_eval_pipeline.cli.system_init import init_system
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.cli.workspaces import new, up
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
 
 __all__ = ["app", "main"]
 
@@ -87,7 +88,7 @@ def _options(
         typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version."),
     ] = False,
 ) -> None:
-    pass
+    refuse_removed_variables()
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
 )
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError, unknown_name_hint
-from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
+from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.corpus.rendering.render import BrowserCheck
@@ -187,20 +187,6 @@ def workers(machine: Machine) -> Finding:
     return Finding("workers", True, f"same browser and fonts as this machine: {', '.join(living)} (queue {queue})")
 
 
-def store(machine: Machine) -> Finding:
-    """The object store of RAG_EVAL_STORE can be written to, and refuses a put whose condition does not hold."""
-    from rag_eval_pipeline.storage.store import check_store, open_store
-
-    url = os.environ.get(STORE_VARIABLE)
-    if not url:
-        return Finding("store", True, "none: the workspace is a folder")
-    try:
-        check_store(open_store(url))
-    except (InputError, ServiceError) as error:
-        return Finding("store", False, str(error))
-    return Finding("store", True, f"{url} can be written to, and refuses a put whose condition does not hold")
-
-
 def date(machine: Machine) -> Finding:
     """The date of evaluations is that of the machine's clock."""
     given = os.environ.get(clock.NOW_VARIABLE)
@@ -222,7 +208,6 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "glyphs": glyphs,
     "disk": disk,
     "date": date,
-    "store": store,
     "workers": workers,
     "workspace": registry,
 }
@@ -237,7 +222,7 @@ def doctor(
         typer.Option(
             metavar="CHECK",
             autocompletion=lambda: list(CHECKS),
-            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, date, workers, store, workspace.",
+            help="Run only one check: browser, sandbox, egress, fonts, glyphs, disk, date, workers, workspace.",
         ),
     ] = None,
     workspace: Root = None,

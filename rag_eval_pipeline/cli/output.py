@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault, printable
-from rag_eval_pipeline.workspace import STORE_VARIABLE, WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,11 +84,9 @@ def find_workspace(given: Path | None) -> Workspace:
 
 def find_workspace_if_any(given: Path | None) -> Workspace | None:
     """Return the workspace; None if none is named and none is found upwards."""
-    if given is None and (os.environ.get(WORKSPACE_VARIABLE) or os.environ.get(STORE_VARIABLE)):
+    if given is None and os.environ.get(WORKSPACE_VARIABLE):
         given = Path(default_root())
     if given is not None and not (given / "data" / "sources").is_dir():
-        if os.environ.get(STORE_VARIABLE):
-            return None  # nothing was fetched yet
         hint = f"To make one: rag-eval new {given}"
         raise InputError("no_workspace", given, "a folder that holds data/sources", hint=hint)
     root = given or nearest_root(Path.cwd())
@@ -239,38 +237,13 @@ def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]
         try:
             with _stdout_moved_away() as _results:
                 sys.stdout = sys.stderr
-                with _in_store(command.__name__, kwargs):
-                    command(*args, **kwargs)
+                command(*args, **kwargs)
         except BrokenPipeError:  # `rag-eval plan x | head` is no error
             raise typer.Exit(0) from None
         finally:
             _results, sys.stdout = outside, stdout
 
     return run
-
-
-# Commands on a workspace that do more to it than look.
-STORE_SCOPES = {
-    "convert": "convert", "evaluate": "evaluate", "rescore": "rescore", "pin": "pin", "report": "aggregate",
-    "calibrate": "calibrate", "prune": "prune", "init": "edit", "init_system": "edit", "plan": "read", "export": "read",
-    "probe": "read", "up": "tick", "doctor": "tick",
-}  # fmt: skip
-NOT_IN_STORE = frozenset({"new", "render", "score", "spans", "validate", "worker_queue"})  # of no workspace
-
-
-def _in_store(command: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Return a context that fetches what a command reads and puts what it writes, if the workspace is in a store."""
-    if not os.environ.get(STORE_VARIABLE) or command in NOT_IN_STORE or arguments.get("only") == "store":
-        return nullcontext()
-    from rag_eval_pipeline.storage.session import working_on
-
-    scope = STORE_SCOPES.get(command, "look")
-    names = arguments.get("names")
-    name = "*" if command == "probe" else arguments.get("name", "*")
-    benchmarks = names if isinstance(names, list) else [arguments.get("benchmark") or name]
-    system = arguments.get("system")
-    pairs = [{"benchmark": one} | ({"system": system} if isinstance(system, str) else {}) for one in benchmarks]
-    return working_on(Path(arguments.get("workspace") or default_root()).resolve(), scope, *pairs)
 
 
 _results: TextIO | None = None

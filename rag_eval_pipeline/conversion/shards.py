@@ -53,7 +53,6 @@ from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
-from rag_eval_pipeline.storage.session import stop_if_lost
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
@@ -229,7 +228,6 @@ def build_documents(
 
         def keep(rows: Sequence[CorpusDocument]) -> None:
             journal.extend(rows)
-            stop_if_lost()
             if log is not None:
                 log(document_line(rows, known))
 

@@ -47,7 +47,7 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     from rag_eval_pipeline.reporting.headlines import leaderboard_headline
     from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         board = write_leaderboard(workspace.workspace)
     for note in board.notes:
         context.log.warning(note)
@@ -76,7 +76,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     from rag_eval_pipeline.reporting.headlines import comparisons_headline
     from rag_eval_pipeline.reporting.regressions import write_comparisons
 
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         found = write_comparisons(workspace.workspace)
         sent = send_change_alerts(workspace.workspace, found.nights, now=clock.now())
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
@@ -106,7 +106,7 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
     from rag_eval_pipeline.reporting.headlines import comparisons_headline
     from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
 
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         found = read_comparisons(workspace.workspace)
         path = write_report(workspace.workspace, found)
         checks = aggregation_checks(workspace.workspace, found)
@@ -138,7 +138,7 @@ def weekly_results(
     """
     from rag_eval_pipeline.reporting.summaries import write_week
 
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         found = write_week(workspace.workspace, config.monday, now=clock.now())
     return dg.MaterializeResult(
         metadata={
@@ -158,7 +158,7 @@ def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResou
     """
     from rag_eval_pipeline.reporting.summaries import write_benchmark_files
 
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         paths = write_benchmark_files(workspace.workspace)
     return dg.MaterializeResult(metadata={path.name: dg.MetadataValue.path(path) for path in paths})
 
@@ -178,7 +178,7 @@ def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: Wor
     from rag_eval_pipeline.reporting.baselines import baseline_warnings, pin
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)
-    with as_dagster_failure(context, workspace, "pin"):
+    with as_dagster_failure(context):
         pinned = pin(root, benchmark, system, config.evaluations, now=clock.now(), note=config.note or None)
         warnings = baseline_warnings(root, pinned)
     context.log.info(f"{system} on {benchmark} is compared with {', '.join(pinned.evaluations)} from now on")

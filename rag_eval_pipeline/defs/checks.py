@@ -93,7 +93,7 @@ def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: Workspa
     from rag_eval_pipeline.evaluation.registry import invalid_configs, read_registry
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         invalid = invalid_configs(root, read_registry(root))
     numbers = {"invalid": len(invalid), "which": invalid}
     return check_result(Check(name="all_configs_valid", passed=not invalid, blocking=False, numbers=numbers))
@@ -109,7 +109,7 @@ def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: Workspac
     from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, send_late_alerts
 
     root, now = workspace.workspace, clock.now()
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         published = last_published(root)
         late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root))]
         sent = send_late_alerts(root, now=now)

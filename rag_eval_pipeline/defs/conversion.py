@@ -37,7 +37,7 @@ def _run(
 
     step = context.asset_key.path[-1]
     steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]
-    with as_dagster_failure(context, resource, unless="shards_missing"):
+    with as_dagster_failure(context, unless="shards_missing"):
         report = run_step(
             resource.workspace,
             context.partition_key,
@@ -95,7 +95,7 @@ def corpus_shards(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
     from rag_eval_pipeline.conversion.shards import run_shard
 
     try:
-        with as_dagster_failure(context, workspace, unless="no_shard"):
+        with as_dagster_failure(context, unless="no_shard"):
             report = run_shard(
                 workspace.workspace,
                 context.partition_key,

@@ -50,7 +50,7 @@ def responses(
     from rag_eval_pipeline.evaluation.pair import load_pair
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         report = ask(
             root,
             load_pair(root, *pair_names(context)),
@@ -84,7 +84,7 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
     from rag_eval_pipeline.metrics.registry import metric_label
 
     asset, root = context.asset_key.path[-1], resource.workspace
-    with as_dagster_failure(context, resource):
+    with as_dagster_failure(context):
         report = score_pair(root, load_pair(root, *pair_names(context)), asset)
         checks = [report.retrieved.check()] if report.retrieved else []
         if asset == "judge_scores":
@@ -171,7 +171,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     from rag_eval_pipeline.reporting.leaderboard import metric_bars
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         published = publish_pair(root, load_pair(root, *pair_names(context)))
         headline = results_headline(root, published.evaluation_id)
     for fault in published.faults:

@@ -67,7 +67,7 @@ def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         registry = read_registry(root)
         wanted = [name for name in registry.stamps if read_spec(root.benchmark(name)).recheck == "nightly"]
     add_missing_partitions(context.instance, registry.benchmarks, registry.systems)
@@ -92,7 +92,7 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     from rag_eval_pipeline.evaluation.registry import read_registry
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         registry = read_registry(workspace.workspace)
     for fault in registry.faults:
         context.log.warning(fault)

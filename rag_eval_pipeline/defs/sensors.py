@@ -12,7 +12,6 @@ from rag_eval_pipeline.defs import schedules
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.storage.session import results_listed
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.shards import ShardPlan
@@ -47,7 +46,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     from rag_eval_pipeline.reporting.status import not_nightly_hint
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         registry = read_registry(root)
         invalid = invalid_configs(root, registry)
         wanted = {
@@ -113,8 +112,6 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
     from rag_eval_pipeline.storage.lock import is_locked
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
-        pass  # the workspace is up to date with its store
     known = set(context.instance.get_dynamic_partitions(corpus_shard_keys.name or ""))
     busy = _busy_partitions(context.instance)
     earlier = json.loads(context.cursor) if context.cursor else {}
@@ -183,8 +180,8 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     from rag_eval_pipeline.reporting.baselines import results_mark
 
     cursor = json.loads(context.cursor) if context.cursor else {"mark": None, "since": None}
-    with as_dagster_failure(context, workspace):
-        mark = results_listed(results_mark(workspace.workspace))
+    with as_dagster_failure(context):
+        mark = results_mark(workspace.workspace)
     if mark is None or mark == cursor["mark"]:
         return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
     now = clock.now()
@@ -212,7 +209,7 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
     from rag_eval_pipeline.reporting.nightly import due_reruns
 
     root = workspace.workspace
-    with as_dagster_failure(context, workspace):
+    with as_dagster_failure(context):
         due = due_reruns(root, read_registry(root).automatic_pairs(), now=clock.now())
     return [
         dg.RunRequest(
@@ -242,7 +239,7 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
     if run.job_name == schedules.aggregate.name and REGRESSION_CHECK in error:
         return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
     now = clock.now()
-    with as_dagster_failure(context, workspace, "alert"):
+    with as_dagster_failure(context):
         if not read_alert_settings(workspace.workspace).run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")
         partition = run.tags.get(PARTITION_TAG)

@@ -23,7 +23,6 @@ from rag_eval_pipeline.evaluation.runs import Evaluation, Which, load_evaluation
 from rag_eval_pipeline.evaluation.storage import iter_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.storage.files import atomic_write, replace_file
-from rag_eval_pipeline.storage.session import stop_if_lost
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
 from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
@@ -86,9 +85,8 @@ class UsageLedger:
         more than is left.
 
         Raises:
-            ServiceError: `budget_spent` when nothing is left today and nothing is under way, `lease_lost`.
+            ServiceError: `budget_spent` when nothing is left today and nothing is under way.
         """
-        stop_if_lost()
         self._read_others()
         while self._under_way and not self._has_room():
             self._booked.clear()

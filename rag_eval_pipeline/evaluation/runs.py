@@ -29,7 +29,6 @@ from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json, replace_file
 from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
 from rag_eval_pipeline.storage.lock import locked, working_run
-from rag_eval_pipeline.storage.session import reserve_id
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace, check_name
 
@@ -380,8 +379,8 @@ def _create_folder(workspace: Workspace, date: str) -> Path:
     last = workspace.runs / ".last_id"
     for number in count((_last_number(last, date) or _highest_number(workspace, date)) + 1):
         folder = workspace.runs / f"eval_run_{date}_{number:03d}"
-        if (workspace.results / f"{folder.name}.results.json").exists() or not reserve_id(folder.name):
-            continue  # another machine has it
+        if (workspace.results / f"{folder.name}.results.json").exists():
+            continue
         try:
             folder.mkdir()
         except FileExistsError:

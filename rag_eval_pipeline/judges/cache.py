@@ -23,7 +23,6 @@ import msgspec
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file, walk
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.session import fetch_missing
 
 DATABASE = "judgements.sqlite"  # of an earlier release
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
@@ -67,7 +66,6 @@ class JudgementCache:
     def find(self, key: str, server: str) -> CachedReply | None:
         """Return the reply to a request; None if there is none."""
         path = self._path(key, server)
-        fetch_missing(path)
         with _as_service_error(self._folder):
             try:
                 with path.open("rb") as file:

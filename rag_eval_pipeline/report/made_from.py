@@ -20,7 +20,7 @@ from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE
 from rag_eval_pipeline.storage.digests import TICK_NS, file_system_time_ns
 from rag_eval_pipeline.storage.files import atomic_write, sha256_of
-from rag_eval_pipeline.workspace import STORE_VARIABLE, Workspace
+from rag_eval_pipeline.workspace import Workspace
 
 RECORD = ".made-from.json"
 # No report is made from these; some have a file for each question.
@@ -63,7 +63,6 @@ class MadeFrom:
     """The state of all files that a report is made from, before it is made.
 
     Args:
-        workspace: A copy of what is in a store is new each time, so its report is always made.
         time_ns: Returns the time of a folder's file system.
     """
 
@@ -71,14 +70,13 @@ class MadeFrom:
         self._workspace = workspace
         self._time_ns = time_ns
         self._record = workspace.reports / RECORD
-        self._is_kept = STORE_VARIABLE not in os.environ
         self._known = _read(self._record)
         self._before = self._files(self._known)
 
     def is_unchanged(self) -> bool:
         """Return whether the last report was made from these files and is as it was left."""
         known, found = self._known, self._before
-        if not self._is_kept or not known or known.keys() != found.keys():
+        if not known or known.keys() != found.keys():
             return False
         if not all(one.is_same(found[name]) for name, one in known.items()):
             return False
@@ -105,7 +103,7 @@ class MadeFrom:
         is_steady = before.keys() <= inputs.keys() and all(
             before[name].is_same(one) if name in before else name.startswith(_BASELINES) for name, one in inputs.items()
         )
-        if self._is_kept and is_steady:
+        if is_steady:
             self._write(after)
 
     def _files(self, known: Files) -> Files:

@@ -10,7 +10,6 @@ from rag_eval_pipeline.corpus.text.pages import Page
 from rag_eval_pipeline.corpus.text.pdf import DrawnPage, draw_page
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.storage.files import atomic_write
-from rag_eval_pipeline.storage.session import fetch_missing
 
 
 class DocumentTexts:
@@ -108,7 +107,6 @@ class PageImages:
         if is_new and (self._left <= 0 or self._bytes_left <= 0):
             return None
         try:
-            fetch_missing(self._corpus / name, sha)
             drawn = draw_page(
                 self._corpus / name, page, width=PICTURE_WIDTH, ranges=[(mark.start, mark.end) for mark in marks]
             )

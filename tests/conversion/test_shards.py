@@ -17,10 +17,8 @@ from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.text import pages
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage import digests, session
+from rag_eval_pipeline.storage import digests
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.session import working_on
-from rag_eval_pipeline.storage.store import FolderStore
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import write_benchmark
 from tests.corpus.making import simple_pdf
@@ -260,72 +258,6 @@ def test_documents_that_a_check_refused_are_tried_again(tmp_path, monkeypatch):
         convert(workspace, NAME)
 
     assert tried == ["mirror.example/bad.pdf"]
-
-
-def test_shards_of_a_workspace_in_a_store_are_made_on_another_machine(tmp_path, whole, monkeypatch):
-    set_limit(make(tmp_path / "store"), 4)
-    monkeypatch.setenv("RAG_EVAL_STORE", (tmp_path / "store").as_uri())
-    one, other = Workspace(tmp_path / "one"), Workspace(tmp_path / "other")
-    benchmark = {"benchmark": NAME}
-    with working_on(one.root, "convert", benchmark):
-        run_step(one, NAME, "questions")
-    with pytest.raises(InputError, match="shards_missing"), working_on(one.root, "convert", benchmark):
-        run_step(one, NAME, "corpus")
-
-    with working_on(other.root, "tick"):
-        plan = read_shard_plan(other.benchmark(NAME))
-        assert shards.is_current(other.benchmark(NAME), plan)
-    for key in keys(one):
-        with working_on(other.root, "shard", {**benchmark, "shard": key}):
-            run_shard(other, key)
-    with working_on(one.root, "tick"):
-        assert plan.missing(one.benchmark(NAME)) == []
-    with working_on(one.root, "convert", benchmark):
-        finish(one)
-    with working_on(other.root, "tick"):
-        assert read_shard_plan(other.benchmark(NAME)) is None
-
-    assert products(one) == products(whole)
-
-
-@pytest.mark.parametrize("is_noticed_early", [True, False])
-def test_shard_puts_nothing_once_another_machine_has_planned_anew(tmp_path, monkeypatch, is_noticed_early):
-    set_limit(make(tmp_path / "store"), 4)
-    store = FolderStore(tmp_path / "store")
-    monkeypatch.setenv("RAG_EVAL_STORE", store.url)
-    one, other = Workspace(tmp_path / "one"), Workspace(tmp_path / "other")
-    made, publish = [], builder.CorpusFolder.publish_all
-
-    def plan_on(machine):
-        with working_on(machine.root, "convert", {"benchmark": NAME}):
-            run_step(machine, NAME, "questions")
-            with pytest.raises(InputError, match="shards_missing"):
-                run_step(machine, NAME, "corpus")
-
-    def publish_while_another_plans(folder, documents):
-        made.extend(documents)
-        publish(folder, documents)
-        if len(made) == 1:
-            own = session._current.get()
-            token = session._current.set(None)  # on the other machine
-            set_limit(Workspace(tmp_path / "store"), 3)
-            plan_on(one)
-            session._current.reset(token)
-            if is_noticed_early:
-                with pytest.raises(InputError, match="no_shard"):
-                    own.put(whole=False)  # as its thread does every 30 s
-
-    plan_on(one)
-    key = keys(one)[0]
-    monkeypatch.setattr(builder.os, "cpu_count", lambda: 1)
-    monkeypatch.setattr(builder, "PAGES_PER_CORE", 1)
-    monkeypatch.setattr(builder.CorpusFolder, "publish_all", publish_while_another_plans)
-    shard = {"benchmark": NAME, "shard": key}
-    with pytest.raises(InputError, match="no_shard.*Another machine"), working_on(other.root, "shard", shard):
-        run_shard(other, key)
-
-    assert len(made) == (1 if is_noticed_early else 2)
-    assert list(store.list(f"corpus/{NAME}")) == []
 
 
 def test_damaged_plan_is_named(workspace):

@@ -33,8 +33,6 @@ from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, publish, replace_file, sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.session import working_on
-from rag_eval_pipeline.storage.store import FolderStore
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
@@ -53,14 +51,12 @@ class Writer(NamedTuple):
         write: Called again after each fault.
         grows: Files of which a beginning is as good as the whole: journals.
         between: Files that may be absent although they were there before: nothing is lost with them.
-        copies: The folder of files that come from elsewhere, as far as they have come.
     """
 
     prepare: Callable[[Path], None]
     write: Callable[[Path], None]
     grows: Collection[str] = ()
     between: Collection[str] = ()
-    copies: str | None = None
 
 
 def answer(number: int) -> RagAnswer:
@@ -220,22 +216,6 @@ def _init(folder: Path) -> None:
         start_benchmark(Workspace(folder), "x", folder / "origin")
 
 
-def _prepare_store(folder: Path) -> None:
-    store = FolderStore(folder / "store")
-    for name, text in (("systems/a.config.yaml", b"old"), ("systems/gone.config.yaml", b"old")):
-        store.put(f"data/config/{name}", text, replaces=None)
-
-
-def _work_in_store(folder: Path) -> None:
-    """A session of the kind in which settings are written: fetch, change, put."""
-    os.environ["RAG_EVAL_STORE"] = (folder / "store").as_uri()
-    systems = folder / "copy" / "data" / "config" / "systems"
-    with working_on(folder / "copy", "edit"):
-        atomic_write(systems / "a.config.yaml", LONG)
-        atomic_write(systems / "b.config.yaml", LONG)
-        (systems / "gone.config.yaml").unlink(missing_ok=True)
-
-
 def _lock(folder: Path) -> None:
     with locked(folder / "x" / ".lock", holder="somebody", exclusive=True):
         atomic_write(folder / "x" / "file", LONG)
@@ -259,7 +239,6 @@ WRITERS = {
     "archive": Writer(_prepare_archive, _unpack),
     "init": Writer(_prepare_init, _init),
     "lock": Writer(_old("x/file"), _lock),
-    "store": Writer(_prepare_store, _work_in_store, copies="copy"),
 }
 
 
