@@ -130,11 +130,6 @@ class BenchmarkPaths:
         return self.steps / "shards"
 
     @property
-    def corpus_hashes(self) -> Path:
-        """Digests of the corpus files, with the sizes and times that they had when they were hashed."""
-        return self.steps / "corpus.hashes"
-
-    @property
     def cache(self) -> Path:
         """Unpacked archives, one folder per archive, named by its SHA-256."""
         return self.dataset / ".cache"

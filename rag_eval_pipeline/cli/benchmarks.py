@@ -163,10 +163,6 @@ def convert(
     accept: Annotated[
         bool, typer.Option("--accept", help="Fetch them again, and replace documents whose pages have changed.")
     ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Hash every corpus file again, also those whose size and times are unchanged."),
-    ] = False,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -189,7 +185,7 @@ def convert(
         with progress_bars(f"{name}:") as begin:
             reports = run(
                 root, name, progress=lambda step: begin(PHASES[step]), done=lambda step: print_notes(step.notes),
-                replace=replace, recheck=pages, verify=verify,
+                replace=replace, recheck=pages,
             )  # fmt: skip
         counts = {report.record.step: report.record.counts for report in reports}
         report_to_dagster(root, tuple(counts), name)

@@ -48,7 +48,6 @@ from rag_eval_pipeline.corpus.text.pages import (
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import is_locked, locked
@@ -90,7 +89,6 @@ class ShardPlan(FileModel):
     documents: int
     shards: int
     recheck: Recheck
-    verify: bool = pydantic.Field(False, description="Whether corpus files are hashed again that look unchanged.")
     requests: int = pydantic.Field(0, description="How often the merge found parts missing and asked for them.")
     nonce: str = pydantic.Field(
         default_factory=lambda: secrets.token_hex(4), description="Tells this conversion from earlier ones of the plan."
@@ -108,11 +106,6 @@ class ShardPlan(FileModel):
     def request(self) -> str:
         """Return the name of the latest request for parts; Dagster launches no two runs with one run key."""
         return f"{self.nonce}#{self.requests}"
-
-    @property
-    def hashes_again(self) -> bool:
-        """Return whether shards believe no digest: also what a merge found to be another file, a shard has to find."""
-        return self.verify or self.requests > 1
 
     def missing(self, paths: BenchmarkPaths) -> list[int]:
         """Return the numbers of the shards that are not done."""
@@ -193,7 +186,6 @@ def plan_shards(conversion: Conversion) -> ShardPlan | None:
         shutil.rmtree(paths.shards, ignore_errors=True)
         return None
     facts = [conversion.digest, CODE_VERSION, extractor(), sha256_of(paths.planned), str(limit), conversion.recheck]
-    facts += ["verify"] if conversion.verify else []
     plan = ShardPlan(
         benchmark=paths.name,
         digest=hashlib.sha256("\0".join(facts).encode()).hexdigest(),
@@ -201,7 +193,6 @@ def plan_shards(conversion: Conversion) -> ShardPlan | None:
         documents=documents,
         shards=-(-documents // limit),
         recheck=conversion.recheck,
-        verify=conversion.verify,
     )
     earlier = read_shard_plan(paths)
     if earlier is not None and earlier.digest == plan.digest:
@@ -242,8 +233,6 @@ def build_documents(
             recheck=None if conversion.recheck == "no" else "update" if accepts else "report",
             error_pages=conversion.spec.error_pages == "keep",
             min_page_words=conversion.spec.min_page_words,
-            hashes=conversion.paths.corpus_hashes,
-            verify=conversion.verify,
             shard=shard,
         )
 
@@ -297,7 +286,6 @@ def _make_shard(conversion: Conversion, plan: ShardPlan, number: int) -> StepRep
         unless_damaged(lambda path: read_manifest(path, keys), paths.documents), paths.web
     )
     own = manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
-    conversion = replace(conversion, verify=plan.hashes_again)
     part.record.unlink(missing_ok=True)
     built = build_documents(conversion, planned, [*own, *earlier], part.journal, shard=f"{number:04}")
     manifest.write_manifest(part.documents, built)
@@ -327,8 +315,7 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
     names = manifest.planned_names(paths.planned)
     built: list[CorpusDocument] = []
     missing = []
-    digests = FolderDigests(paths.corpus, paths.corpus_hashes, verify=conversion.verify)
-    with CorpusFolder(paths.corpus, digests) as folder:
+    with CorpusFolder(paths.corpus) as folder:
         for number in range(plan.shards):
             part, rows = _part(paths, plan, number), plan.rows(number)
             documents = _part_documents(part) if part.record.exists() else []
@@ -346,7 +333,6 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
             asked.write(paths.shards / PLAN_FILE)
             raise ShardsMissing(paths, asked, missing)
         folder.remove_all_but(document.file_name for document in present(built))
-        digests.save()
     return built
 
 

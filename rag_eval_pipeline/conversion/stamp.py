@@ -152,7 +152,6 @@ class Conversion:
         log: Called with a line on each document, unless there are too many to read.
         replace: Whether a published dataset version may get other content.
         recheck: Whether pages on the web are fetched again, and whether their present content is accepted.
-        verify: Whether corpus files are hashed again that look as they did when they were hashed.
     """
 
     workspace: Workspace
@@ -163,7 +162,6 @@ class Conversion:
     log: LogLine | None = None
     replace: bool = False
     recheck: Recheck = "no"
-    verify: bool = False
 
     def require(self, step: str) -> StepRecord:
         """Return the record of an earlier step."""

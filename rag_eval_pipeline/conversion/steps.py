@@ -87,7 +87,7 @@ from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.spec import shown_path
 from rag_eval_pipeline.storage.background import prefetch
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, sha256_of
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, remove_leftover, sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
@@ -389,14 +389,13 @@ def run_step(
     progress: Progress | None = None,
     log: LogLine | None = None,
     recheck: Recheck = "no",
-    verify: bool = False,
 ) -> StepReport:
     """Run one step of a benchmark's conversion.
 
     Args:
         part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
             A run whose steps are done by several processes releases it after each.
-        progress, log, recheck, verify: As in `Conversion`.
+        progress, log, recheck: As in `Conversion`.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
@@ -404,7 +403,7 @@ def run_step(
     """
     if part is None:
         with _locked(workspace, benchmark, step) as paths:
-            return _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
+            return _run(workspace, paths, step, progress, log, recheck=recheck)
     paths = workspace.benchmark(benchmark)
     held = _held.pop(paths.lock, None)
     if held is None or held.run_id != part.run_id:
@@ -414,7 +413,7 @@ def run_step(
             stack.enter_context(_locked(workspace, benchmark, f"run {part.run_id[:8]}"))
             held = _Held(part.run_id, set(part.steps), stack.pop_all())
     with held.lock as lock:
-        report = _run(workspace, paths, step, progress, log, recheck=recheck, verify=verify)
+        report = _run(workspace, paths, step, progress, log, recheck=recheck)
         held.to_do.discard(step)
         if held.to_do and not report.record.failed:
             held.lock = lock.pop_all()
@@ -430,14 +429,13 @@ def convert(
     done: Callable[[StepReport], None] = lambda report: None,
     replace: bool = False,
     recheck: Recheck = "no",
-    verify: bool = False,
 ) -> list[StepReport]:
     """Run all steps of a conversion; stop after a step whose blocking check failed.
 
     Args:
         progress: Returns, for the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
-        replace, recheck, verify: As in `Conversion`.
+        replace, recheck: As in `Conversion`.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.
@@ -445,9 +443,7 @@ def convert(
     reports = []
     with _locked(workspace, benchmark, "a conversion") as paths:
         for step in STEPS:
-            report = _run(
-                workspace, paths, step, progress(step), replace=replace, recheck=recheck, verify=verify, all_shards=True
-            )
+            report = _run(workspace, paths, step, progress(step), replace=replace, recheck=recheck, all_shards=True)
             reports.append(report)
             done(report)
             for check in report.record.checks:
@@ -479,11 +475,10 @@ def _run(
     *,
     replace: bool = False,
     recheck: Recheck = "no",
-    verify: bool = False,
     all_shards: bool = False,
 ) -> StepReport:
     limit_allocators()
-    options = (progress, log, replace, recheck, verify)
+    options = (progress, log, replace, recheck)
     conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
     try:
         report = STEPS[step](conversion)
@@ -498,7 +493,6 @@ def _run(
 
 def _leftovers(paths: BenchmarkPaths) -> Iterator[Path]:
     """Yield the temporary files of a killed conversion; the caller holds the benchmark's lock, so none is in use."""
-    yield from paths.dataset.glob(f".{SCRATCH_PREFIX}*")
     yield from paths.dataset.glob(f"{TEMP_PREFIX}*")
     yield from paths.steps.glob(f"{TEMP_PREFIX}*")
     yield from paths.corpus.parent.glob(f"{TEMP_PREFIX}{glob.escape(paths.name)}")

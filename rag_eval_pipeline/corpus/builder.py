@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +31,6 @@ from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
 from rag_eval_pipeline.corpus.rendering.render import PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
-from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 
@@ -56,8 +56,6 @@ def build_corpus(
     error_pages: bool = False,
     min_page_words: float = WORDS_SHARE_MIN,
     shard: str | None = None,
-    hashes: Path | None = None,
-    verify: bool = False,
 ) -> list[CorpusDocument]:
     """Bring a corpus folder in line with a plan.
 
@@ -71,9 +69,6 @@ def build_corpus(
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.
         min_page_words: Least share of a page's words that its PDF must have.
         shard: Name of a part of a plan that is built while other processes build others.
-        hashes: File that keeps the digests of the corpus, so that unchanged files are not read again; a shard only
-            reads it.
-        verify: Read and hash them again all the same.
 
     Returns:
         One row per file name, in the order of the plan.
@@ -91,7 +86,7 @@ def build_corpus(
     known = defaultdict(list)
     for row in previous:
         known[row.key].append(row)
-    with CorpusFolder(corpus_dir, FolderDigests(corpus_dir, hashes, verify=verify), shard=shard) as folder:
+    with CorpusFolder(corpus_dir, shard=shard) as folder:
         for index, document in enumerate(planned):
             kept = _unchanged(document, known[document.key], folder, fingerprint)
             if kept and PrintedWords(kept[0].words_seen, kept[0].words_printed).is_enough(min_page_words):
@@ -118,7 +113,6 @@ def build_corpus(
                 raise interrupted.args[0] from None
         if shard is None:
             folder.remove_all_but(row.file_name for done in rows.values() for row in done if row.origin != "missing")
-            folder.digests.save()
     return [row for index in range(len(planned)) for row in rows[index]]
 
 
@@ -128,9 +122,8 @@ class CorpusFolder:
     A RAG server ingests every file in the folder, so temp files are beside it, and links are not followed.
     """
 
-    def __init__(self, path: Path, digests: FolderDigests | None = None, *, shard: str | None = None) -> None:
+    def __init__(self, path: Path, *, shard: str | None = None) -> None:
         self.path = path
-        self.digests = digests or FolderDigests(path)
         # No benchmark has a ~ in its name.
         self._temp = path.parent / (f".tmp-{path.name}" if shard is None else f".tmp-{path.name}~{shard}")
         self._digests: dict[str, str | None] = {}
@@ -154,7 +147,7 @@ class CorpusFolder:
     def digest(self, name: str) -> str | None:
         """Return the SHA-256 of a document; None when there is no regular file of that name."""
         if name not in self._digests:
-            self._digests[name] = self.digests.sha256(self._file(name).name)
+            self._digests[name] = _file_digest(self._file(name))
         return self._digests[name]
 
     def publish_all(self, documents: Sequence[tuple[Sequence[str], bytes]]) -> None:
@@ -195,6 +188,18 @@ class CorpusFolder:
         if "/" in name or "\0" in name or name in {"", ".", ".."}:
             raise ValueError(f"{name!r} is not one path component")
         return self.path / name
+
+
+def _file_digest(path: Path) -> str | None:
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        if error.errno in MACHINE_ERRORS:
+            raise
+        return None
 
 
 class _Interrupted(Exception):

@@ -25,13 +25,10 @@ class CorpusConfig(dg.Config):
 
     recheck: bool = pydantic.Field(False, description="Fetch the documents' pages again and report what has changed.")
     accept: bool = pydantic.Field(False, description="The same, and replace the documents whose pages have changed.")
-    verify: bool = pydantic.Field(
-        False, description="Hash every corpus file again, also those whose size and times are unchanged."
-    )
 
 
 def _run(
-    context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no", *, verify: bool = False
+    context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no"
 ) -> dg.MaterializeResult:
     from rag_eval_pipeline.conversion.steps import STEPS, RunPart, run_step
 
@@ -46,7 +43,6 @@ def _run(
             progress=progress_log(context, f"{step} of {context.partition_key}"),
             log=context.log.info,
             recheck=recheck,
-            verify=verify,
         )
     return _result(context, report)
 
@@ -129,7 +125,7 @@ def corpus(
     """Build the corpus of a small benchmark, or merge the shards of a large one."""
     recheck: Recheck = "accept" if config.accept else "report" if config.recheck else "no"
     try:
-        yield _run(context, workspace, recheck, verify=config.verify)
+        yield _run(context, workspace, recheck)
     except InputError as error:
         context.log.info(f"This run ends here, because the corpus is made in shards. {error}")
 

@@ -1,13 +1,15 @@
 """The files that the last report was made from: where none of them has changed, no report is made.
 
 A file is unchanged if its size, times and inode are. One that was changed shortly before it was read is compared by its
-content, as in `storage.digests`, and so is what a conversion writes: it writes every file again, mostly the same.
+content, as in git's index: another change within the tick of the file system's clock would leave the same times. So is
+what a conversion writes: it writes every file again, mostly the same.
 Files of the report count too: one that was edited or removed by hand is made again.
 """
 
 import importlib.util
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
@@ -18,11 +20,12 @@ import msgspec
 
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE
-from rag_eval_pipeline.storage.digests import TICK_NS, file_system_time_ns
 from rag_eval_pipeline.storage.files import atomic_write, sha256_of
 from rag_eval_pipeline.workspace import Workspace
 
 RECORD = ".made-from.json"
+# FAT has the coarsest clock, two seconds; the times of its files are rounded down, as is the time now.
+TICK_NS = 2_000_000_000
 # No report is made from these; some have a file for each question.
 _LEFT_OUT = {
     "evaluation": ("judge_cache", "spending", "systems", "workers"),
@@ -57,6 +60,12 @@ class _File(NamedTuple):
 
 
 Files = dict[str, _File]
+
+
+def file_system_time_ns(folder: Path) -> int:
+    """Return the time that a file gets which is made beside a folder now."""
+    with tempfile.TemporaryFile(dir=folder.parent) as probe:
+        return os.fstat(probe.fileno()).st_mtime_ns
 
 
 class MadeFrom:

@@ -39,7 +39,7 @@ from rag_eval_pipeline.reporting.baselines import all_published, published_evalu
 from rag_eval_pipeline.reporting.history import history_folder, published_results
 from rag_eval_pipeline.reporting.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX, remove_leftover, walk
+from rag_eval_pipeline.storage.files import TEMP_PREFIX, remove_leftover, walk
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -48,7 +48,6 @@ LEAST_DAYS = 30  # the specification asks for 30 days of history
 MEGABYTE = 1_000_000
 LEFTOVER_AFTER = timedelta(days=1)
 GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
-LEFTOVER_PREFIXES = (TEMP_PREFIX, f".{SCRATCH_PREFIX}")
 BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
 
 
@@ -256,7 +255,7 @@ def _leftovers(workspace: Workspace, now: datetime) -> Iterator[Path]:
     found = [*(workspace.root / "corpus").glob(f"{TEMP_PREFIX}*")]
     for generated in GENERATED:
         for folder, folders, files in os.walk(workspace.root / "data" / generated):
-            left = [name for name in (*folders, *files) if name.startswith(LEFTOVER_PREFIXES)]
+            left = [name for name in (*folders, *files) if name.startswith(TEMP_PREFIX)]
             folders[:] = [name for name in folders if name not in left]
             found += [Path(folder) / name for name in left]
     oldest = (now - LEFTOVER_AFTER).timestamp()

@@ -192,9 +192,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-SCRATCH_PREFIX = "rag-eval-"
-
-
 def remove_leftover(path: Path) -> None:
     """Remove a temporary file or folder left by a killed process; it may have gone meanwhile."""
     if path.is_dir() and not path.is_symlink():
@@ -204,12 +201,8 @@ def remove_leftover(path: Path) -> None:
 
 
 class ScratchFolder:
-    """A new temporary folder, removed with its last reference or with the process."""
+    """A new folder among the machine's temporary files, removed with its last reference or with the process."""
 
-    def __init__(self, purpose: str, parent: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f".{SCRATCH_PREFIX}{purpose}-", dir=parent))
-        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def remove(self) -> None:
-        """Remove the folder now."""
-        self._remove()
+    def __init__(self, purpose: str) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=f"rag-eval-{purpose}-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)

@@ -1,10 +1,9 @@
 """A corpus in shards: the files that one run makes, whatever the cuts, and nothing merged that is not of this plan."""
 
-import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,6 @@ from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
 from rag_eval_pipeline.corpus import builder
 from rag_eval_pipeline.corpus.text import pages
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage import digests
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import write_benchmark
@@ -303,94 +301,18 @@ def test_shards_of_a_recheck_are_not_those_of_a_conversion(workspace):
     assert not set(before) & set(keys(workspace))
 
 
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory):
-    """A benchmark that was converted in shards, whose files were hashed and recorded."""
-    workspace = make(tmp_path_factory.mktemp("warm"))
+def test_second_conversion_restores_a_file_of_the_corpus_that_was_altered(whole, tmp_path):
+    workspace = make(tmp_path)
     set_limit(workspace, 4)
-    with pytest.MonkeyPatch.context() as patch:  # files made just now would not be recorded
-        patch.setattr(digests, "file_system_time_ns", lambda folder: 2**62)
-        convert(workspace, NAME)
-    return workspace
-
-
-def alter_unseen(paths, name="d4.pdf"):
-    """Change a file of the corpus so that the record of digests believes that nothing has changed."""
-    recorded, file = json.loads(paths.corpus_hashes.read_bytes()), paths.corpus / name
-    file.write_bytes(file.read_bytes().replace(b"document", b"DOCUMENT"))
+    convert(workspace, NAME)
+    file = workspace.benchmark(NAME).corpus / "d4.pdf"
     status = file.stat()
-    recorded[name][:4] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    paths.corpus_hashes.write_text(json.dumps(recorded))
+    file.write_bytes(file.read_bytes().replace(b"document", b"DOCUMENT"))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
+    convert(workspace, NAME)
 
-def test_second_conversion_hashes_no_file_of_the_corpus_again_unless_asked(warm, whole, monkeypatch):
-    hashed = []
-
-    def counting(file, name):
-        hashed.append(file)
-        return hashlib.file_digest(file, name)
-
-    monkeypatch.setattr(digests, "hashlib", SimpleNamespace(file_digest=counting))
-    record = warm.benchmark(NAME).corpus_hashes.read_bytes()
-
-    convert(warm, NAME)
-    assert (len(hashed), warm.benchmark(NAME).corpus_hashes.read_bytes()) == (0, record)
-    convert(warm, NAME, verify=True)
-    assert len(hashed) == 2 * len(list(warm.benchmark(NAME).corpus.iterdir()))  # by the shards and by the merge
-    assert products(warm) == products(whole)
-
-
-@pytest.fixture
-def altered(warm, tmp_path):
-    """A copy of it in which the record believes a file that was altered."""
-    shutil.copytree(warm.root, tmp_path, dirs_exist_ok=True, symlinks=True)
-    paths = Workspace(tmp_path).benchmark(NAME)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digests, "file_system_time_ns", lambda folder: 2**62)
-        convert(Workspace(tmp_path), NAME)  # records the copies
-    alter_unseen(paths)
-    return Workspace(tmp_path)
-
-
-def test_verify_repairs_in_shards_what_was_altered_unseen(altered, whole):
-    convert(altered, NAME)
-    assert products(altered) != products(whole)
-
-    convert(altered, NAME, verify=True)
-
-    assert products(altered) == products(whole)
-
-
-def test_shard_of_a_verifying_conversion_hashes_on_whatever_machine_it_runs(altered, whole):
-    run_step(altered, NAME, "questions")
-    with pytest.raises(InputError, match="shards_missing"):
-        run_step(altered, NAME, "corpus", verify=True)
-    for key in keys(altered):
-        run_shard(altered, key)
-    run_step(altered, NAME, "corpus", verify=True)
-    for step in list(STEPS)[2:]:
-        run_step(altered, NAME, step)
-
-    assert products(altered) == products(whole)
-
-
-def test_shard_that_the_merge_asks_for_again_hashes_its_files(altered, whole):
-    run_step(altered, NAME, "questions")
-    with pytest.raises(InputError, match="shards_missing"):
-        run_step(altered, NAME, "corpus")
-    for key in keys(altered):
-        run_shard(altered, key)
-    record = altered.benchmark(NAME).corpus_hashes
-    believed = record.read_bytes()
-    record.unlink()  # as on a machine on which the file looks like another one
-    with pytest.raises(InputError, match="missing: 0001"):
-        run_step(altered, NAME, "corpus")
-
-    record.write_bytes(believed)
-    run_shard(altered, keys(altered)[1])
-    finish(altered)
-
-    assert products(altered) == products(whole)
+    assert products(workspace) == products(whole)
 
 
 @pytest.mark.parametrize("key", ["scratch", "scratch~12345678~9", "scratch~12345678~0000", "nobody~12345678~0000"])

@@ -167,7 +167,6 @@ def test_what_a_killed_conversion_has_left_goes_with_the_next(workspace):
     paths = workspace.benchmark("skarn-railway")
     left = [
         paths.dataset / ".tmp-a",
-        paths.dataset / ".rag-eval-sql-a" / "rows.parquet",
         paths.steps / ".tmp-b",
         paths.corpus.parent / ".tmp-skarn-railway" / "link",
     ]

@@ -141,12 +141,12 @@ def test_shard_made_by_hand_is_merged_like_the_others(large, run, tick):
 
 
 def test_merge_repeats_what_was_asked_for(large, run, tick):
-    run("convert", NAME, config={"ops": {"corpus": {"config": {"recheck": True, "verify": True}}}})
+    run("convert", NAME, config={"ops": {"corpus": {"config": {"recheck": True}}}})
     for one in tick():
         run_shard(large, one.partition_key)
     [merge] = tick()
 
-    assert merge.run_config["ops"]["corpus"]["config"] == {"recheck": True, "accept": False, "verify": True}
+    assert merge.run_config["ops"]["corpus"]["config"] == {"recheck": True, "accept": False}
     assert run("convert", NAME, merge.asset_selection, merge.run_config).success
     assert Stamp.read(large.benchmark(NAME).stamp).checks["corpus.documents_as_on_the_web"]
 

@@ -17,7 +17,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.report.made_from import RECORD
-from rag_eval_pipeline.storage.files import SCRATCH_PREFIX, TEMP_PREFIX
+from rag_eval_pipeline.storage.files import TEMP_PREFIX
 from rag_eval_pipeline.storage.journal import read_journal
 from tests.faults.failing import FAULTS, NO_FAULT, Ended, Fault, Server, server
 from tests.faults.writers import COMMANDS, WRITERS, Writer
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs Linux and gcc"),
 ]
 # Who holds what, what is a cache, and what an interrupted evaluation may lose: the usage of its last seconds.
-NO_PRODUCTS = ("*.lock", "*/spending/*", "*/resources.json", "*/corpus.hashes")
+NO_PRODUCTS = ("*.lock", "*/spending/*", "*/resources.json")
 TEMPORARY = re.compile(rf"(?<={re.escape(TEMP_PREFIX)})[0-9a-z_]+")
 QUICK = ("kill", "ENOSPC", "EIO", "EMFILE", "short writes")
 Tree = dict[str, bytes]
@@ -101,7 +101,7 @@ def tree(folder: Path) -> Tree:
 
 @cache
 def is_temporary(name: str) -> bool:
-    return any(part.startswith((TEMP_PREFIX, f".{SCRATCH_PREFIX}")) for part in name.split("/"))
+    return any(part.startswith(TEMP_PREFIX) for part in name.split("/"))
 
 
 def without_temporary(files: Tree) -> Tree:

@@ -29,7 +29,6 @@ from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.report.render import SiteFolder
 from rag_eval_pipeline.scaffold.init import start_benchmark
 from rag_eval_pipeline.sources.archive import extract
-from rag_eval_pipeline.storage.digests import FolderDigests
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, publish, replace_file, sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import locked
@@ -145,10 +144,9 @@ def _write_manifest(folder: Path) -> None:
 def _fill_corpus(folder: Path) -> None:
     path = folder / "corpus" / "x"
     documents = [(("one.pdf", "two names.pdf"), simple_pdf("one")), (("other.pdf",), simple_pdf("other"))]
-    with CorpusFolder(path, FolderDigests(path, folder / "hashes", now_ns=lambda _: 0)) as corpus:
+    with CorpusFolder(path) as corpus:
         corpus.publish_all(documents)
         corpus.remove_all_but(name for names, _ in documents for name in names)
-        corpus.digests.save()
 
 
 def _prepare_cache(folder: Path) -> None:

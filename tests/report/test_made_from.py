@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag_eval_pipeline import cli
-from rag_eval_pipeline.report.made_from import RECORD, MadeFrom
-from rag_eval_pipeline.storage.digests import file_system_time_ns
+from rag_eval_pipeline.report.made_from import RECORD, MadeFrom, file_system_time_ns
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
 
@@ -20,7 +19,7 @@ OPENED = """
 import sys
 from pathlib import Path
 from rag_eval_pipeline.report.made_from import MadeFrom
-from rag_eval_pipeline.storage.digests import file_system_time_ns
+from rag_eval_pipeline.report.made_from import file_system_time_ns
 from rag_eval_pipeline.workspace import Workspace
 root = sys.argv[1]
 sys.addaudithook(lambda event, given: event == "open" and str(given[0]).startswith(root) and print(given[0]))
