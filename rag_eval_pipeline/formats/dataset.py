@@ -159,18 +159,6 @@ class EvaluationDataset(FileModel):
         """Return the dataset of a file in any form."""
         return cls.model_validate(read_evaluation_dataset(path).dataset)
 
-    @classmethod
-    def from_json(cls, path: Path | str) -> Self:
-        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's."""
-        path = Path(path)
-        read = read_evaluation_dataset if is_evaluation_dataset(path) else read_evret_dataset
-        return cls.model_validate(read(path).dataset)
-
-    @classmethod
-    def from_csv(cls, path: Path | str) -> Self:
-        """Return the dataset of a CSV file, as `from_json`."""
-        return cls.from_json(path)
-
 
 def _require_unique(what: str, ids: Iterable[str]) -> None:
     seen: set[str] = set()
@@ -248,13 +236,6 @@ def parse_evaluation_dataset(path: Path) -> ReadDataset:
 def dataset_findings(path: Path, error: pydantic.ValidationError) -> list[Finding]:
     """Return every error in a dataset's content; those of a CSV by row and column."""
     return model_findings(path, error, rows_of="queries" if path.name.endswith(CSV) else None)
-
-
-def is_evaluation_dataset(path: Path) -> bool:
-    """Return whether a JSON or CSV file is an evaluation dataset by its content: it has a `dataset_id`."""
-    if path.name.endswith(CSV):
-        return "dataset_id" in read_csv_table(path).columns
-    return has_key(read_json_bytes(path), "dataset_id")
 
 
 def has_key(text: bytes, key: str) -> bool:

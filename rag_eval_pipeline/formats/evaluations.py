@@ -32,7 +32,6 @@ from rag_eval_pipeline.formats.fields import (
 )
 from rag_eval_pipeline.formats.model import FileModel, Model
 
-SummaryMethod = Literal["weighted_average", "simple_average", "minimum", "custom"]
 Trend = Literal["improving", "declining", "stable", "no_clear_trend"]
 
 
@@ -52,35 +51,6 @@ class BatchStatus(StrEnum):
     PROCESSING = "processing"
     COMPLETED = "completed"
     FAILED = "failed"
-
-
-class RunStatus(StrEnum):
-    """Status of a run on HoneyHive's server. Source: HoneyHive's evaluation runs."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-BATCH_OF_RUN: Mapping[RunStatus, BatchStatus] = {
-    RunStatus.PENDING: BatchStatus.PENDING,
-    RunStatus.RUNNING: BatchStatus.PROCESSING,
-    RunStatus.COMPLETED: BatchStatus.COMPLETED,
-    RunStatus.FAILED: BatchStatus.FAILED,
-    RunStatus.CANCELLED: BatchStatus.FAILED,  # a batch has no other status for "will not be completed"
-}
-
-RUN_OF_BATCH: Mapping[BatchStatus, RunStatus] = {
-    batch: run for run, batch in BATCH_OF_RUN.items() if run is not RunStatus.CANCELLED
-}
-
-# Status of a question in results files (Evaluation Data Formats 2.3) -> status of its evaluation.
-EVALUATION_OF_ANSWER: Mapping[str, EvaluationStatus] = {
-    "ok": EvaluationStatus.COMPLETED,
-    **dict.fromkeys(("error", "timeout", "truncated", "refused"), EvaluationStatus.FAILED),
-}
 
 
 def batch_status(evaluations: Iterable[EvaluationStatus]) -> BatchStatus:
@@ -354,35 +324,6 @@ def read_evaluation(data: Any) -> Evaluation:
     return _ANY.validate_python(data)
 
 
-class MultiEvaluationResult(FileModel):
-    """Several evaluators on one event."""
-
-    target_event_id: Name = pydantic.Field(description="The event; evaluations that do not name one inherit it.")
-    evaluations: tuple[AnyEvaluation, ...] = pydantic.Field(description="One an evaluator.")
-    summary_score: Number | None = pydantic.Field(None, description="As stated; `summary_score` computes it.")
-    summary_method: SummaryMethod | None = pydantic.Field(None, description="How it was made.")
-    weights: Shares | None = pydantic.Field(None, description="By evaluator's name.")
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _inherited_target(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("evaluations"), list | tuple):
-            return data
-        target = {"target_event_id": data.get("target_event_id")}
-        evaluations = [target | item if isinstance(item, dict) else item for item in data["evaluations"]]
-        return data | {"evaluations": evaluations}
-
-    @pydantic.model_validator(mode="after")
-    def _one_target(self) -> Self:
-        for evaluation in self.evaluations:
-            if evaluation.target_event_id != self.target_event_id:
-                raise ValueError(
-                    f"evaluations of {self.target_event_id!r}, but {evaluation.evaluation_id!r} is of "
-                    f"{evaluation.target_event_id!r}"
-                )
-        return self
-
-
 class BatchMetadata(Model):
     """About a batch; open to more keys."""
 
@@ -410,14 +351,6 @@ class EvaluationBatch(FileModel):
     status: BatchStatus = pydantic.Field(description="`batch_status` derives it from the evaluations.")
 
 
-class RetryConfig(Model):
-    """When a failed evaluation is tried again."""
-
-    max_retries: Count = pydantic.Field(3, description="Tries after the first.")
-    backoff_multiplier: Annotated[Number, pydantic.Field(ge=1)] = pydantic.Field(2.0, description="From try to try.")
-    initial_delay_ms: Count = pydantic.Field(1000, description="Before the second try, milliseconds.")
-
-
 class EvaluationConfig(FileModel):
     """What to run and how."""
 
@@ -425,9 +358,6 @@ class EvaluationConfig(FileModel):
     evaluator_configs: Annotated[dict[Name, Open], pydantic.AfterValidator(canonical)] = pydantic.Field(
         default_factory=dict, description="By evaluator's name."
     )
-    parallel_execution: Truth = pydantic.Field(True, description="Evaluators side by side; false: one after the other.")
-    timeout_ms: Annotated[Count, pydantic.Field(gt=0)] | None = pydantic.Field(None, description="Of one evaluation.")
-    retry_config: RetryConfig | None = pydantic.Field(None, description="Null: no second try.")
 
     @pydantic.model_validator(mode="after")
     def _each_once(self) -> Self:

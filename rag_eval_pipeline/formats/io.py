@@ -159,22 +159,3 @@ def gunzip(data: bytes, path: Path | str) -> bytes:
 def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
     """Compress bytes; equal bytes give equal output, because no time is written."""
     return gzip.compress(data, compresslevel=level, mtime=0)
-
-
-def compress_evaluation_data(data: Any, *, level: int = GZIP_LEVEL) -> bytes:
-    """Return a JSON value as gzip of compact JSON. Source: Evaluation Data Formats 3.4."""
-    return gzip_bytes(_dump(data, separators=(",", ":")), level=level)
-
-
-def decompress_evaluation_data(packed: bytes, *, source: Path | str = "compressed data") -> Any:
-    """Return the JSON value of gzip bytes; `source` is for messages."""
-    return parse_json(gunzip(packed, source), source)
-
-
-def compression_ratio(data: Any) -> float:
-    """Return the size of the data as JSON in UTF-8 divided by its size as gzip (`estimate_compression_ratio`)."""
-    return len(_dump(data)) / len(compress_evaluation_data(data))
-
-
-def _dump(data: Any, separators: tuple[str, str] | None = None) -> bytes:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=separators).encode()

@@ -79,21 +79,6 @@ def schema_version_of(path: Path) -> str | None:
     return None if model is None or path.name.endswith(CSV) else f"{model.file_type} {model.current_version}"
 
 
-def validate_evaluation_dataset(path: Path, *, corpus: Path | None = None) -> list[str]:
-    """Return the errors in an evaluation dataset, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_dataset, path, corpus)))]
-
-
-def validate_ground_truth(path: Path) -> list[str]:
-    """Return the errors in a file of annotations, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_ground_truth, path)))]
-
-
-def validate_evaluation_results(path: Path) -> list[str]:
-    """Return the errors in a results file, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_results, path)))]
-
-
 def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
     """Return what a check finds; a file that cannot be read at all is one finding."""
     try:

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, SourceDocument, read_evret_dataset
-from tests.formats.dataset_values import csv_text
+from rag_eval_pipeline.formats.dataset import SourceDocument, read_evret_dataset
 
 # Evret: Dataset Format, the examples; one query with expected answers, one with ids of documents.
 ANSWER = "Flights above 500 dollars require manager approval before booking business travel."
@@ -65,21 +64,10 @@ def test_evret_reads_the_examples_of_its_specification(value, tmp_path):
 def test_evret_takes_id_and_version_from_the_files_name(name, tmp_path):
     (tmp_path / name).write_text(json.dumps(JSON_EXAMPLE))
 
-    dataset = EvaluationDataset.from_json(tmp_path / name)
+    dataset = read_evret_dataset(tmp_path / name).dataset
 
     assert (dataset.dataset_id, dataset.name) == ("flights", "flights")
     assert dataset.version == ("1.2.0" if "_v" in name else "0.0.0")
-
-
-def test_dataset_from_json_and_csv_recognises_both_formats(tmp_path):
-    dataset = read(tmp_path, JSON_EXAMPLE).dataset
-    dataset.write(tmp_path / "ours.eval.json")
-    (tmp_path / "ours.eval.csv").write_bytes(csv_text(dataset))
-    (tmp_path / "theirs.csv").write_text(CSV_EXAMPLE)
-
-    assert EvaluationDataset.from_json(str(tmp_path / "ours.eval.json")) == dataset
-    assert EvaluationDataset.from_csv(str(tmp_path / "ours.eval.csv")) == dataset
-    assert labels(EvaluationDataset.from_csv(tmp_path / "theirs.csv")) == LABELS
 
 
 FIELDS = {

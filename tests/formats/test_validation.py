@@ -7,13 +7,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
-from rag_eval_pipeline.formats.validation import (
-    examine,
-    validate,
-    validate_evaluation_dataset,
-    validate_evaluation_results,
-    validate_ground_truth,
-)
+from rag_eval_pipeline.formats.validation import examine, validate
 from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import results_value
 
@@ -91,7 +85,7 @@ def test_validation_names_every_error_with_its_place(tmp_path):
     assert all(line.startswith(str(path)) and "\n" not in line for line in lines)
     assert 'field "queries[1].query_id": expected a valid string, found 5 [bad_format]' in lines[1]
     assert "found" not in lines[3]  # the input would be the whole citation
-    assert validate_evaluation_dataset(path) == validate(path) == lines
+    assert validate(path) == lines
 
 
 def test_validation_of_a_csv_names_row_and_column(tmp_path):
@@ -168,7 +162,6 @@ def test_validation_of_ground_truth(annotations, codes, tmp_path):
     path = written(tmp_path / "d_v1.0.0.gt.json.gz", truth)
 
     assert [found.code for found in examine(path)] == codes
-    assert validate_ground_truth(path) == validate(path)
 
 
 RESULTS = results_value()
@@ -189,7 +182,6 @@ def test_validation_of_results(change, fields, tmp_path):
     path = written(tmp_path / "e.results.json", RESULTS | change)
 
     assert [found.field for found in examine(path)] == fields
-    assert validate_evaluation_results(path) == validate(path)
 
 
 EVRET = {
