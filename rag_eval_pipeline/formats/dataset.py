@@ -18,7 +18,6 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.csv import CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
-from rag_eval_pipeline.formats.evret import read_evret_csv, read_evret_json
 from rag_eval_pipeline.formats.fields import UNVERSIONED, SemanticVersion, split_version
 from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.formats.model import (
@@ -31,6 +30,7 @@ from rag_eval_pipeline.formats.model import (
     SchemaVersion,
     errors_in,
     finding,
+    first_of,
     model_findings,
     parse_value,
 )
@@ -203,8 +203,7 @@ def read_evaluation_dataset(path: Path) -> ReadDataset:
     try:
         return parse_evaluation_dataset(path)
     except pydantic.ValidationError as error:
-        first, *others = dataset_findings(path, error)
-        raise first.as_error(len(others)) from error
+        raise first_of(errors_in(dataset_findings(path, error))) from error
 
 
 def parse_evaluation_dataset(path: Path) -> ReadDataset:
@@ -245,29 +244,6 @@ def has_key(text: bytes, key: str) -> bool:
         return msgspec.json.decode(text, type=probe).found is not msgspec.UNSET  # type: ignore[attr-defined]
     except msgspec.ValidationError:  # another kind of value
         return False
-
-
-def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
-    read = parse_evret_dataset(path, strict=strict)
-    if errors := errors_in(read.findings):
-        raise errors[0].as_error(len(errors) - 1)
-    return read
-
-
-def parse_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the good records as a dataset, and every finding, errors among them."""
-    read = (read_evret_csv if path.name.endswith(CSV) else read_evret_json)(path, strict=strict)
-    name = split_version(dataset_stem(path))
-    dataset = EvaluationDataset(
-        dataset_id=name.dataset_id,
-        name=name.dataset_id,
-        version=name.version or UNVERSIONED,
-        metadata=DatasetMetadata(size=len(read.queries)),
-        queries=tuple(EvaluationQuery(**query) for query in read.queries),
-        documents=None if read.documents is None else tuple(SourceDocument(**one) for one in read.documents),
-    )
-    return ReadDataset(dataset, read.findings)
 
 
 def _fill_name_and_version(value: Any, path: Path) -> tuple[Finding, ...]:

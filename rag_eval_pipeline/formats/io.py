@@ -19,7 +19,6 @@ from rag_eval_pipeline.errors import InputError
 JSON = (".json", ".json.gz")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
-GZIP_LEVEL = 6  # Evaluation Data Formats 3.4
 MAX_UNPACKED_BYTES = 4_000_000_000  # a gzip of a few megabytes can hold more than a machine
 _BLOCK_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -154,8 +153,3 @@ def gunzip(data: bytes, path: Path | str) -> bytes:
     if len(content) > MAX_UNPACKED_BYTES:
         raise InputError("too_large", path, f"at most {MAX_UNPACKED_BYTES} bytes after decompression")
     return bytes(content)
-
-
-def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
-    """Compress bytes; equal bytes give equal output, because no time is written."""
-    return gzip.compress(data, compresslevel=level, mtime=0)

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 REMOVED: dict[str, str] = {
+    "evaluators.parallel_execution": "Delete it: evaluators ask no server; they run one after the other.",
+    "evaluators.timeout_ms": "Delete it: evaluators ask no server; the judge's endpoint has `attempt_seconds`.",
+    "evaluators.retry_config": "Delete it: evaluators ask no server; the judge's endpoint has `max_retries`.",
     "robots": "Delete it: robots.txt is no longer read; `host_requests` and `host_delay_s` limit the load on a host.",
 }
 """From the setting's name, with as many of the keys around it as tell it from others, to a sentence for its hint."""

@@ -10,8 +10,8 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import read_scores
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.validation import validate
 from tests.evaluation.conftest import change_defaults, change_yaml
+from tests.validation import validate
 
 OWN = """
 import math

@@ -14,10 +14,10 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import NAME, check_name
 from tests.conversion.conftest import HEAD, PLAIN
 from tests.faults.pdfs import one_page, shown, stream
+from tests.validation import validate
 
 NAMES = (
     "../benchmark.yaml",

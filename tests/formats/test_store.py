@@ -1,5 +1,6 @@
 """What changed between two datasets is named, and published results are found by their id."""
 
+import gzip
 import json
 
 import pytest
@@ -51,7 +52,7 @@ RUN = "eval_run_20250830_001"
 
 def test_results_are_found_by_their_id(tmp_path):
     results = EvaluationResults.model_validate_json(json.dumps(results_value(RUN)))
-    results.write(tmp_path / f"{RUN}.results.json.gz")
+    (tmp_path / f"{RUN}.results.json.gz").write_bytes(gzip.compress(results.model_dump_json().encode()))
 
     assert load_evaluation_results(tmp_path, RUN) == results
 
