@@ -321,7 +321,7 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
 
 def ground_truth(conversion: Conversion) -> StepReport:
     """`.gt.json` where gold texts were located or people annotated, and last of all the stamp."""
-    conversion.paths.stamp.unlink(missing_ok=True)  # of an earlier conversion: it must not outlive a failed check
+    conversion.paths.stamp.unlink(missing_ok=True)  # of an earlier conversion
     records = [conversion.require(step) for step in EARLIER]
     truth, quality, notes = datasets.annotated_truth(conversion)
     own = datasets.source_annotations(datasets.read_gold_spans(conversion.paths.gold_spans))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
     ComparisonEvaluation,
-    CustomEvaluation,
     Evaluation,
     EvaluationBatch,
     EvaluationConfig,
@@ -52,11 +51,6 @@ DOCUMENTS = {
         "explanation": "Response length is appropriate for the question complexity",
         "character_count": 543, "word_count": 87, "sentence_count": 6,
         "expected_length_range": {"min_words": 50, "max_words": 150}, "length_appropriateness": "appropriate"}""",
-    CustomEvaluation: """{"evaluation_id": "eval_med_001", "evaluator_name": "medical_accuracy", "score": 0.85,
-        "explanation": "Medically sound advice with appropriate caveats",
-        "medical_fields": {"diagnosis_accuracy": 0.9, "treatment_appropriateness": 0.8,
-            "contraindication_awareness": 0.95, "disclaimer_present": true},
-        "risk_level": "low", "regulatory_compliance": true, "citations_medical_literature": 3}""",
     ComparisonEvaluation: """{"evaluation_id": "eval_ab_001", "evaluator_name": "ab_test_comparison", "score": 0.65,
         "explanation": "Variant A preferred in 65% of comparisons",
         "comparison_data": {"variant_a_event_id": "evt_variant_a", "variant_b_event_id": "evt_variant_b",
@@ -100,7 +94,6 @@ MODELS = {
     #                                              own fields                                       evaluator      model
     "none":                                      ({},                                               "quality",     Evaluation),
     "those of quality under another name":       ({"dimensions": {"a": 1}},                         "mine",        QualityEvaluation),
-    "an unknown field":                          ({"risk": "low"},                                  "mine",        CustomEvaluation),
     "a flag that is derived":                    ({"factual_claims": [], "hallucination_detected": True}, "facts", FactualAccuracyEvaluation),
     "null means absent":                         ({"risk": None},                                   "mine",        Evaluation),
 }  # fmt: skip
@@ -116,7 +109,7 @@ REFUSED = {
     "a failure with a score":                    {"status": "failed"},
     "a toxicity above one":                      {"toxicity_categories": {"violence": 1.1}, "overall_toxicity": 0.1},
     "a word count that is a float":              json.loads(DOCUMENTS[LengthEvaluation]) | {"word_count": 87.0},
-    "NaN among custom fields":                   {"risk": {"value": float("nan")}},
+    "a field that no model has":                 {"risk": "low"},
     "no object":                                 None,
 }  # fmt: skip
 
@@ -216,7 +209,6 @@ SHARE = st.floats(0, 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SCORE = st.booleans() | st.integers() | FINITE | TEXT
 OPEN = st.dictionaries(TEXT, SCORE | st.lists(SCORE, max_size=2) | st.dictionaries(TEXT, SCORE, max_size=2), max_size=3)
-CUSTOM = NAME.map(lambda name: f"own {name}")
 OWN = [
     st.just({}),
     st.fixed_dictionaries({"dimensions": st.dictionaries(NAME, FINITE, max_size=3)}),
@@ -225,7 +217,6 @@ OWN = [
     ),
     st.fixed_dictionaries({"toxicity_categories": st.dictionaries(NAME, SHARE, max_size=3), "overall_toxicity": SHARE}),
     st.fixed_dictionaries({"current_score": FINITE, "historical_scores": st.lists(FINITE, min_size=1, max_size=3)}),
-    st.dictionaries(CUSTOM, SCORE | OPEN, min_size=1, max_size=3),
 ]  # fmt: skip
 BASE = {
     "evaluation_id": NAME, "target_event_id": NAME, "evaluator_name": st.just("mine"), "score": SCORE,
