@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.storage import iter_responses, read_scores
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.formats.store import DatasetStore
+from rag_eval_pipeline.formats.store import load_evaluation_results
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.comparison_files import comparison_record
@@ -89,7 +89,7 @@ class WorkspaceFrames:
         and score; None if the evaluation's folder is gone), `reasons` (group of metrics -> why it was not scored),
         and the metrics by their names.
         """
-        results = DatasetStore(self.workspace.root / "data" / "evaluation").load_evaluation_results(evaluation)
+        results = load_evaluation_results(self.workspace.results, evaluation)
         dataset = self.workspace.eval_json(results.dataset_id, results.dataset_version)
         queries = EvaluationDataset.read(dataset).queries if dataset.exists() else ()
         gold = {query.query_id: _question(query) for query in queries}

@@ -6,7 +6,6 @@ from rag_eval_pipeline.metrics.verdicts import Evidence
 DROP = Evidence(
     metric="EM",
     higher_is_better=True,
-    value_range=1.0,
     baseline_mean=0.75,
     current_mean=0.719,
     estimate=-0.031,

@@ -243,8 +243,6 @@ def validate(
 
     Example: rag-eval validate data/datasets/skarn-railway/train.json
     """
-    from dataclasses import asdict
-
     from rag_eval_pipeline.formats.model import Finding
     from rag_eval_pipeline.formats.validation import examine, schema_version_of
 
@@ -261,7 +259,8 @@ def validate(
         if not any(finding.severity == "error" for finding in found):
             version = schema_version_of(Path(name))
             lines.append(f"{name}: valid" + (f" ({version})" if version else ""))
-    emit({name: [asdict(finding) for finding in found] for name, found in findings.items()}, as_json, lines)
+    facts = {name: [{"severity": one.severity, **vars(one.error)} for one in found] for name, found in findings.items()}
+    emit(facts, as_json, lines)
     for fault in faults:
         print_error(fault)
     severities = {finding.severity for found in findings.values() for finding in found}

@@ -68,7 +68,6 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
         "gold_texts_located": CheckFact(False, "At least 97 % of the gold texts were found in the PDFs."),
     },
     "ground_truth": {
-        "ground_truth_validates": CheckFact(True, "The `.gt.json` is valid."),
         "annotations_conserved": CheckFact(False, "Every annotation that was read was imported; none was refused."),
         "annotators_agree": CheckFact(False, "Character Jaccard of what annotators cite is above 0.85."),
         "every_cited_document_exists": CheckFact(False, "Annotated files are in the corpus."),

@@ -48,7 +48,6 @@ SENTENCES = {
     "quality_thresholds_are_met": ("every threshold is met", "thresholds that are not met: {offenders}"),
     "all_configs_valid": ("every benchmark and system file is valid", "files that are skipped: {invalid}"),
     "no_night_is_late": ("{expected} nightly pairs, none overdue", "{late} of {expected} nightly pairs are overdue"),
-    "results_validate": ("the results file is valid", "findings in the results file: {findings}"),
 }  # fmt: skip
 
 

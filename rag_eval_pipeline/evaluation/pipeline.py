@@ -23,13 +23,12 @@ from rag_eval_pipeline.evaluation.runs import (
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
 from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric, open_results
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The published results: their file, its validation findings and the headline metrics.
+    """The published results: their file and the headline metrics.
 
     Args:
         partial: Headline metrics with failed questions -> questions scored, and questions that should be.
@@ -38,7 +37,6 @@ class Published:
     evaluation_id: str
     title: str
     path: Path
-    findings: list[str]
     headline: dict[str, float | None]
     retrieval_level: Level
     metrics: dict[str, Metric]
@@ -73,7 +71,6 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
         evaluation_id=results.evaluation_id,
         title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
         path=path,
-        findings=validate(path),
         headline=headline(results),
         retrieval_level=results.retrieval_level,
         metrics=_shares(results),

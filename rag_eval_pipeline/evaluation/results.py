@@ -41,7 +41,6 @@ from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.row_files import write_with_rows
-from rag_eval_pipeline.formats.store import read_results_header
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
@@ -97,7 +96,7 @@ def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> dat
     if record.rescored_from is None:
         return now
     try:
-        return read_results_header(results_path(workspace, record.rescored_from)).timestamp
+        return form.open_results(results_path(workspace, record.rescored_from)).head.timestamp
     except InputError:
         return record.answered_at or record.opened_at
 

@@ -34,8 +34,6 @@ from rag_eval_pipeline.evaluation.storage import (
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
-from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQuestion
 from rag_eval_pipeline.metrics.answers import is_accepted, score_answer
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
@@ -123,17 +121,11 @@ def publish_rows(
     """Publish the rows of one score asset with the scores of custom metrics added."""
     evaluation_id = evaluation.record.evaluation_id
     metrics = custom_metrics_of(evaluation.record.settings.custom_metrics, kind)
-    records: list[EvaluationOfQuestion] = []
     if metrics:
         asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
-        rows = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths), records)
+        rows = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths))
     columns = [*measures, *(metric.metric.name for metric in metrics)]
     table = write_scores(evaluation.scores(kind), rows, columns, evaluation_id=evaluation_id)
-    if records:
-        batch = EvaluationBatch(
-            batch_id=f"{evaluation_id}/{kind}", evaluations=tuple(records), status=BatchStatus.COMPLETED
-        )
-        batch.write(evaluation.scores(kind).with_suffix(".evaluations.json"))
     if evaluation.record.state == "answered" and all(
         scored_evaluation_id(evaluation.scores(name)) == evaluation_id for name in SCORE_FILES
     ):
@@ -156,9 +148,8 @@ def add_custom_scores(
     metrics: Sequence[QuestionMetric],
     asked: Iterable[tuple[EvaluationQuery, RagAnswer]],
     files: CorpusFiles,
-    records: list[EvaluationOfQuestion],
 ) -> Iterator[QueryScores]:
-    """Yield the rows with the scores of custom metrics; the evaluation records that these returned go to `records`."""
+    """Yield the rows with the scores of custom metrics."""
     for row, (query, answer) in zip(rows, asked, strict=True):
         scores, faults = dict(row.scores), dict(row.faults)
         question = _question(query, answer, row, files) if answer.status == "ok" else None
@@ -170,14 +161,12 @@ def add_custom_scores(
                 faults[key] = answer.status if question is None else NOT_JUDGED
                 continue
             try:
-                value, record = score_question(metric, question)
+                value = score_question(metric, question)
             except InputError as error:
                 faults[key] = str(error)
                 continue
             if value is not None:
                 scores[key] = value
-            if record is not None:
-                records.append(record)
         yield replace(row, scores=scores, faults=faults)
 
 

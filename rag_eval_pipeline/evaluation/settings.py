@@ -44,8 +44,6 @@ class EvaluationSettings(Model):
     )  # fmt: skip
     custom_metrics: tuple[str, ...] = pydantic.Field(
         (),
-        # Records of evaluations stored before the rename stay readable; merged_settings refuses the old name.
-        validation_alias=pydantic.AliasChoices("custom_metrics", "own_metrics"),
         description="Custom metrics of questions, by import path `package.module:METRIC` or by the name of an entry "
         "point of the group rag_eval_pipeline.metrics.",
     )
@@ -103,11 +101,6 @@ def merged_settings(
         InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `load_custom_metrics` raises.
     """
     defaults = read_settings(workspace.defaults_config, missing_ok=True)
-    if any("own_metrics" in part for part in (defaults, benchmark, system)):
-        raise InputError(
-            "bad_setting", f"evaluation settings of {of}", "custom_metrics, the new name of own_metrics",
-            field="own_metrics", hint="Rename the key; `rag_eval_pipeline.metrics.custom` has what metrics import.",
-        )  # fmt: skip
     try:
         settings = EvaluationSettings.model_validate({**defaults, **benchmark, **system}, context=TO_BE_USED)
     except pydantic.ValidationError as error:

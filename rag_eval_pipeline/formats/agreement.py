@@ -1,39 +1,25 @@
-"""Inter-annotator agreement: how far people who annotated the same questions cite the same characters and score alike.
+"""Inter-annotator agreement: how far people who annotated the same questions cite the same characters.
 
 Each question counts once, however many annotators it has. Two annotators who both cite nothing are counted and have no
-Jaccard. Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85, blind re-annotation of 10 % of samples), 6.2.
+Jaccard. Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), 6.2.
 """
 
-import hashlib
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-import krippendorff
-import numpy as np
-
-from rag_eval_pipeline.formats.ground_truth import (
-    DIMENSIONS,
-    AnswerQualityAnnotation,
-    CitationAnnotation,
-    GroundTruth,
-)
+from rag_eval_pipeline.formats.ground_truth import CitationAnnotation, GroundTruth
 
 Verdict = Literal["meets_target", "below_target", "recalibrate"]
-Level = Literal["nominal", "ordinal", "interval"]
 
-TARGET = 0.85  # reached by what is above it
+TARGET = 0.85  # agreement must exceed this
 RECALIBRATE_BELOW = 0.8
 MIN_ANNOTATORS = 2  # questions with fewer are not compared
 DECIMALS = 12  # of comparisons with the thresholds: the last bit of a mean decides nothing
 WORST_LISTED = 10
-BLIND_SHARE = 0.10
-SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,43 +45,6 @@ class CitationAgreement:
     n_nothing_cited: int
     n_too_few: int
     worst: tuple[tuple[str, float], ...]
-
-
-class Alpha(NamedTuple):
-    """Krippendorff's alpha: 1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement.
-
-    The reason for no value is `nothing_to_compare` (no unit with two values) or `no_variation` (all values are equal).
-    """
-
-    value: float | None
-    reason: str | None
-    n_units: int  # with at least two values
-    n_values: int  # in them
-
-
-class ScoreAgreement(NamedTuple):
-    """Agreement on one dimension of answer quality: alpha by distance of the scores, and by their order only."""
-
-    dimension: str
-    interval: Alpha
-    ordinal: Alpha
-
-
-def krippendorff_alpha(units: Iterable[Sequence[float]], level: Level) -> Alpha:
-    """Return alpha of the units' values, one per observer who gave one; units with fewer than two are skipped.
-
-    Source: Krippendorff 2011, Computing Krippendorff's Alpha-Reliability.
-    """
-    compared = [unit for unit in units if len(unit) > 1]
-    domain, codes = np.unique(np.array([value for unit in compared for value in unit], float), return_inverse=True)
-    if not compared:
-        return Alpha(None, "nothing_to_compare", 0, 0)
-    if len(domain) == 1:
-        return Alpha(None, "no_variation", len(compared), len(codes))
-    counts = np.zeros((len(compared), len(domain)))
-    np.add.at(counts, (np.repeat(np.arange(len(compared)), [len(unit) for unit in compared]), codes), 1)
-    value = krippendorff.alpha(value_counts=counts, value_domain=domain, level_of_measurement=level)
-    return Alpha(float(value), None, len(compared), len(codes))
 
 
 def citation_agreement(truth: GroundTruth) -> CitationAgreement:
@@ -125,42 +74,6 @@ def citation_agreement(truth: GroundTruth) -> CitationAgreement:
         n_too_few=len(queries) - len(compared),
         worst=tuple(sorted(means.items(), key=lambda item: (item[1], item[0]))[:WORST_LISTED]),
     )
-
-
-def score_agreement(truth: GroundTruth) -> tuple[ScoreAgreement, ...]:
-    """Return alpha of each quality score; a unit is one answer to one question, so different answers never compare."""
-    answers: defaultdict[tuple[str, str], dict[str, AnswerQualityAnnotation]] = defaultdict(dict)
-    for annotation in truth.quality_annotations:
-        answers[annotation.query_id, annotation.answer_text][annotation.annotator_id] = annotation
-    agreements = []
-    for dimension in (*DIMENSIONS, "overall_score"):
-        scores = [
-            [
-                annotation.overall_score
-                if dimension == "overall_score"
-                else getattr(annotation.quality_scores, dimension)
-                for annotation in group.values()
-            ]
-            for group in answers.values()
-        ]
-        units = [[score for score in group if score is not None] for group in scores]
-        agreements.append(
-            ScoreAgreement(dimension, krippendorff_alpha(units, "interval"), krippendorff_alpha(units, "ordinal"))
-        )
-    return tuple(agreements)
-
-
-def blind_sample(query_ids: Iterable[str], *, share: float = BLIND_SHARE, seed: int = SEED) -> list[str]:
-    """Return the questions to annotate once more, in the order given: those whose hash with the seed is smallest.
-
-    Args:
-        query_ids: Of the dataset; a dataset that grows keeps most of its sample.
-        share: In (0, 1]; the number is rounded up.
-    """
-    ids = list(dict.fromkeys(query_ids))
-    count = math.ceil(Fraction(str(share)) * len(ids))  # 0.1 * 70 is 7.000000000000001 in floats
-    chosen = set(sorted(ids, key=lambda one: hashlib.sha256(f"{seed}\0{one}".encode()).hexdigest())[:count])
-    return [one for one in ids if one in chosen]
 
 
 class _Segment(NamedTuple):

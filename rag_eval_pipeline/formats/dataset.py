@@ -18,7 +18,6 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import CitationSpan
 from rag_eval_pipeline.formats.csv import CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
-from rag_eval_pipeline.formats.evret import read_evret_csv, read_evret_json
 from rag_eval_pipeline.formats.fields import UNVERSIONED, SemanticVersion, split_version
 from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.formats.model import (
@@ -31,6 +30,7 @@ from rag_eval_pipeline.formats.model import (
     SchemaVersion,
     errors_in,
     finding,
+    first_of,
     model_findings,
     parse_value,
 )
@@ -159,18 +159,6 @@ class EvaluationDataset(FileModel):
         """Return the dataset of a file in any form."""
         return cls.model_validate(read_evaluation_dataset(path).dataset)
 
-    @classmethod
-    def from_json(cls, path: Path | str) -> Self:
-        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's."""
-        path = Path(path)
-        read = read_evaluation_dataset if is_evaluation_dataset(path) else read_evret_dataset
-        return cls.model_validate(read(path).dataset)
-
-    @classmethod
-    def from_csv(cls, path: Path | str) -> Self:
-        """Return the dataset of a CSV file, as `from_json`."""
-        return cls.from_json(path)
-
 
 def _require_unique(what: str, ids: Iterable[str]) -> None:
     seen: set[str] = set()
@@ -215,8 +203,7 @@ def read_evaluation_dataset(path: Path) -> ReadDataset:
     try:
         return parse_evaluation_dataset(path)
     except pydantic.ValidationError as error:
-        first, *others = dataset_findings(path, error)
-        raise first.as_error(len(others)) from error
+        raise first_of(errors_in(dataset_findings(path, error))) from error
 
 
 def parse_evaluation_dataset(path: Path) -> ReadDataset:
@@ -250,13 +237,6 @@ def dataset_findings(path: Path, error: pydantic.ValidationError) -> list[Findin
     return model_findings(path, error, rows_of="queries" if path.name.endswith(CSV) else None)
 
 
-def is_evaluation_dataset(path: Path) -> bool:
-    """Return whether a JSON or CSV file is an evaluation dataset by its content: it has a `dataset_id`."""
-    if path.name.endswith(CSV):
-        return "dataset_id" in read_csv_table(path).columns
-    return has_key(read_json_bytes(path), "dataset_id")
-
-
 def has_key(text: bytes, key: str) -> bool:
     """Return whether JSON text is an object with a key, without building its other values."""
     probe = msgspec.defstruct("Probe", [("found", Any, msgspec.UNSET)], rename={"found": key})
@@ -264,29 +244,6 @@ def has_key(text: bytes, key: str) -> bool:
         return msgspec.json.decode(text, type=probe).found is not msgspec.UNSET  # type: ignore[attr-defined]
     except msgspec.ValidationError:  # another kind of value
         return False
-
-
-def read_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
-    read = parse_evret_dataset(path, strict=strict)
-    if errors := errors_in(read.findings):
-        raise errors[0].as_error(len(errors) - 1)
-    return read
-
-
-def parse_evret_dataset(path: Path, *, strict: bool = False) -> ReadDataset:
-    """Return the good records as a dataset, and every finding, errors among them."""
-    read = (read_evret_csv if path.name.endswith(CSV) else read_evret_json)(path, strict=strict)
-    name = split_version(dataset_stem(path))
-    dataset = EvaluationDataset(
-        dataset_id=name.dataset_id,
-        name=name.dataset_id,
-        version=name.version or UNVERSIONED,
-        metadata=DatasetMetadata(size=len(read.queries)),
-        queries=tuple(EvaluationQuery(**query) for query in read.queries),
-        documents=None if read.documents is None else tuple(SourceDocument(**one) for one in read.documents),
-    )
-    return ReadDataset(dataset, read.findings)
 
 
 def _fill_name_and_version(value: Any, path: Path) -> tuple[Finding, ...]:

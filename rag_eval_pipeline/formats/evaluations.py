@@ -1,8 +1,8 @@
 """Evaluations: an evaluator's verdicts on events, alone, in batches and compared, and how evaluators are run.
 
 A score keeps its type (1, 1.0 and true are three scores), only a completed evaluation has one, and times are UTC. An
-evaluation that is read gets the model that its fields fit. `metrics` computes the numbers of
-comparisons, by definitions that the specification's examples leave open.
+evaluation is parsed into the special model whose required fields it has. `metrics` computes the numbers of comparisons,
+by definitions that the specification's examples leave open.
 Source: Evaluation Data Models.
 """
 
@@ -32,7 +32,6 @@ from rag_eval_pipeline.formats.fields import (
 )
 from rag_eval_pipeline.formats.model import FileModel, Model
 
-SummaryMethod = Literal["weighted_average", "simple_average", "minimum", "custom"]
 Trend = Literal["improving", "declining", "stable", "no_clear_trend"]
 
 
@@ -52,35 +51,6 @@ class BatchStatus(StrEnum):
     PROCESSING = "processing"
     COMPLETED = "completed"
     FAILED = "failed"
-
-
-class RunStatus(StrEnum):
-    """Status of a run on HoneyHive's server. Source: HoneyHive's evaluation runs."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-BATCH_OF_RUN: Mapping[RunStatus, BatchStatus] = {
-    RunStatus.PENDING: BatchStatus.PENDING,
-    RunStatus.RUNNING: BatchStatus.PROCESSING,
-    RunStatus.COMPLETED: BatchStatus.COMPLETED,
-    RunStatus.FAILED: BatchStatus.FAILED,
-    RunStatus.CANCELLED: BatchStatus.FAILED,  # a batch has no other status for "will not be completed"
-}
-
-RUN_OF_BATCH: Mapping[BatchStatus, RunStatus] = {
-    batch: run for run, batch in BATCH_OF_RUN.items() if run is not RunStatus.CANCELLED
-}
-
-# Status of a question in results files (Evaluation Data Formats 2.3) -> status of its evaluation.
-EVALUATION_OF_ANSWER: Mapping[str, EvaluationStatus] = {
-    "ok": EvaluationStatus.COMPLETED,
-    **dict.fromkeys(("error", "timeout", "truncated", "refused"), EvaluationStatus.FAILED),
-}
 
 
 def batch_status(evaluations: Iterable[EvaluationStatus]) -> BatchStatus:
@@ -280,107 +250,25 @@ class TemporalEvaluation(Evaluation):
     stability_score: Number | None = pydantic.Field(None, description="1 - standard deviation / mean.")
 
 
-# Evaluator's name in the specification's examples -> model.
-MODELS: Mapping[str, type[Evaluation]] = {
-    "quality": QualityEvaluation,
-    "factual_accuracy": FactualAccuracyEvaluation,
-    "toxicity": ToxicityEvaluation,
-    "relevance": RelevanceEvaluation,
-    "length": LengthEvaluation,
-    "ab_test_comparison": ComparisonEvaluation,
-    "human_ai_comparison": HumanModelEvaluation,
-    "temporal_quality": TemporalEvaluation,
-}
-
-
-class CustomEvaluation(Evaluation):
-    """An evaluation by a custom evaluator, with custom fields; null means absent."""
-
-    model_config = pydantic.ConfigDict(extra="allow")
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _extra_fields(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        model = model_of(data)
-        if model is not CustomEvaluation:
-            raise ValueError(f"fields that are not those of {model.__name__}; use that model for these")
-        return with_canonical_extras(data, BASE_FIELDS)
-
-
-def model_of(evaluation: Mapping[str, Any]) -> type[Evaluation]:
-    """Return the model that an evaluation's fields fit.
-
-    Without further fields that is `Evaluation`; with all fields that a special model requires and no unknown ones, that
-    model; else the model of the evaluator's name, so that a misspelt field is found; else `CustomEvaluation`.
-    """
-    special = {key for key, value in evaluation.items() if value is not None} - BASE_FIELDS
-    if not special:
-        return Evaluation
-    for model in MODELS.values():
-        required = {name for name, field in model.model_fields.items() if field.is_required()} - BASE_FIELDS
-        if required <= special <= {*model.model_fields, *model.model_computed_fields}:
-            return model
-    return MODELS.get(str(evaluation.get("evaluator_name")), CustomEvaluation)
-
-
-def _tag(evaluation: Any) -> str | None:
-    if isinstance(evaluation, Evaluation):
-        return type(evaluation).__name__
-    return model_of(evaluation).__name__ if isinstance(evaluation, Mapping) else None
-
-
-AnyEvaluation = Annotated[
-    Annotated[Evaluation, pydantic.Tag("Evaluation")]
-    | Annotated[QualityEvaluation, pydantic.Tag("QualityEvaluation")]
-    | Annotated[FactualAccuracyEvaluation, pydantic.Tag("FactualAccuracyEvaluation")]
-    | Annotated[ToxicityEvaluation, pydantic.Tag("ToxicityEvaluation")]
-    | Annotated[RelevanceEvaluation, pydantic.Tag("RelevanceEvaluation")]
-    | Annotated[LengthEvaluation, pydantic.Tag("LengthEvaluation")]
-    | Annotated[ComparisonEvaluation, pydantic.Tag("ComparisonEvaluation")]
-    | Annotated[HumanModelEvaluation, pydantic.Tag("HumanModelEvaluation")]
-    | Annotated[TemporalEvaluation, pydantic.Tag("TemporalEvaluation")]
-    | Annotated[CustomEvaluation, pydantic.Tag("CustomEvaluation")],
-    pydantic.Discriminator(_tag, custom_error_type="no_evaluation", custom_error_message="an evaluation, an object"),
-]
-"""An evaluation of the model that its fields fit."""
-
-_ANY: pydantic.TypeAdapter[Evaluation] = pydantic.TypeAdapter(AnyEvaluation)
+SPECIAL = (
+    QualityEvaluation, FactualAccuracyEvaluation, ToxicityEvaluation, RelevanceEvaluation, LengthEvaluation,
+    ComparisonEvaluation, HumanModelEvaluation, TemporalEvaluation,
+)  # fmt: skip
 
 
 def read_evaluation(data: Any) -> Evaluation:
-    """Return the evaluation in a JSON value, as the model that its fields fit."""
-    return _ANY.validate_python(data)
+    """Return an evaluation as the special model whose required fields are there, else as `Evaluation`."""
+    if isinstance(data, Evaluation):
+        return data
+    given = {key for key, value in data.items() if value is not None} if isinstance(data, Mapping) else set()
+    for model in SPECIAL:
+        if {name for name, field in model.model_fields.items() if field.is_required()} - BASE_FIELDS <= given:
+            return model.model_validate(data)
+    return Evaluation.model_validate(data)
 
 
-class MultiEvaluationResult(FileModel):
-    """Several evaluators on one event."""
-
-    target_event_id: Name = pydantic.Field(description="The event; evaluations that do not name one inherit it.")
-    evaluations: tuple[AnyEvaluation, ...] = pydantic.Field(description="One an evaluator.")
-    summary_score: Number | None = pydantic.Field(None, description="As stated; `summary_score` computes it.")
-    summary_method: SummaryMethod | None = pydantic.Field(None, description="How it was made.")
-    weights: Shares | None = pydantic.Field(None, description="By evaluator's name.")
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _inherited_target(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("evaluations"), list | tuple):
-            return data
-        target = {"target_event_id": data.get("target_event_id")}
-        evaluations = [target | item if isinstance(item, dict) else item for item in data["evaluations"]]
-        return data | {"evaluations": evaluations}
-
-    @pydantic.model_validator(mode="after")
-    def _one_target(self) -> Self:
-        for evaluation in self.evaluations:
-            if evaluation.target_event_id != self.target_event_id:
-                raise ValueError(
-                    f"evaluations of {self.target_event_id!r}, but {evaluation.evaluation_id!r} is of "
-                    f"{evaluation.target_event_id!r}"
-                )
-        return self
+AnyEvaluation = Annotated[pydantic.SerializeAsAny[Evaluation], pydantic.BeforeValidator(read_evaluation)]
+"""An evaluation of the model that its fields fit."""
 
 
 class BatchMetadata(Model):
@@ -410,14 +298,6 @@ class EvaluationBatch(FileModel):
     status: BatchStatus = pydantic.Field(description="`batch_status` derives it from the evaluations.")
 
 
-class RetryConfig(Model):
-    """When a failed evaluation is tried again."""
-
-    max_retries: Count = pydantic.Field(3, description="Tries after the first.")
-    backoff_multiplier: Annotated[Number, pydantic.Field(ge=1)] = pydantic.Field(2.0, description="From try to try.")
-    initial_delay_ms: Count = pydantic.Field(1000, description="Before the second try, milliseconds.")
-
-
 class EvaluationConfig(FileModel):
     """What to run and how."""
 
@@ -425,9 +305,6 @@ class EvaluationConfig(FileModel):
     evaluator_configs: Annotated[dict[Name, Open], pydantic.AfterValidator(canonical)] = pydantic.Field(
         default_factory=dict, description="By evaluator's name."
     )
-    parallel_execution: Truth = pydantic.Field(True, description="Evaluators side by side; false: one after the other.")
-    timeout_ms: Annotated[Count, pydantic.Field(gt=0)] | None = pydantic.Field(None, description="Of one evaluation.")
-    retry_config: RetryConfig | None = pydantic.Field(None, description="Null: no second try.")
 
     @pydantic.model_validator(mode="after")
     def _each_once(self) -> Self:

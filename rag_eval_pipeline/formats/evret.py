@@ -1,4 +1,4 @@
-"""Read Evret's evaluation datasets, JSON and CSV, record by record: every error and doubt is a finding.
+"""Read Evret's evaluation datasets, JSON and CSV; what is doubtful in them is a finding.
 
 Field names of three ages are understood. Document labels become `relevant_documents`, expected answers
 `metadata.expected_answers`; a query may have both, either or none.
@@ -7,203 +7,202 @@ Source: Evret: Dataset Format.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Self
+
+import pydantic
+from pydantic import ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.csv import read_csv_table
-from rag_eval_pipeline.formats.io import read_json
-from rag_eval_pipeline.formats.model import Finding, finding, listed
+from rag_eval_pipeline.formats.dataset import (
+    CSV,
+    DatasetMetadata,
+    EvaluationDataset,
+    EvaluationQuery,
+    ReadDataset,
+    SourceDocument,
+    dataset_findings,
+    dataset_stem,
+)
+from rag_eval_pipeline.formats.fields import UNVERSIONED, split_version
+from rag_eval_pipeline.formats.io import read_json_bytes
+from rag_eval_pipeline.formats.model import errors_in, finding, first_of, listed
 
 IDS = ("query_id", "id")
 TEXTS = ("query_text", "query")
 DOCUMENT_LABELS = ("relevant_doc_ids", "relevant_docs", "expected_doc_ids")
 ANSWER_LABELS = ("expected_answers",)
-QUERY_FIELDS = IDS + TEXTS + DOCUMENT_LABELS + ANSWER_LABELS
-DOCUMENT_FIELDS = ("doc_id", "text", "metadata")
-
-Record = dict[str, Any]
 
 
-class EvretRecords(NamedTuple):
-    """The good records of a file with the field names of our datasets; documents are None where the file has none."""
+@dataclass(slots=True)
+class _Reading:
+    """The query that is being read, and the doubts about queries, with their rows."""
 
-    queries: list[Record]
-    documents: list[Record] | None
-    findings: tuple[Finding, ...]
+    is_csv: bool
+    row: int = 0
+    doubts: defaultdict[tuple[str, str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
 
-
-def read_evret_json(path: Path, *, strict: bool = False) -> EvretRecords:
-    """Return the records of Evret's JSON."""
-    value = read_json(path)
-    if not isinstance(value, dict):
-        raise InputError("bad_format", path, "an object with queries", found=value)
-    queries, documents = value.get("queries"), value.get("documents")
-    for name, items in (("queries", queries), ("documents", [] if documents is None else documents)):
-        if not isinstance(items, list):
-            raise InputError("bad_format", path, f"a list of {name}", field=name, found=items)
-    reader = _Reader(path, is_csv=False, strict=strict)
-    for name in sorted(value.keys() - {"queries", "documents"}):
-        expected = "a field of Evret's; it is not read"
-        reader.findings.append(finding("warning", "unknown_field", path, expected, field=name))
-    read = [reader.read(reader.query, item, row) for row, item in enumerate(value["queries"], start=1)]
-    bodies = [reader.read(reader.document, item, row) for row, item in enumerate(documents or (), start=1)]
-    return reader.records(read, None if documents is None else bodies)
+    def doubt(self, code: str, name: str | None, expected: str) -> None:
+        rows = self.doubts[code, str(name), expected]
+        if self.row not in rows[-1:]:
+            rows.append(self.row)
 
 
-def read_evret_csv(path: Path, *, strict: bool = False) -> EvretRecords:
-    """Return the records of Evret's CSV, which has no documents."""
-    table = read_csv_table(path)
-    if not set(TEXTS) & set(table.columns):
-        expected, hint = f"a column {' or '.join(TEXTS)}", "The first line names the columns."
-        raise InputError("missing_column", path, expected, found=list(table.columns), hint=hint)
-    reader = _Reader(path, is_csv=True, strict=strict)
-    return reader.records([reader.read(reader.query, row.cells, row.number) for row in table.rows], None)
+_Info = ValidationInfo[_Reading]
+
+
+def _as_text(value: Any, info: _Info) -> Any:
+    if type(value) is not int:
+        return value
+    info.context.doubt("number_as_text", info.field_name, "a text, not a number; it is read as one")
+    return str(value)
+
+
+def _as_labels(value: Any, info: _Info) -> list[str]:
+    if info.context.is_csv:
+        value = _labels_of_cell(value, info)
+    labels: list[Any] = [_as_text(label, info) for label in value] if isinstance(value, list) else [None]
+    if not all(isinstance(label, str) and label.strip() for label in labels):
+        raise PydanticCustomError("bad_labels", "a list of texts that are not empty")
+    return list(dict.fromkeys(labels))
+
+
+def _labels_of_cell(cell: str, info: _Info) -> Any:
+    """Return a cell's labels: a JSON list, a single JSON value, or texts between commas."""
+    try:
+        # Numbers keep their digits: 1.50 is a label, not a quantity.
+        value = json.loads(cell, parse_float=str, parse_int=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        if cell.lstrip().startswith(("[", "{")):
+            raise PydanticCustomError("bad_labels", "a JSON list, or texts between commas") from None
+        labels = [label for part in cell.split(",") if (label := part.strip())]
+        if len(labels) > 1 and info.field_name in ANSWER_LABELS:
+            expected = "JSON lists, because answers hold commas; these cells were cut at each"
+            info.context.doubt("comma_split", info.field_name, expected)
+        return labels
+    if isinstance(value, bool):
+        return [cell.strip()]
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+_Text = Annotated[str, pydantic.BeforeValidator(_as_text)]
+_Labels = Annotated[list[str], pydantic.BeforeValidator(_as_labels)]
+
+
+class _Record(pydantic.BaseModel):
+    """A record, which keeps the fields that Evret does not know."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="allow")
+
+
+class _Query(_Record):
+    query_id: _Text = ""
+    id: _Text = ""
+    query_text: _Text = ""
+    query: _Text = ""
+    relevant_doc_ids: _Labels = []
+    relevant_docs: _Labels = []
+    expected_doc_ids: _Labels = []
+    expected_answers: _Labels = []
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _without_empty_fields(cls, data: Any, info: _Info) -> Any:
+        """Remove empty fields; of an id or text under both names, the first counts."""
+        info.context.row += 1
+        if not isinstance(data, dict):
+            return data
+        given = {name: value for name, value in data.items() if value is not None and value != ""}
+        for first, second in (IDS, TEXTS):
+            if first in given:
+                given.pop(second, None)
+        return given
+
+    @pydantic.model_validator(mode="after")
+    def _complete(self, info: _Info) -> Self:
+        self.query_text = self.query_text or self.query
+        if not self.query_text.strip():
+            raise PydanticCustomError("empty_question", "the question's text under query_text or query")
+        self.query_id = self.query_id or self.id
+        if not self.query_id:
+            self.query_id = f"q{info.context.row}"
+            info.context.doubt("missing_id", "query_id", "an id; those without are called q<row>")
+        labels = [given for name in DOCUMENT_LABELS if (given := getattr(self, name))]
+        if any(given != labels[0] for given in labels):
+            expected = f"the same labels under each of {', '.join(DOCUMENT_LABELS)}"
+            raise PydanticCustomError("two_labels", expected)
+        self.relevant_doc_ids = labels[0] if labels else []
+        for name in self.model_extra or ():
+            info.context.doubt("unknown_field", name, "a field of Evret's; it is kept in the query's metadata")
+        return self
+
+
+class _Document(_Record):
+    doc_id: str = pydantic.Field(min_length=1)
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+class _File(_Record):
+    queries: list[_Query]
+    documents: list[_Document] | None = None
 
 
 def is_evret_csv(columns: Sequence[str]) -> bool:
     """Return whether a CSV with these columns can be Evret's: it has questions, and an id or a label."""
-    return bool(set(TEXTS) & set(columns)) and bool(set(QUERY_FIELDS) - set(TEXTS) & set(columns))
+    return bool(set(TEXTS) & set(columns)) and bool({*IDS, *DOCUMENT_LABELS, *ANSWER_LABELS} & set(columns))
 
 
-class _Reader:
-    """Reads the records of one file and collects findings in the order of the rows."""
+def read_evret_dataset(path: Path) -> ReadDataset:
+    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
+    try:
+        return parse_evret_dataset(path)
+    except pydantic.ValidationError as error:
+        raise first_of(errors_in(dataset_findings(path, error))) from error
 
-    def __init__(self, path: Path, *, is_csv: bool, strict: bool) -> None:
-        self.path = path
-        self.is_csv = is_csv
-        self.strict = strict
-        self.findings: list[Finding] = []
-        self._noted: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-        self._queries: dict[str, int] = {}
-        self._documents: dict[str, int] = {}
 
-    def records(self, queries: Sequence[Record | None], documents: Sequence[Record | None] | None) -> EvretRecords:
-        """Return the good records with all findings; what was noted of many rows is one warning."""
-        notes = [
-            finding("warning", code, self.path, f"{expected}: rows {listed(rows)}", field=name)
-            for (code, name, expected), rows in self._noted.items()
-        ]
-        return EvretRecords(
-            [query for query in queries if query is not None],
-            None if documents is None else [document for document in documents if document is not None],
-            (*self.findings, *notes),
-        )
+def parse_evret_dataset(path: Path) -> ReadDataset:
+    """Return the same; raise pydantic's error with all faults of the content."""
+    reading = _Reading(path.name.endswith(CSV))
+    file = _File.model_validate_json(_csv_as_json(path) if reading.is_csv else read_json_bytes(path), context=reading)
+    name = split_version(dataset_stem(path))
+    dataset = EvaluationDataset(
+        dataset_id=name.dataset_id,
+        name=name.dataset_id,
+        version=name.version or UNVERSIONED,
+        metadata=DatasetMetadata(size=len(file.queries)),
+        queries=tuple(map(_dataset_query, file.queries)),
+        documents=None if file.documents is None else tuple(map(_dataset_document, file.documents)),
+    )
+    unread = "a field of Evret's; it is not read"
+    doubts = [finding("warning", "unknown_field", path, unread, field=one) for one in sorted(file.model_extra or ())]
+    for (code, column, expected), rows in reading.doubts.items():
+        doubts.append(finding("warning", code, path, f"{expected}: rows {listed(rows)}", field=column))
+    return ReadDataset(dataset, tuple(doubts))
 
-    def read(self, record: Callable[[Any, int], Record], item: Any, row: int) -> Record | None:
-        """Return a record; None if it is bad, which is a finding."""
-        try:
-            return record(item, row)
-        except InputError as error:
-            self.findings.append(Finding.from_error(error))
-            return None
 
-    def query(self, item: Any, row: int) -> Record:
-        if not isinstance(item, Mapping):
-            raise self._error("bad_format", row, "queries", "an object", item)
-        text = self._first_text(item, TEXTS, row)
-        if text is None or not text.strip():
-            raise self._error("empty_question", row, TEXTS[0], "the question's text", text)
-        query_id = self._first_text(item, IDS, row)
-        if query_id is None:
-            query_id = f"q{row}"
-            self._note("missing_id", IDS[0], "an id; those without are called q<row>", row)
-        if (earlier := self._queries.setdefault(query_id, row)) != row:
-            raise self._error("duplicate_id", row, IDS[0], f"an id that row {earlier} does not have", query_id)
-        documents, answers = self._labels(item, DOCUMENT_LABELS, row), self._labels(item, ANSWER_LABELS, row)
-        if documents and answers and self.strict:
-            found = [name for name in DOCUMENT_LABELS + ANSWER_LABELS if item.get(name)]
-            raise self._error("two_labels", row, found[0], "document ids or expected answers, not both", found)
-        metadata = self._unknown(item, QUERY_FIELDS, "query", row) | ({"expected_answers": answers} if answers else {})
-        return {"query_id": query_id, "query_text": text, "relevant_documents": documents, "metadata": metadata}
+def _csv_as_json(path: Path) -> str:
+    table = read_csv_table(path)
+    if not set(TEXTS) & set(table.columns):
+        expected, hint = f"a column {' or '.join(TEXTS)}", "The first line names the columns."
+        raise InputError("missing_column", path, expected, found=list(table.columns), hint=hint)
+    return json.dumps({"queries": [row.cells for row in table.rows]})
 
-    def document(self, item: Any, row: int) -> Record:
-        place = f"documents[{row - 1}]"
-        if not isinstance(item, Mapping):
-            raise self._error("bad_format", None, place, "an object", item)
-        for name in ("doc_id", "text"):
-            if not isinstance(item.get(name), str) or (name == "doc_id" and not item[name]):
-                raise self._error("bad_format", None, f"{place}.{name}", "a text", item.get(name))
-        metadata = {} if item.get("metadata") is None else item["metadata"]
-        if not isinstance(metadata, Mapping):
-            raise self._error("bad_format", None, f"{place}.metadata", "an object", metadata)
-        if (earlier := self._documents.setdefault(item["doc_id"], row)) != row:
-            expected = f"an id that documents[{earlier - 1}] does not have"
-            raise self._error("duplicate_id", None, f"{place}.doc_id", expected, item["doc_id"])
-        unknown = self._unknown(item, DOCUMENT_FIELDS, "document", row)
-        return {"document_id": item["doc_id"], "content": item["text"], "metadata": {**unknown, **metadata}}
 
-    def _unknown(self, item: Mapping[Any, Any], known: tuple[str, ...], of: str, row: int) -> Record:
-        """Return the fields that Evret does not know."""
-        unknown = {key: value for key, value in item.items() if key not in known and value is not None and value != ""}
-        for key in unknown:
-            self._note("unknown_field", key, f"a field of Evret's; it is kept in the {of}'s metadata", row)
-        return unknown
+def _dataset_query(query: _Query) -> EvaluationQuery:
+    answers = {"expected_answers": query.expected_answers} if query.expected_answers else {}
+    return EvaluationQuery(
+        query_id=query.query_id,
+        query_text=query.query_text,
+        relevant_documents=tuple(query.relevant_doc_ids),
+        metadata={**(query.model_extra or {}), **answers},
+    )
 
-    def _first_text(self, item: Mapping[Any, Any], names: tuple[str, ...], row: int) -> str | None:
-        """Return the text under the first of the names that has one."""
-        for name in names:
-            value = item.get(name)
-            if value is None or value == "":
-                continue
-            if isinstance(value, int) and not isinstance(value, bool):
-                self._note("number_as_text", name, "a text, not a number; it is read as one", row)
-                return str(value)
-            if not isinstance(value, str):
-                raise self._error("bad_format", row, name, "a text", value)
-            return value
-        return None
 
-    def _labels(self, item: Mapping[Any, Any], names: tuple[str, ...], row: int) -> list[str]:
-        """Return the labels under the one of the names that has some, each once."""
-        found = {name: labels for name in names if (labels := self._label_list(item.get(name), name, row))}
-        first = next(iter(found), None)
-        for name, labels in found.items():
-            if labels != found[first or name]:
-                raise self._error("two_labels", row, name, f"the same labels as {first}", labels)
-        return [] if first is None else found[first]
-
-    def _label_list(self, value: Any, name: str, row: int) -> list[str]:
-        if value is None or value == "":
-            return []
-        if self.is_csv:
-            value = self._cell(value, name, row)
-        if not isinstance(value, list):
-            raise self._error("bad_labels", row, name, "a list of texts", value)
-        labels = []
-        for label in value:
-            if isinstance(label, int) and not isinstance(label, bool):
-                self._note("number_as_text", name, "texts, not numbers; they are read as such", row)
-                label = str(label)
-            if not isinstance(label, str) or not label.strip():
-                raise self._error("bad_labels", row, name, "texts that are not empty", label)
-            labels.append(label)
-        return list(dict.fromkeys(labels))
-
-    def _cell(self, cell: str, name: str, row: int) -> Any:
-        """Return a cell's labels: a JSON list, a single JSON value, or texts between commas."""
-        try:
-            # Numbers keep their digits: 1.50 is a label, not a quantity.
-            value = json.loads(cell, parse_float=str, parse_int=str, parse_constant=str)
-        except (ValueError, RecursionError):
-            if cell.lstrip().startswith(("[", "{")):
-                raise self._error("bad_labels", row, name, "a JSON list, or texts between commas", cell) from None
-            labels = [label for part in cell.split(",") if (label := part.strip())]
-            if len(labels) > 1 and name in ANSWER_LABELS:
-                expected = "JSON lists, because answers hold commas; these cells were cut at each"
-                self._note("comma_split", name, expected, row)
-            return labels
-        if value is None:
-            return []
-        if isinstance(value, bool):
-            return [cell.strip()]
-        return [value] if isinstance(value, str) else value
-
-    def _error(self, code: str, row: int | None, name: str, expected: str, found: object) -> InputError:
-        return InputError(code, self.path, expected, row=row, field=name, found=found)
-
-    def _note(self, code: str, name: str, expected: str, row: int) -> None:
-        rows = self._noted[code, name, expected]
-        if row not in rows[-1:]:
-            rows.append(row)
+def _dataset_document(document: _Document) -> SourceDocument:
+    metadata = {**(document.model_extra or {}), **(document.metadata or {})}
+    return SourceDocument(document_id=document.doc_id, content=document.text, metadata=metadata)

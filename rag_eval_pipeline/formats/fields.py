@@ -6,7 +6,7 @@ JSON can carry with their keys in order, so that equal content gives equal bytes
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -121,13 +121,6 @@ class VersionedName(NamedTuple):
 def parse_version(text: str) -> semver.Version | None:
     """Return the version, which compares by precedence; None if the text is not a semantic version."""
     return semver.Version.parse(text) if len(text) <= MAX_LENGTH and semver.Version.is_valid(text) else None
-
-
-def newest_versions(versions: Iterable[str]) -> list[str]:
-    """Return the highest of the versions: several if they differ in their build only, none if none is a version."""
-    parsed = [(version, text) for text in versions if (version := parse_version(text)) is not None]
-    highest = max((version for version, _ in parsed), default=None)
-    return [text for version, text in parsed if version == highest]
 
 
 def split_version(name: str) -> VersionedName:

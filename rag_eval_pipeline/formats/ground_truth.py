@@ -40,6 +40,7 @@ from rag_eval_pipeline.formats.model import (
     code_of,
     expectation,
     field_path,
+    first_of,
     model_errors,
     parse_value,
 )
@@ -210,10 +211,7 @@ class GroundTruth(FileModel):
         """Return the content of a file; arguments as in `read_annotation_file`."""
         file = read_annotation_file(path, dataset_id=dataset_id, version=version, end_inclusive=end_inclusive)
         if file.errors:
-            first, *others = file.errors
-            if others:
-                first.hint = " ".join(filter(None, (first.hint, f"There are {len(others)} more.")))
-            raise first
+            raise first_of(file.errors)
         return cls.model_validate(file.truth)
 
 

@@ -19,7 +19,6 @@ from rag_eval_pipeline.errors import InputError
 JSON = (".json", ".json.gz")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
-GZIP_LEVEL = 6  # Evaluation Data Formats 3.4
 MAX_UNPACKED_BYTES = 4_000_000_000  # a gzip of a few megabytes can hold more than a machine
 _BLOCK_BYTES = 1 << 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -154,27 +153,3 @@ def gunzip(data: bytes, path: Path | str) -> bytes:
     if len(content) > MAX_UNPACKED_BYTES:
         raise InputError("too_large", path, f"at most {MAX_UNPACKED_BYTES} bytes after decompression")
     return bytes(content)
-
-
-def gzip_bytes(data: bytes, *, level: int = GZIP_LEVEL) -> bytes:
-    """Compress bytes; equal bytes give equal output, because no time is written."""
-    return gzip.compress(data, compresslevel=level, mtime=0)
-
-
-def compress_evaluation_data(data: Any, *, level: int = GZIP_LEVEL) -> bytes:
-    """Return a JSON value as gzip of compact JSON. Source: Evaluation Data Formats 3.4."""
-    return gzip_bytes(_dump(data, separators=(",", ":")), level=level)
-
-
-def decompress_evaluation_data(packed: bytes, *, source: Path | str = "compressed data") -> Any:
-    """Return the JSON value of gzip bytes; `source` is for messages."""
-    return parse_json(gunzip(packed, source), source)
-
-
-def compression_ratio(data: Any) -> float:
-    """Return the size of the data as JSON in UTF-8 divided by its size as gzip (`estimate_compression_ratio`)."""
-    return len(_dump(data)) / len(compress_evaluation_data(data))
-
-
-def _dump(data: Any, separators: tuple[str, str] | None = None) -> bytes:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=separators).encode()

@@ -7,23 +7,22 @@ number, true or false where the model takes one, and text where it takes text (`
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, did_you_mean, excerpt, fault_line, unknown_name_hint
-from rag_eval_pipeline.formats.io import JSON, gzip_bytes, read_json_bytes
+from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.formats.io import JSON, read_json_bytes
 from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
 from rag_eval_pipeline.storage.files import atomic_write
 
 SCHEMA_VERSION = "1.0"  # of every file whose class states no other
-VERSION_CODES = frozenset({"bad_version", "newer_schema", "old_schema"})
+VERSION_CODES = frozenset({"bad_version", "newer_schema"})
 # Error types of models that are error codes of ours; all others are `bad_format`.
-CODES = VERSION_CODES | {"duplicate_id"}
+CODES = VERSION_CODES | {"duplicate_id", "bad_labels", "two_labels", "empty_question"}
 # Error types, and keys, whose value no message shows: it may be a secret in the wrong place.
 UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
 
@@ -67,13 +66,8 @@ class FileModel(Model):
             raise bad_format(path, error, cls) from error
 
     def write(self, path: Path) -> None:
-        """Publish the file atomically as `.json`, or compact as `.json.gz`; equal content gives equal bytes."""
-        if path.name.endswith(".json.gz"):
-            atomic_write(path, gzip_bytes(self.model_dump_json(exclude_none=not self.keeps_nulls).encode()))
-        elif path.name.endswith(".json"):
-            atomic_write(path, self.model_dump_json(indent=2, exclude_none=not self.keeps_nulls).encode() + b"\n")
-        else:
-            raise InputError("unknown_form", path, f"a name ending in {' or '.join(JSON)}")
+        """Publish the file atomically as JSON; equal content gives equal bytes."""
+        atomic_write(path, self.model_dump_json(indent=2, exclude_none=not self.keeps_nulls).encode() + b"\n")
 
 
 def check_schema_version(version: str, file_type: str, current: str) -> str:
@@ -81,13 +75,11 @@ def check_schema_version(version: str, file_type: str, current: str) -> str:
     if version == current:
         return version
     parts, newest = _numbers(version), _numbers(current)
-    if parts is None or newest is None:
-        raise PydanticCustomError("bad_version", "a schema version such as 1.0")
-    code, remedy = "old_schema", "the release of rag-eval-pipeline that wrote it reads it"
-    if parts > newest:
-        code, remedy = "newer_schema", "upgrade rag-eval-pipeline, a later release wrote it"
-    expected = {"version": current, "type": file_type, "remedy": remedy}
-    raise PydanticCustomError(code, "schema version {version} of the {type} ({remedy})", expected)
+    if parts is None or newest is None or parts < newest:
+        raise PydanticCustomError("bad_version", "schema version {version}", {"version": current})
+    expected = {"version": current, "type": file_type}
+    remedy = "upgrade rag-eval-pipeline, a later release wrote it"
+    raise PydanticCustomError("newer_schema", f"schema version {{version}} of the {{type}} ({remedy})", expected)
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
@@ -226,56 +218,27 @@ Severity = Literal["error", "warning", "info"]
 SHOWN = 5  # rows or ids that one line lists
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding; its other fields are those of `InputError`."""
+class Finding(NamedTuple):
+    """Something found in a file: an error, a doubt, or what was not checked."""
 
     severity: Severity
-    code: str
-    file: str
-    expected: str
-    row: int | None = None
-    field: str | None = None
-    found: str | None = None
-    hint: str | None = None
+    error: InputError
 
     def __str__(self) -> str:
-        return fault_line(
-            self.code, self.file, self.expected, row=self.row, field=self.field, found=self.found, hint=self.hint
-        )
-
-    @classmethod
-    def from_error(cls, error: InputError, severity: Severity = "error") -> Self:
-        """Return an error that was raised as a finding."""
-        return cls(
-            severity, error.code, error.file, error.expected, error.row, error.field, error.found, error.hint
-        )  # fmt: skip
-
-    def as_error(self, others: int = 0) -> InputError:
-        """Return the finding as an error to raise, with the number of those that are not shown."""
-        more = f"There are {others} more." if others else None
-        error = InputError(
-            self.code, self.file, self.expected, row=self.row, field=self.field,
-            hint=" ".join(filter(None, (self.hint, more))) or None,
-        )  # fmt: skip
-        error.found = self.found  # it is an excerpt already
-        return error
+        return str(self.error)
 
 
-def finding(
-    severity: Severity,
-    code: str,
-    file: Path | str,
-    expected: str,
-    *,
-    row: int | None = None,
-    field: str | None = None,
-    found: object = None,
-    hint: str | None = None,
-) -> Finding:
-    """Return a finding about any value: `found` is shown by `repr`, at most 200 characters."""
-    shown = None if found is None else excerpt(found)
-    return Finding(severity, code, str(file), expected, row, field, shown, hint)
+def finding(severity: Severity, code: str, file: Path | str, expected: str, **facts: Any) -> Finding:
+    """Return a finding; the facts are those of `InputError`."""
+    return Finding(severity, InputError(code, file, expected, **facts))
+
+
+def first_of(errors: Sequence[InputError]) -> InputError:
+    """Return the first of several errors, to raise; its hint has the number of the others."""
+    first, *others = errors
+    if others:
+        first.hint = " ".join(filter(None, (first.hint, f"There are {len(others)} more.")))
+    return first
 
 
 def model_findings(path: Path, error: pydantic.ValidationError, *, rows_of: str | None = None) -> list[Finding]:
@@ -292,12 +255,12 @@ def model_findings(path: Path, error: pydantic.ValidationError, *, rows_of: str 
 
 
 # The message names what was found, and the input is a whole object; of a missing field it is the object around it.
-_INPUT_IN_MESSAGE = frozenset({"missing", "value_error", "duplicate_id", "empty_span"})
+_INPUT_IN_MESSAGE = frozenset({"missing", "value_error", "duplicate_id", "empty_span", "two_labels", "empty_question"})
 
 
-def errors_in(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that make a file unusable."""
-    return [found for found in findings if found.severity == "error"]
+def errors_in(findings: Iterable[Finding]) -> list[InputError]:
+    """Return the errors, which make a file unusable."""
+    return [found.error for found in findings if found.severity == "error"]
 
 
 def listed(items: Iterable[object]) -> str:

@@ -47,9 +47,6 @@ class Metric(Model):
     reason: str | None = pydantic.Field(None, description="Why value is null.")
 
 
-NOT_MEASURED = Metric(value=None, reason="not_measured")  # of files that are older than the metric
-
-
 class PooledInterval(Model):
     """The interval of a mean over spans, of which a question may have several."""
 
@@ -101,13 +98,10 @@ class CitationMetrics(Model):
     citation_completeness: ClaimShare
     citation_correctness: ClaimShare
     overall_citation_accuracy: Metric = pydantic.Field(
-        NOT_MEASURED,
         description="Weighted mean of span accuracy, citation correctness, factual consistency and absence of "
         "hallucination, the weights spread over what an answer has. Source: Citation Accuracy Evaluation 5.1.",
     )
-    overall_coverage: Metric = pydantic.Field(
-        NOT_MEASURED, description="Sum of the weights of what the answers have, in [0, 1]."
-    )
+    overall_coverage: Metric = pydantic.Field(description="Sum of the weights of what the answers have, in [0, 1].")
 
 
 class Abstention(Model):
@@ -123,10 +117,10 @@ class Abstention(Model):
     recall: Metric = pydantic.Field(description="Abstained among the unanswerable.")
     f1: Metric
     over_refusal_rate: Metric = pydantic.Field(description="Abstained among the answerable.")
-    false_answer_rate: Metric = pydantic.Field(NOT_MEASURED, description="Answered among the unanswerable.")
-    abstention_rate: Metric = pydantic.Field(NOT_MEASURED, description="Abstained among all.")
+    false_answer_rate: Metric = pydantic.Field(description="Answered among the unanswerable.")
+    abstention_rate: Metric = pydantic.Field(description="Abstained among all.")
     accuracy: Metric = pydantic.Field(
-        NOT_MEASURED, description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
+        description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
     )
 
 

@@ -80,7 +80,7 @@ def _bad_rows(text: bytes, path: Path) -> Iterator[Finding]:
         try:
             msgspec.json.decode(row, type=TrainRow)
         except msgspec.ValidationError as error:
-            yield Finding.from_error(decoding_error(error, path, row=number))
+            yield Finding("error", decoding_error(error, path, row=number))
 
 
 def _rows(rows: Sequence[TrainRow], path: Path) -> Iterator[Finding]:

@@ -20,16 +20,16 @@ from rag_eval_pipeline.formats.dataset import (
     CSV,
     EvaluationDataset,
     EvaluationQuery,
+    ReadDataset,
     SourceDocument,
     dataset_findings,
     has_key,
     parse_evaluation_dataset,
-    parse_evret_dataset,
 )
-from rag_eval_pipeline.formats.evret import is_evret_csv
+from rag_eval_pipeline.formats.evret import is_evret_csv, parse_evret_dataset
 from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, checked_json, read_json_bytes
-from rag_eval_pipeline.formats.model import FileModel, Finding, errors_in, finding, listed, model_findings, parse_file
+from rag_eval_pipeline.formats.model import FileModel, Finding, finding, listed, model_findings, parse_file
 from rag_eval_pipeline.formats.results import EvaluationResults, open_results
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
@@ -38,18 +38,12 @@ from rag_eval_pipeline.formats.train_json import check_train_json
 KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
 
 
-def validate(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[str]:
-    """Return the errors in a file, one line each; arguments and errors as `examine`."""
-    return [str(found) for found in errors_in(examine(path, corpus=corpus, strict=strict))]
-
-
-def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> list[Finding]:
+def examine(path: Path, *, corpus: Path | None = None) -> list[Finding]:
     """Return everything found in a file: errors, warnings, and what was not checked.
 
     Args:
         corpus: Documents in which references are looked up; without it, a dataset's inline documents, and for
             `train.json` the folder `corpus` beside it.
-        strict: Evret's queries may not have both document labels and expected answers.
     """
     name = path.name
     check: Callable[[], list[Finding]]
@@ -62,7 +56,7 @@ def examine(path: Path, *, corpus: Path | None = None, strict: bool = False) -> 
     elif name.endswith(RESULTS_ENDINGS) and not name.startswith((WEEKLY, AB_TEST)):
         check = partial(_results, path)
     elif name.endswith(JSON + CSV) and not name.endswith(RESULTS_ENDINGS):
-        check = partial(_by_content, path, corpus, strict=strict)
+        check = partial(_by_content, path, corpus)
     else:
         raise InputError("unknown_form", path, KNOWN)
     return _guarded(check)
@@ -79,21 +73,6 @@ def schema_version_of(path: Path) -> str | None:
     return None if model is None or path.name.endswith(CSV) else f"{model.file_type} {model.current_version}"
 
 
-def validate_evaluation_dataset(path: Path, *, corpus: Path | None = None) -> list[str]:
-    """Return the errors in an evaluation dataset, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_dataset, path, corpus)))]
-
-
-def validate_ground_truth(path: Path) -> list[str]:
-    """Return the errors in a file of annotations, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_ground_truth, path)))]
-
-
-def validate_evaluation_results(path: Path) -> list[str]:
-    """Return the errors in a results file, one line each."""
-    return [str(found) for found in errors_in(_guarded(partial(_results, path)))]
-
-
 def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
     """Return what a check finds; a file that cannot be read at all is one finding."""
     try:
@@ -101,10 +80,10 @@ def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
     except InputError as error:
         if error.code in ("missing_file", "unknown_form"):
             raise
-        return [Finding.from_error(error)]
+        return [Finding("error", error)]
 
 
-def _by_content(path: Path, corpus: Path | None, *, strict: bool) -> list[Finding]:
+def _by_content(path: Path, corpus: Path | None) -> list[Finding]:
     """Check a JSON or CSV file of no known name: an evaluation dataset or Evret's."""
     if path.name.endswith(CSV):
         columns = read_csv_table(path).columns
@@ -117,13 +96,14 @@ def _by_content(path: Path, corpus: Path | None, *, strict: bool) -> list[Findin
         return _dataset(path, corpus)
     if not is_evret:
         raise InputError("unknown_form", path, KNOWN, hint="Its content is none of them either.")
-    dataset, findings = parse_evret_dataset(path, strict=strict)
-    return [*findings, *check_dataset(dataset, path, corpus=corpus)]
+    return _dataset(path, corpus, parse=parse_evret_dataset)
 
 
-def _dataset(path: Path, corpus: Path | None) -> list[Finding]:
+def _dataset(
+    path: Path, corpus: Path | None, *, parse: Callable[[Path], ReadDataset] = parse_evaluation_dataset
+) -> list[Finding]:
     try:
-        dataset, findings = parse_evaluation_dataset(path)
+        dataset, findings = parse(path)
     except pydantic.ValidationError as error:
         return dataset_findings(path, error)
     return [*findings, *check_dataset(dataset, path, corpus=corpus)]
@@ -134,7 +114,7 @@ def _ground_truth(path: Path) -> list[Finding]:
     counts = _annotation_ids(path)
     if counts is None:
         file = read_annotation_file(path)
-        findings = [Finding.from_error(error) for error in file.errors]
+        findings = [Finding("error", error) for error in file.errors]
         counts = Counter((one.annotator_id, one.annotation_id) for one in file.truth.annotations)
     for (annotator, annotation), count in counts.items():
         if count > 1:

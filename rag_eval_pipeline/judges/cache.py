@@ -6,11 +6,9 @@ reply or none; a damaged one is a miss. A file's modification time is its last u
 
 import contextlib
 import hashlib
-import logging
 import math
 import os
 import secrets
-import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,14 +20,9 @@ import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file, walk
-from rag_eval_pipeline.storage.lock import locked
 
-DATABASE = "judgements.sqlite"  # of an earlier release
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
-BUSY_SECONDS = 30.0  # for a process of that release
 UNUSABLE_FILES = 1_000  # replies that could not be read, kept for people
-
-logger = logging.getLogger(__name__)
 
 
 class CachedReply(NamedTuple):
@@ -49,7 +42,6 @@ class _Entry(msgspec.Struct, frozen=True):
 class JudgementCache:
     """The cache in one folder: `replies/<server>/<ab>/<key>.json`, and `unusable/` for people.
 
-    The replies of an earlier release, in SQLite, become files when the cache is opened.
     Every method raises `ServiceError` `cache_unusable` if the disk is full or refuses.
     """
 
@@ -59,9 +51,6 @@ class JudgementCache:
         self._of_model: tuple[str, str] | None = None  # a server that has replies of this model only
         with _as_service_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / DATABASE).exists():
-                with locked(folder / ".import.lock", holder="the import of judgements", exclusive=True):
-                    self._import_database(folder / DATABASE)
 
     def find(self, key: str, server: str) -> CachedReply | None:
         """Return the reply to a request; None if there is none."""
@@ -85,7 +74,9 @@ class JudgementCache:
         """Keep a reply; it replaces an older one of the same key."""
         if self._of_model != (server, reply.model):
             self._of_model = None
-        self._keep(key, server, reply, self._clock())
+        entry = _Entry(key, reply.model, reply.reply, _checksum(key, reply.reply, reply.model))
+        with _as_service_error(self._folder):
+            _write(self._path(key, server), msgspec.json.encode(entry), self._clock())
 
     def forget_others(self, server: str, model: str) -> None:
         """Remove a server's replies by other models than this one."""
@@ -134,43 +125,6 @@ class JudgementCache:
 
     def _path(self, key: str, server: str) -> Path:
         return self._folder / "replies" / _server_name(server) / key[:2] / f"{key}.json"
-
-    def _keep(self, key: str, server: str, reply: CachedReply, used_at: float) -> None:
-        entry = _Entry(key, reply.model, reply.reply, _checksum(key, reply.reply, reply.model))
-        with _as_service_error(self._folder):
-            _write(self._path(key, server), msgspec.json.encode(entry), used_at)
-
-    def _import_database(self, path: Path) -> None:
-        """Write the replies of an earlier release's database as files, and remove it; another process may have."""
-        if not path.exists():
-            return
-        imported, aside = 0, path.with_name(f"{DATABASE}.damaged-{int(self._clock())}")
-        try:
-            with contextlib.closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
-                for key, server, model, reply, crc, used_at in database.execute(
-                    "SELECT key, server, model, reply, crc, used_at FROM replies"
-                ):
-                    if crc == _checksum(key, reply, model):
-                        self._keep(key, server, CachedReply(reply, model), used_at)
-                        imported += 1
-        except sqlite3.Error as error:
-            is_refused = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR
-            if is_refused:  # by another process's lock or missing rights, which is no damage; a missing table is
-                text = f"the cache of judgements {path} cannot be taken over: {error}"
-                raise ServiceError("cache_unusable", text) from error
-            path.rename(aside)
-            logger.warning(
-                "The cache of judgements in SQLite was damaged (%s): %d replies were kept, and it was moved to %s",
-                error, imported, aside.name,
-            )  # fmt: skip
-        else:
-            os.sync()  # single replies are not, but all of them are worth a wait
-            path.unlink()
-            logger.warning(
-                "The cache of judgements is now a folder of files, no longer SQLite: %d replies were kept", imported
-            )
-        for suffix in ("-wal", "-shm"):
-            path.with_name(DATABASE + suffix).unlink(missing_ok=True)
 
 
 def cache_key(*parts: object) -> str:

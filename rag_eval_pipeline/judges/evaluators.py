@@ -254,8 +254,6 @@ def evaluate_events(
 ) -> EvaluationBatch:
     """Run evaluators on events; a failure is an evaluation with an error.
 
-    They ask no server, so `parallel_execution`, `timeout_ms` and `retry_config` have no effect.
-
     Raises:
         InputError: `unknown_evaluator`, or `bad_format` for an option.
     """
@@ -401,7 +399,6 @@ def evaluation_quality(evaluations: Iterable[Evaluation]) -> dict[str, Any]:
         if confidences
         else None,
         "n_without_confidence": len(completed) - len(confidences),
-        "n_without_scale": 0,  # all built-in evaluators score in [0, 1]
     }
 
 

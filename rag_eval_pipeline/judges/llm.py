@@ -114,7 +114,6 @@ class LlmSettings(Model):
             self.evidence_chars,
             self.claims_per_call,
             self.claim_labels,
-            1,  # kept in its place: fingerprints, and with them trust cards, stay valid
             self.fallback_scoring,
             self.same_model,
             wording,

@@ -25,7 +25,6 @@ from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationStatus
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.metrics.metric_info import MetricInfo as MetricInfo  # for authors of metrics
 from rag_eval_pipeline.metrics.metric_info import Range as Range
@@ -70,11 +69,11 @@ class QuestionMetric:
 
     `needs` of its row leaves out the questions without accepted_answers, relevant, gold_spans, answer or judge;
     `category` decides beside which scores it is shown and which it sees. The function returns a score in the row's
-    range, an evaluation record with such a score, or None if the metric does not apply to the question.
+    range, or None if the metric does not apply to the question.
     """
 
     metric: MetricInfo
-    score: Callable[[AnsweredQuestion], float | Evaluation | None]
+    score: Callable[[AnsweredQuestion], float | None]
 
 
 class CustomMetric(Protocol):
@@ -85,19 +84,12 @@ class CustomMetric(Protocol):
         """Its row."""
 
 
-class QuestionScore(NamedTuple):
-    """What a custom metric gave for a question; both None if it does not apply."""
-
-    value: float | None
-    record: Evaluation | None = None
-
-
-def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> QuestionScore:
-    """Score one question.
+def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> float | None:
+    """Score one question; None if the metric does not apply to it.
 
     Raises:
-        InputError: `metric_raised` for an exception or a failed record, `bad_metric_score` for what is no number of the
-            metric's range; both name metric and question.
+        InputError: `metric_raised` for an exception, `bad_metric_score` for what is no number of the metric's range;
+            both name metric and question.
     """
     info = definition.metric
     place = f"metric {info.name}, question {question.query_id}"
@@ -106,14 +98,8 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
     except Exception as error:  # custom code may raise anything
         found = f"{type(error).__name__}: {error}".splitlines()[0][:MESSAGE_CHARS]
         raise InputError("metric_raised", place, "a score", found=found) from error
-    record = score if isinstance(score, Evaluation) else None
-    if record is not None:
-        if record.status is EvaluationStatus.FAILED:
-            message = record.error.message if record.error else "a failed evaluation"
-            raise InputError("metric_raised", place, "a score", found=" ".join(message.split())[:MESSAGE_CHARS])
-        score = record.score
     if score is None:
-        return QuestionScore(None, record)
+        return None
     expected = f"a number from {info.range}, or None"
     try:
         number = float(score) if isinstance(score, Real) else math.nan
@@ -121,7 +107,7 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> Qu
         raise InputError("bad_metric_score", place, expected, found="a number that no float holds") from None
     if not math.isfinite(number) or not info.range.low <= number <= info.range.high:
         raise InputError("bad_metric_score", place, expected, found=score)
-    return QuestionScore(number, record)
+    return number
 
 
 def load_metric(path: str) -> CustomMetric:

@@ -246,11 +246,10 @@ def paired_interval(
     differences: Values,
     *,
     clusters: Sequence[str] | None = None,
-    value_range: float = 1.0,
     confidence: float = CONFIDENCE,
     noise: Noise | None = None,
 ) -> Interval:
-    """Return Student's interval of the mean difference with two pseudo-units, +range and -range; "equivalent" uses it.
+    """Return Student's interval of the mean difference with two pseudo-units, +1 and -1; "equivalent" uses it.
 
     It never has a width of zero. With clusters the pseudo-units are documents of average size.
 
@@ -262,7 +261,7 @@ def paired_interval(
     worth = effective_clusters(seen) if seen.size else 0.0
     size = differences.size / worth if worth else 1.0
     sizes = np.append(seen, (size, size))
-    sums = np.append(sums_by_unit(differences, units), (size * value_range, -size * value_range))
+    sums = np.append(sums_by_unit(differences, units), (size, -size))
     n_units, n_questions = worth + 2, float(sizes.sum())
     centre = float(sums.sum()) / n_questions
     residuals = sums - centre * sizes
@@ -282,7 +281,6 @@ def adjusted_interval(
     is_rejected: bool,
     baseline_mean: float,
     clusters: Sequence[str] | None = None,
-    value_range: float = 1.0,
     noise: Noise | None = None,
 ) -> Interval:
     """Return the mean differences that the test of a verdict would not reject, clipped to the possible ones.
@@ -290,7 +288,7 @@ def adjusted_interval(
     A difference is tested by subtracting it from every question's and testing what is left by the sum over the root of
     the sum of squares, to which sign flips converge when many questions moved. If no score moved, the interval is that
     with pseudo-units. The one-sided `level` is that of `holm_levels`; the interval excludes 0 exactly if the test
-    `is_rejected`. Scores lie in [0, value_range].
+    `is_rejected`. Scores lie in [0, 1].
 
     Source: Hartigan 1969 and Lehmann 1975, 4.3, for intervals from tests of shifted differences.
     """
@@ -298,7 +296,7 @@ def adjusted_interval(
     sizes, sums = unit_sizes(units), sums_by_unit(differences, units)
     squares = float(sums @ sums)
     if squares == 0:
-        low, high = paired_interval(differences, clusters=clusters, value_range=value_range, confidence=1 - 2 * level)
+        low, high = paired_interval(differences, clusters=clusters, confidence=1 - 2 * level)
     else:
         squares += 0.0 if noise is None else noise.extra_squares(squares)
         low, high = _not_rejected(sizes, sums, squares, critical_value(level, noise))
@@ -308,7 +306,7 @@ def adjusted_interval(
         high = min(high, -ZERO_LIMIT)
     else:
         low = max(low, ZERO_LIMIT)
-    return Interval(max(low, -baseline_mean), min(high, value_range - baseline_mean))
+    return Interval(max(low, -baseline_mean), min(high, 1.0 - baseline_mean))
 
 
 def _not_rejected(sizes: Values, sums: Values, squares: float, critical: float) -> Interval:

@@ -89,7 +89,6 @@ class ComparedMetric(NamedTuple):
     name: str
     current: Sequence[float | None]  # one score a question; None if it failed or the metric does not apply
     baselines: Sequence[Sequence[float | None]]  # the pinned runs
-    value_range: float = 1.0  # largest minus smallest possible score
     higher_is_better: bool = True  # False for failure rates, hallucination rates and the like
     # False where the metric skips the question, which then lowers no coverage; None if it always applies.
     applies: Sequence[bool] | None = None
@@ -101,7 +100,6 @@ class Evidence:
 
     metric: str
     higher_is_better: bool
-    value_range: float
     baseline_mean: float | None  # over the baseline runs and the pairs
     current_mean: float | None  # over the pairs
     estimate: float | None  # mean of current minus baseline over the pairs
@@ -160,14 +158,12 @@ def compare(
                 is_rejected=p_corrected <= rules.alpha / 2,
                 baseline_mean=baseline,
                 clusters=column.clusters,
-                value_range=metric.value_range,
                 noise=noise,
             )
-            interval = paired_interval(pairs, clusters=column.clusters, value_range=metric.value_range, noise=noise)
+            interval = paired_interval(pairs, clusters=column.clusters, noise=noise)
         evidence[metric.name] = Evidence(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
-            value_range=metric.value_range,
             baseline_mean=baseline,
             current_mean=current,
             estimate=estimate,
@@ -269,7 +265,7 @@ def _is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
 def _is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
     if evidence.estimate is None:
         return False
-    return abs(evidence.estimate) >= rules.min_effect * evidence.value_range - ROUNDING
+    return abs(evidence.estimate) >= rules.min_effect - ROUNDING
 
 
 def _improvement_excludes_zero(evidence: Evidence) -> bool:
@@ -344,7 +340,7 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
         few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"
         sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {_detectable_text(evidence)}"
         return Verdict("no_verdict", sentence, None, evidence)
-    change = 100 / evidence.value_range * evidence.estimate
+    change = 100 * evidence.estimate
     moved = f"{metric_label(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
     shown, sure = f"({_interval_text(evidence)})", _p_text(evidence, rules)
     if is_flagged(evidence, rules):
@@ -356,7 +352,7 @@ def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules
         return Verdict(kind, f"{moved} {shown}, {sure}{unit}; {STANDING[confirmation]}.", confirmation, evidence)
     withheld_by = _withholding_rule(evidence, rules)
     margin = 100 * rules.equivalence_margin
-    low, high = (100 / evidence.value_range * limit for limit in evidence.confidence_interval)
+    low, high = (100 * limit for limit in evidence.confidence_interval)
     if -margin < low and high < margin:
         small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence, evidence.confidence_interval)})"
         return Verdict("equivalent", f"{small}; {sure}{withheld_by}{_unit_text(evidence)}.", None, evidence)
@@ -407,7 +403,7 @@ def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
 def _change_text(evidence: Evidence, rules: Rules) -> str:
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
-    change = _format_points(100 / evidence.value_range * evidence.estimate)
+    change = _format_points(100 * evidence.estimate)
     return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
 
 
@@ -422,7 +418,7 @@ def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
 
 
 def _limits(evidence: Evidence, interval: Interval | None) -> str:
-    return " to ".join(_format_points(100 / evidence.value_range * limit) for limit in interval or ())
+    return " to ".join(_format_points(100 * limit) for limit in interval or ())
 
 
 def night_state(verdict: Verdict) -> State:

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.report.charts import Change, changes_chart
 from rag_eval_pipeline.report.data import ReportData, comparison_name
@@ -61,8 +60,8 @@ def write_comparison(
     dots = [
         Change(
             metric_view(metric).label,
-            found.evidence.estimate / found.evidence.value_range,
-            _scaled(found),
+            found.evidence.estimate,
+            found.evidence.adjusted_interval or found.evidence.confidence_interval,
             found.kind if found.kind in ("regressed", "improved") else "quietly",
         )
         for metric, found in ordered
@@ -106,8 +105,3 @@ def _cause(report: ReportData, row: Comparison, table: Mapping[str, Any] | None)
     name = field if field in ("type", "difficulty", "document") else f"meta.{field}"
     words = next((facet["words"] for facet in table["facets"] if facet["name"] == name), ())
     return cause.sentence, urlencode({name: cause.group.value}) if cause.group.value in words else None
-
-
-def _scaled(found: Verdict) -> tuple[float, float] | None:
-    limits = found.evidence.adjusted_interval or found.evidence.confidence_interval
-    return None if limits is None else (limits[0] / found.evidence.value_range, limits[1] / found.evidence.value_range)

@@ -35,7 +35,6 @@ class VerdictRecord(VerdictFields):
     current_mean: float | None = pydantic.Field(description="Over the pairs.")
     estimate: float | None = pydantic.Field(description="Current minus baseline.")
     higher_is_better: bool = pydantic.Field(True, description="False for failure rates and the like.")
-    value_range: float = pydantic.Field(1.0, gt=0, description="Largest minus smallest possible score.")
     adjusted_interval: tuple[float, float] | None = pydantic.Field(
         None, description="Of the estimate: what the test does not reject at the level that Holm's correction leaves."
     )

@@ -191,7 +191,7 @@ def means_text(name: str, found: Verdict) -> str:
 
 def points_text(evidence: Evidence) -> str:
     """Return such as `−41.5 points`."""
-    change = round(100 * (evidence.estimate or 0.0) / evidence.value_range, 1)
+    change = round(100 * (evidence.estimate or 0.0), 1)
     return f"{change:+.1f} points".replace("-", "−") if change else "0.0 points"
 
 

@@ -364,5 +364,5 @@ _CHANGE_STYLES = {"regressed": "bold red", "improved": "bold green"}
 def _change(found: Verdict | None) -> Text:
     if found is None or found.evidence.estimate is None:
         return Text("")
-    points = 100 * found.evidence.estimate / found.evidence.value_range
+    points = 100 * found.evidence.estimate
     return Text(f"{points:+.1f}", style=_CHANGE_STYLES.get(found.kind, ""))

@@ -55,7 +55,6 @@ class MetricNight(VerdictFields):
     confirmation: Confirmation | None = pydantic.Field(None, description="Of a flagged change: what a rerun showed.")
     state: State = pydantic.Field(description="As the alert rule counts it.")
     higher_is_better: bool = pydantic.Field(description="False for failure rates and the like.")
-    value_range: float = pydantic.Field(description="Largest minus smallest possible score.")
     baseline_mean: float | None = pydantic.Field(None, description="Over the pinned runs and the pairs.")
     current_mean: float | None = pydantic.Field(None, description="Of the night, over the pairs.")
     estimate: float | None = pydantic.Field(None, description="Current minus baseline.")

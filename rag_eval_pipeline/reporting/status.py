@@ -195,7 +195,7 @@ def verdict_text(rows: Mapping[tuple[str, str], ComparisonRow], pair: tuple[str,
     for kind in ("regressed", "improved"):
         moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}
         changes = [
-            f"{metric_label(name)} {100 * (found.estimate or 0) / found.value_range:+.1f}".replace("-", "−")
+            f"{metric_label(name)} {100 * (found.estimate or 0):+.1f}".replace("-", "−")
             for name, found in moved.items()
         ]
         standing = {found.confirmation for found in moved.values() if found.confirmation}

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, is_converted, require_step, source_digest
-from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
+from rag_eval_pipeline.conversion.steps import STEPS, convert
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lock import locked
 from tests.conversion.conftest import PLAIN, write_benchmark
@@ -31,21 +31,6 @@ def test_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
         current_stamp(paths, digest)
     with pytest.raises(InputError, match="step_stale"):
         require_step(paths, "train_json", digest)
-
-
-def test_last_steps_own_check_keeps_the_stamp_back(workspace, paths, monkeypatch):
-    paths.stamp.unlink()
-    with monkeypatch.context() as patch:
-        # No benchmark is known whose .gt.json is written wrong, so the finding is made up.
-        patch.setattr("rag_eval_pipeline.conversion.steps.validate", lambda path: [f"{path}: a finding"])
-        report = run_step(workspace, OBSERVATORY, "ground_truth")
-    assert report.record.failed == ["ground_truth_validates"]
-    assert not paths.stamp.exists()
-
-    run_step(workspace, OBSERVATORY, "ground_truth")
-
-    assert is_converted(paths, source_digest(paths))
-    assert Stamp.read(paths.stamp).checks["ground_truth.ground_truth_validates"] is True
 
 
 def write_questions(paths, *, foreign):

@@ -15,12 +15,12 @@ from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs.metadata import MAX_CELL_CHARS, MAX_TEXT_CHARS, inert
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import copy_settings
 from tests.conversion.conftest import HEAD, write_benchmark
 from tests.faults.pdfs import one_page, shown, stream
 from tests.json_server import json_server
+from tests.validation import validate
 
 EVIL = """![a](https://evil.example/a.png) <img src="https://evil.example/b.png"> [c](javascript:alert(1)) <https://evil.example/d>
 

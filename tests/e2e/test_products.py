@@ -13,9 +13,9 @@ import pytest
 
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
-from rag_eval_pipeline.formats.validation import validate
 from tests.e2e.reading import NAMES, letters, paragraphs, pdf_text, rag_eval, squeezed
 from tests.real_benchmarks import DATA
+from tests.validation import validate
 
 pytestmark = pytest.mark.browser
 

@@ -11,8 +11,8 @@ import pytest
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
-from rag_eval_pipeline.formats.validation import validate
 from tests.e2e.reading import NAMES, SYSTEMS, official_normal_form, rag_eval
+from tests.validation import validate
 
 pytestmark = pytest.mark.browser
 

@@ -9,15 +9,13 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import read_scores
-from rag_eval_pipeline.formats.evaluations import EvaluationBatch
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.validation import validate
 from tests.evaluation.conftest import change_defaults, change_yaml
+from tests.validation import validate
 
 OWN = """
 import math
 import numpy as np
-from rag_eval_pipeline.formats.evaluations import Evaluation
 from rag_eval_pipeline.metrics.custom import MetricInfo, QuestionMetric, Range
 from rag_eval_pipeline.metrics.retrieval.measures import Family
 
@@ -42,16 +40,6 @@ TAKEN = metric("f1", lambda q: 1.0)
 NOWHERE = metric("nowhere", lambda q: 1.0, category="kitchen")
 HALF = Family(MetricInfo("half@k", "Half a point for a hit in the top k.", "here", ("ranking", "relevant"), ("document",)),
               lambda rankings, parameters: np.where(rankings.n_found_at(parameters.k) > 0, 0.5, 0.0), takes="cutoff")
-
-def noted(question):
-    if question.query_id == "3":
-        return None
-    return Evaluation.model_validate({
-        "evaluation_id": f"noted-{question.query_id}", "target_event_id": question.query_id,
-        "evaluator_name": "noted", "score": 0.5, "explanation": "Half.", "timestamp": "2026-11-22T00:00:00Z",
-    })
-
-NOTED = metric("noted", noted)
 """
 
 
@@ -78,9 +66,7 @@ def evaluated(workspace):
 
 
 def test_custom_metrics_are_in_scores_and_results(workspace):
-    change_defaults(
-        workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST", "SPANS", "TWICE", "JUDGED", "NONE", "NOTED")
-    )
+    change_defaults(workspace, custom_metrics=metrics("WORDS", "GOLD_FIRST", "SPANS", "TWICE", "JUDGED", "NONE"))
 
     published, results = evaluated(workspace)
 
@@ -106,13 +92,6 @@ def test_custom_metrics_are_in_scores_and_results(workspace):
         "definition": "custom_question_metrics:WORDS", "meaning": "Of a test.", "source": "here", "direction": "neither",
         "low": 0.0, "high": None, "levels": ("question",), "room": "answers", "version": "1",
     }  # fmt: skip
-    batch = EvaluationBatch.read(evaluation.scores("answer_scores").with_suffix(".evaluations.json"))
-    assert results.further_metrics["noted"].value == 0.5
-    assert (batch.status, len(batch.evaluations), batch.evaluations[0].explanation) == ("completed", 39, "Half.")
-    # Records of evaluations under the old name of the setting stay readable.
-    path = evaluation.folder / "evaluation.json"
-    path.write_text(path.read_text().replace('"custom_metrics"', '"own_metrics"'))
-    assert load_evaluation(workspace, results.evaluation_id).record.settings.custom_metrics[0] == metrics("WORDS")[0]
 
 
 def test_custom_metric_that_fails_costs_only_its_own_score(workspace):

@@ -47,7 +47,6 @@ EDITED = {
     "an unknown measure":    (lambda w: change_defaults(w, measures=["foo@3"]),                                    "bad_setting",      "measures"),
     "an unknown judge":      (lambda w: change_defaults(w, judge={"kind": "oracle"}),                              "bad_setting",      "judge"),
     "a judge without server": (lambda w: change_defaults(w, judge={"kind": "openai"}),                             "bad_setting",      "judge"),
-    "the old name of custom metrics": (lambda w: change_defaults(w, own_metrics=["m:WORDS"]),                      "bad_setting",      "custom_metrics"),
 }  # fmt: skip
 
 

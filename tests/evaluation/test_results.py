@@ -24,12 +24,12 @@ from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.report.site import write_report
 from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
 from tests.evaluation.conftest import RAILWAY
+from tests.validation import validate
 
 
 def answered(query, *, citations=(), page=1):

@@ -10,8 +10,8 @@ from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.nvidia import name_notes
 from rag_eval_pipeline.exports.source import ExportOptions
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
+from tests.validation import validate
 
 RAILWAY = "skarn-railway"
 PASSAGES = (

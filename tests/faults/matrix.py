@@ -53,7 +53,7 @@ ROWS = {
         21: ("A name of more than 255 bytes with all its suffixes.", "Cut at a character or escape, with 16 digits of the URL's hash; temporary names do not contain it."),
         22: ("CON, NUL, aux, a leading `-` or `.`, a backslash.", "Kept to the letter, like any other name, and never passed to a shell. No flag says that another system could not store them."),
         23: ("`../`, `/`, `*[`, quotes or line breaks in a file of a context, a dataset's id or version, an evaluation's id, a benchmark's name, a partition key.",
-             "Refused by name, or found as that very file; versions are compared as semantic versions."),
+             "Refused by name, or found as that very file; versions are semantic versions."),
         24: ("Archives with absolute names, `..`, links, devices or repeated members.", "The archive is refused as `unsafe_archive` and nothing is written."),
         25: ("Archive bombs by ratio, by number of members, by overlapping members.", "`archive_bomb` or `too_large` at the limits, and nothing is left."),
         26: ("A link planted in the corpus or the data.", "Not followed: refused by name or replaced. The `corpus` link of a dataset is the only one, and its target is checked."),

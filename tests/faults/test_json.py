@@ -10,9 +10,9 @@ import json
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.formats.validation import validate
 from tests.conversion.conftest import HEAD
 from tests.faults.conftest import SHORT
+from tests.validation import validate
 
 GOOD = b'{"q": "x", "a": "y"}\n'
 

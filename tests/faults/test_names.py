@@ -1,8 +1,7 @@
 """Rows 23 and 26: a name from data or from a person is looked up as it is, and never becomes a path, a pattern or a link.
 
 Names of documents made from URLs: tests/corpus/test_naming.py. Links in the corpus folder: tests/corpus/test_folder.py;
-in a benchmark's folder: tests/sources/test_relations.py. Ids of datasets and the order of their versions:
-tests/formats/test_store.py. Ids of evaluations: tests/evaluation/test_results.py.
+in a benchmark's folder: tests/sources/test_relations.py. Ids of evaluations: tests/evaluation/test_results.py.
 """
 
 import json
@@ -15,10 +14,10 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.text.pages import corpus_pages
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.workspace import NAME, check_name
 from tests.conversion.conftest import HEAD, PLAIN
 from tests.faults.pdfs import one_page, shown, stream
+from tests.validation import validate
 
 NAMES = (
     "../benchmark.yaml",

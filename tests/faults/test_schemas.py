@@ -14,8 +14,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.validation import validate
 from tests.formats.result_values import results_value
+from tests.validation import validate
 
 SPAN = {"file_name": "a.pdf", "start_char": 4, "end_char": 9, "text": "cited"}
 FORMS = {
@@ -60,7 +60,7 @@ def test_files_of_this_form_and_without_a_form_are_read_and_left_as_they_lie(nam
 
 CHANGES = {
     "the next form": ({"schema_version": "1.2"}, "newer_schema", "schema_version"),
-    "a form before the first": ({"schema_version": "0.9"}, "old_schema", "schema_version"),
+    "a form before the first": ({"schema_version": "0.9"}, "bad_version", "schema_version"),
     "a form whose number sorts before ours as a text": ({"schema_version": "10.0"}, "newer_schema", "schema_version"),
     "no form": ({"schema_version": "latest"}, "bad_version", "schema_version"),
     "a key that nobody knows": ({"colour": "red"}, "bad_format", "colour"),

@@ -9,9 +9,9 @@ import json
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.metrics.spans import Span, overlap
 from tests.conversion.conftest import HEAD
+from tests.validation import validate
 
 SPEC = f"""{HEAD}source: q.jsonl
 questions: |

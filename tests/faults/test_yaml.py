@@ -9,9 +9,9 @@ import pytest
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.web.egress import read_egress_config
 from tests.conversion.conftest import PLAIN
+from tests.validation import validate
 
 HOSTILE = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [touch hacked]\n"
 

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.agreement import (
-    blind_sample,
-    citation_agreement,
-    krippendorff_alpha,
-    score_agreement,
-)
+from rag_eval_pipeline.formats.agreement import citation_agreement
 from rag_eval_pipeline.formats.annotation_checks import (
     DocumentText,
     check_quality,
@@ -267,35 +262,3 @@ def test_agreement_on_intervals_is_that_of_sets_of_characters(one, other):
 
     assert agreement.jaccard == (len(a & b) / len(a | b) if a | b else None)
     assert agreement.jaccard == citation_agreement(pair(other, one)).jaccard
-
-
-def by_dimension(*annotations):
-    return {scores.dimension: scores for scores in score_agreement(truth(*annotations))}
-
-
-def test_score_agreement_by_distance_and_by_order():
-    # Units (0, 0) (0.5, 1): n = 4, values 0 0 0.5 1, sum 1.5, sum of squares 1.25.
-    # Interval: observed 2 * 0.25 = 0.5; expected 2 * (4 * 1.25 - 2.25) / 3 = 5.5 / 3; 1 - 1.5 / 5.5 = 8 / 11
-    # Ordinal: middle ranks 1 1 2.5 3.5, sum 8, squares 20.5; observed 2 * 1; expected 2 * (82 - 64) / 3 = 12; 10 / 12
-    scores = by_dimension(
-        judges(0), judges(0, annotator="bob"), judges(0.5, query="r"), judges(1, annotator="bob", query="r")
-    )
-
-    assert list(scores) == [*DIMENSIONS, "overall_score"]
-    assert scores["accuracy"].interval.value == pytest.approx(8 / 11, abs=1e-15)
-    assert scores["accuracy"].ordinal.value == pytest.approx(10 / 12, abs=1e-15)
-    assert scores["overall_score"].interval.reason == "nothing_to_compare"  # no annotation has one
-    different_answers = by_dimension(judges(0, answer="A"), judges(1, annotator="bob", answer="B"))
-    assert different_answers["clarity"].interval.reason == "nothing_to_compare"
-    assert krippendorff_alpha([[1, 1], [2]], "interval") == (None, "no_variation", 1, 2)
-
-
-def test_blind_sample_is_a_tenth_rounded_up_and_depends_on_ids_and_seed():
-    ids = [f"q{number}" for number in range(70)]
-
-    sample = blind_sample(ids)
-
-    assert len(sample) == 7
-    assert [one for one in ids if one in sample] == sample
-    assert set(blind_sample(ids[::-1])) == set(sample) != set(blind_sample(ids, seed=1))
-    assert blind_sample(["a"]) == ["a"]

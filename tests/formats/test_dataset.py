@@ -34,20 +34,18 @@ def test_dataset_round_trips(form, dataset, tmp_path_factory):
     if form.endswith(".csv"):
         path.write_bytes(csv_text(dataset))
     else:
-        dataset.write(path)
+        text = dataset.model_dump_json(exclude_none=True).encode()
+        path.write_bytes(gzip.compress(text) if form.endswith(".gz") else text)
 
     assert read_evaluation_dataset(path) == (dataset, ())
     assert EvaluationDataset.read(path) == dataset
 
 
-def test_dataset_of_unknown_form_is_neither_read_nor_written(tmp_path):
-    name = "d.eval.txt"
-    with pytest.raises(InputError) as reading:
-        read_evaluation_dataset(tmp_path / name)
-    with pytest.raises(InputError) as writing:
-        EvaluationDataset.model_validate(DATASET).write(tmp_path / name)
+def test_dataset_of_unknown_form_is_not_read(tmp_path):
+    with pytest.raises(InputError) as error:
+        read_evaluation_dataset(tmp_path / "d.eval.txt")
 
-    assert (reading.value.code, writing.value.code) == ("unknown_form", "unknown_form")
+    assert error.value.code == "unknown_form"
 
 
 OLDER = {
@@ -68,7 +66,7 @@ def test_dataset_of_the_older_form_is_filled_in_with_a_warning(file, absent, nam
     dataset, findings = read_evaluation_dataset(path)
 
     assert (dataset.name, dataset.version) == (name, version)
-    assert [(found.severity, found.code) for found in findings] == [("warning", "older_form")]
+    assert [(found.severity, found.error.code) for found in findings] == [("warning", "older_form")]
     missing = " and ".join(key for key in ("name", "version") if key in absent)
     assert f"expected the fields {missing} [older_form]. Read as " in str(findings[0])
 
@@ -188,7 +186,7 @@ def checked(queries, documents=None, corpus=None, **metadata):
         metadata=DatasetMetadata(**metadata),
     )  # fmt: skip
     findings = check_dataset(dataset, Path("d.eval.json"), corpus=corpus)
-    return [(one.severity, one.code, one.field) for one in findings]
+    return [(one.severity, one.error.code, one.error.field) for one in findings]
 
 
 A = SourceDocument(document_id="a.pdf", content="twelve chars", title="A", file_path="docs/a.pdf")

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
-    BATCH_OF_RUN,
-    EVALUATION_OF_ANSWER,
-    RUN_OF_BATCH,
     ComparisonEvaluation,
-    CustomEvaluation,
     Evaluation,
     EvaluationBatch,
     EvaluationConfig,
@@ -22,7 +18,6 @@ from rag_eval_pipeline.formats.evaluations import (
     FactualAccuracyEvaluation,
     HumanModelEvaluation,
     LengthEvaluation,
-    MultiEvaluationResult,
     QualityEvaluation,
     RelevanceEvaluation,
     TemporalEvaluation,
@@ -56,11 +51,6 @@ DOCUMENTS = {
         "explanation": "Response length is appropriate for the question complexity",
         "character_count": 543, "word_count": 87, "sentence_count": 6,
         "expected_length_range": {"min_words": 50, "max_words": 150}, "length_appropriateness": "appropriate"}""",
-    CustomEvaluation: """{"evaluation_id": "eval_med_001", "evaluator_name": "medical_accuracy", "score": 0.85,
-        "explanation": "Medically sound advice with appropriate caveats",
-        "medical_fields": {"diagnosis_accuracy": 0.9, "treatment_appropriateness": 0.8,
-            "contraindication_awareness": 0.95, "disclaimer_present": true},
-        "risk_level": "low", "regulatory_compliance": true, "citations_medical_literature": 3}""",
     ComparisonEvaluation: """{"evaluation_id": "eval_ab_001", "evaluator_name": "ab_test_comparison", "score": 0.65,
         "explanation": "Variant A preferred in 65% of comparisons",
         "comparison_data": {"variant_a_event_id": "evt_variant_a", "variant_b_event_id": "evt_variant_b",
@@ -75,11 +65,6 @@ DOCUMENTS = {
         "current_score": 0.85, "historical_scores": [0.78, 0.82, 0.85], "trend": "improving", "change_rate": 0.02,
         "stability_score": 0.91}""",
 }  # fmt: skip
-MULTI = """{"target_event_id": "evt_12345",
-    "evaluations": [{"evaluator_name": "factual_accuracy", "score": 0.92}, {"evaluator_name": "relevance", "score": 0.88},
-        {"evaluator_name": "toxicity", "score": 0.05}],
-    "summary_score": 0.89, "summary_method": "weighted_average",
-    "weights": {"factual_accuracy": 0.5, "relevance": 0.3, "toxicity": 0.2}}"""  # fmt: skip
 
 
 @pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.__name__)
@@ -99,22 +84,6 @@ def test_evaluation_of_the_specification_is_read_as_its_model_and_loses_nothing(
     assert written == expected | {"target_event_id": "evt_1", "timestamp": STAMP, "status": "completed"}
 
 
-def test_evaluations_of_one_event_inherit_it():
-    value = json.loads(MULTI)
-    for number, item in enumerate(value["evaluations"], start=1):
-        item |= {"evaluation_id": f"eval_{number}", "timestamp": STAMP}
-
-    result = MultiEvaluationResult.model_validate(value)
-
-    assert {type(evaluation) for evaluation in result.evaluations} == {Evaluation}
-    assert {evaluation.target_event_id for evaluation in result.evaluations} == {"evt_12345"}
-    assert result.summary_score == 0.89  # as stated
-    with pytest.raises(pydantic.ValidationError, match="'evt_1', but 'e1' is of 'evt_2'"):
-        MultiEvaluationResult.model_validate(
-            {"target_event_id": "evt_1", "evaluations": [SCORED | {"target_event_id": "evt_2"}]}
-        )
-
-
 @pytest.mark.parametrize("missing", ["evaluation_id", "target_event_id", "timestamp", "evaluator_name"])
 def test_evaluation_requires_ids_time_and_evaluator(missing):
     with pytest.raises(pydantic.ValidationError, match=missing):
@@ -125,7 +94,6 @@ MODELS = {
     #                                              own fields                                       evaluator      model
     "none":                                      ({},                                               "quality",     Evaluation),
     "those of quality under another name":       ({"dimensions": {"a": 1}},                         "mine",        QualityEvaluation),
-    "an unknown field":                          ({"risk": "low"},                                  "mine",        CustomEvaluation),
     "a flag that is derived":                    ({"factual_claims": [], "hallucination_detected": True}, "facts", FactualAccuracyEvaluation),
     "null means absent":                         ({"risk": None},                                   "mine",        Evaluation),
 }  # fmt: skip
@@ -141,7 +109,7 @@ REFUSED = {
     "a failure with a score":                    {"status": "failed"},
     "a toxicity above one":                      {"toxicity_categories": {"violence": 1.1}, "overall_toxicity": 0.1},
     "a word count that is a float":              json.loads(DOCUMENTS[LengthEvaluation]) | {"word_count": 87.0},
-    "NaN among custom fields":                   {"risk": {"value": float("nan")}},
+    "a field that no model has":                 {"risk": "low"},
     "no object":                                 None,
 }  # fmt: skip
 
@@ -173,14 +141,6 @@ BATCHES = {"": "pending", "pending": "pending", "pending completed": "processing
 @pytest.mark.parametrize(("states", "expected"), BATCHES.items())
 def test_batch_status(states, expected):
     assert batch_status(EvaluationStatus(state) for state in states.split()) == expected
-
-
-def test_status_maps_cover_every_status_of_a_run_and_an_answer():
-    assert {run: BATCH_OF_RUN[run] for run in BATCH_OF_RUN} == {
-        "pending": "pending", "running": "processing", "completed": "completed", "failed": "failed", "cancelled": "failed",
-    }  # fmt: skip
-    assert all(BATCH_OF_RUN[run] == batch for batch, run in RUN_OF_BATCH.items())
-    assert {answer for answer, status in EVALUATION_OF_ANSWER.items() if status == "completed"} == {"ok"}
 
 
 HALLUCINATIONS = {
@@ -224,26 +184,19 @@ CONFIG = {
         "factual_accuracy": {"reference_sources": ["wikipedia", "scholarly"], "confidence_threshold": 0.8},
         "toxicity": {"categories": ["hate_speech", "harassment"], "threshold": 0.1},
     },
-    "parallel_execution": False, "timeout_ms": 30000,
-    "retry_config": {"max_retries": 3, "backoff_multiplier": 2.0, "initial_delay_ms": 1000},
 }  # fmt: skip
 
 
 def test_evaluation_config_of_the_specification(tmp_path):
-    (tmp_path / "c.yaml").write_text(json.dumps(CONFIG | {"retry_config": {}}))
+    (tmp_path / "c.yaml").write_text(json.dumps(CONFIG))
 
     assert EvaluationConfig.read(tmp_path / "c.yaml").model_dump() == CONFIG | {
         "evaluators": ("factual_accuracy", "toxicity")
     }
 
 
-BAD_CONFIGS = {"an evaluator twice": {"evaluators": ["a", "a"]}, "no time at all": {"timeout_ms": 0},
-               "a text for a truth": {"parallel_execution": "no"}, "a shrinking pause": {"retry_config": {"backoff_multiplier": 0.5}}}  # fmt: skip
-
-
-@pytest.mark.parametrize("change", BAD_CONFIGS.values(), ids=BAD_CONFIGS)
-def test_evaluation_config_error_names_its_file(change, tmp_path):
-    (tmp_path / "c.json").write_text(json.dumps(CONFIG | change))
+def test_evaluation_config_has_each_evaluator_once(tmp_path):
+    (tmp_path / "c.json").write_text(json.dumps(CONFIG | {"evaluators": ["a", "a"]}))
 
     with pytest.raises(InputError, match=r"c\.json") as caught:
         EvaluationConfig.read(tmp_path / "c.json")
@@ -256,7 +209,6 @@ SHARE = st.floats(0, 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SCORE = st.booleans() | st.integers() | FINITE | TEXT
 OPEN = st.dictionaries(TEXT, SCORE | st.lists(SCORE, max_size=2) | st.dictionaries(TEXT, SCORE, max_size=2), max_size=3)
-CUSTOM = NAME.map(lambda name: f"own {name}")
 OWN = [
     st.just({}),
     st.fixed_dictionaries({"dimensions": st.dictionaries(NAME, FINITE, max_size=3)}),
@@ -265,7 +217,6 @@ OWN = [
     ),
     st.fixed_dictionaries({"toxicity_categories": st.dictionaries(NAME, SHARE, max_size=3), "overall_toxicity": SHARE}),
     st.fixed_dictionaries({"current_score": FINITE, "historical_scores": st.lists(FINITE, min_size=1, max_size=3)}),
-    st.dictionaries(CUSTOM, SCORE | OPEN, min_size=1, max_size=3),
 ]  # fmt: skip
 BASE = {
     "evaluation_id": NAME, "target_event_id": NAME, "evaluator_name": st.just("mine"), "score": SCORE,
@@ -282,9 +233,9 @@ def with_types(value):
     return [with_types(item) for item in value] if isinstance(value, list) else (type(value), value)
 
 
-@given(evaluations=st.lists(EVALUATIONS, max_size=4), ending=st.sampled_from(["json", "json.gz"]))
-def test_batch_round_trips(evaluations, ending, tmp_path_factory):
-    path = tmp_path_factory.mktemp("evaluations") / f"batch.{ending}"
+@given(evaluations=st.lists(EVALUATIONS, max_size=4))
+def test_batch_round_trips(evaluations, tmp_path_factory):
+    path = tmp_path_factory.mktemp("evaluations") / "batch.json"
     batch = EvaluationBatch.model_validate({"batch_id": "b", "evaluations": evaluations, "status": "completed"})
 
     batch.write(path)

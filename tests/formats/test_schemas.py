@@ -94,7 +94,7 @@ def test_schema_and_model_agree(name, value, is_good, tmp_path):
     path.write_text(json.dumps(value))
     schema = jsonschema.Draft202012Validator(json_schema(name), format_checker=CHECKER)
 
-    faults = [found for found in examine(path) if found.severity == "error" and found.code in FORM]
+    faults = [found for found in examine(path) if found.severity == "error" and found.error.code in FORM]
 
     assert (schema.is_valid(value), not faults) == (is_good, is_good)
 

@@ -7,15 +7,10 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
-from rag_eval_pipeline.formats.validation import (
-    examine,
-    validate,
-    validate_evaluation_dataset,
-    validate_evaluation_results,
-    validate_ground_truth,
-)
+from rag_eval_pipeline.formats.validation import examine
 from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import results_value
+from tests.validation import validate
 
 QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
 DATASET = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [QUERY]}
@@ -69,7 +64,7 @@ def test_validation_of_the_specifications_dataset(tmp_path):
     path = written(tmp_path / "personal_rag_eval_v1.0.0.eval.json", SPECIFIED)
 
     assert EvaluationDataset.read(path).queries[0].citations[0].end_char == 1350
-    assert {(found.severity, found.code, found.field) for found in examine(path)} == {
+    assert {(found.severity, found.error.code, found.error.field) for found in examine(path)} == {
         ("warning", "wrong_size", "metadata.size"),
         ("error", "missing_document", "queries[0].relevant_documents[1]"),  # doc_002
         ("error", "missing_document", "queries[0].citations[0].file_name"),  # neither an id nor a file nor a title
@@ -84,14 +79,14 @@ def test_validation_names_every_error_with_its_place(tmp_path):
 
     findings = examine(path)
 
-    assert [found.field for found in findings] == [
+    assert [found.error.field for found in findings] == [
         "name", "queries[1].query_id", "queries[1].citations[0].start_char", "queries[1].citations[1]",
     ]  # fmt: skip
     lines = [str(found) for found in findings]
     assert all(line.startswith(str(path)) and "\n" not in line for line in lines)
     assert 'field "queries[1].query_id": expected a valid string, found 5 [bad_format]' in lines[1]
     assert "found" not in lines[3]  # the input would be the whole citation
-    assert validate_evaluation_dataset(path) == validate(path) == lines
+    assert validate(path) == lines
 
 
 def test_validation_of_a_csv_names_row_and_column(tmp_path):
@@ -101,7 +96,7 @@ def test_validation_of_a_csv_names_row_and_column(tmp_path):
         'd,D,1.0.0,0,Who?,[],easy\n,,,1,When?,"[1]",\n,,,2,Why?,[],unheard of\n'
     )
 
-    assert [(found.row, found.field, found.code) for found in examine(path)] == [
+    assert [(found.error.row, found.error.field, found.error.code) for found in examine(path)] == [
         (2, "relevant_documents[0]", "bad_format"),
         (3, "difficulty", "bad_format"),
     ]
@@ -119,7 +114,7 @@ ROW = {"id": 0, "question": "q", "answer": "a", "is_impossible": False, "context
 
 def train(tmp_path, rows):
     path = written(tmp_path / "train.json", rows)
-    return [(found.severity, found.code, found.row, found.field) for found in examine(path)]
+    return [(found.severity, found.error.code, found.error.row, found.error.field) for found in examine(path)]
 
 
 def test_validation_of_train_json_finds_documents_that_the_corpus_lacks(tmp_path):
@@ -167,8 +162,7 @@ def test_validation_of_ground_truth(annotations, codes, tmp_path):
     truth = {"dataset_id": "d", "version": "1.0.0", "annotations": annotations}
     path = written(tmp_path / "d_v1.0.0.gt.json.gz", truth)
 
-    assert [found.code for found in examine(path)] == codes
-    assert validate_ground_truth(path) == validate(path)
+    assert [found.error.code for found in examine(path)] == codes
 
 
 RESULTS = results_value()
@@ -188,8 +182,7 @@ RESULT_CASES = {
 def test_validation_of_results(change, fields, tmp_path):
     path = written(tmp_path / "e.results.json", RESULTS | change)
 
-    assert [found.field for found in examine(path)] == fields
-    assert validate_evaluation_results(path) == validate(path)
+    assert [found.error.field for found in examine(path)] == fields
 
 
 EVRET = {
@@ -204,10 +197,9 @@ EVRET = {
 def test_validation_recognises_evrets_files_by_their_content(name, text, codes, tmp_path):
     findings = examine(written(tmp_path / name, text))
 
-    assert [found.code for found in findings if found.severity == "error"] == codes
+    assert [found.error.code for found in findings if found.severity == "error"] == codes
     if name == "x.csv":
-        assert [found.code for found in findings] == ["references_unchecked", "unlabelled_query"]
-        assert ["[two_labels]" in line for line in validate(tmp_path / name, strict=True)] == [True]
+        assert [found.error.code for found in findings] == ["references_unchecked", "unlabelled_query"]
 
 
 UNKNOWN = {

@@ -1,30 +1,19 @@
 """The cache keeps verdicts across processes and machines, drops damaged ones, and takes over an earlier release's."""
 
-import contextlib
-import logging
-import sqlite3
 import subprocess
 import sys
-import zlib
 
 import msgspec
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.judges import cache as cache_module
-from rag_eval_pipeline.judges.cache import DATABASE, CachedReply, JudgementCache, cache_key
+from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.storage.files import temp_path
 
 REPLY = CachedReply('{"verdict": "correct"}', "m-1")
 SERVER = "http://judge m"
 DAY = 86_400.0
-# The schema of the earlier release.
-SCHEMA = """
-CREATE TABLE replies (
-    key TEXT PRIMARY KEY, server TEXT NOT NULL, model TEXT, reply TEXT NOT NULL, crc INTEGER NOT NULL,
-    used_at REAL NOT NULL
-) WITHOUT ROWID
-"""
 WRITER = """
 import sys
 from pathlib import Path
@@ -45,15 +34,6 @@ def now():
 @pytest.fixture
 def cache(tmp_path, now):
     return JudgementCache(tmp_path, clock=lambda: now[0])
-
-
-def database_of(folder, *replies):
-    with sqlite3.connect(folder / DATABASE) as database:
-        database.execute(SCHEMA)
-        for number, (key, reply) in enumerate(replies):
-            crc = zlib.crc32(f"{key}\nm-1\n{reply}".encode())
-            database.execute("INSERT INTO replies VALUES (?, ?, 'm-1', ?, ?, ?)", (key, SERVER, reply, crc, number))
-    database.close()
 
 
 def test_cache_finds_what_was_kept_also_when_opened_again(cache, tmp_path):
@@ -108,49 +88,6 @@ def test_cache_forgets_the_replies_of_other_models_of_a_server(cache):
     cache.keep("a", "s", CachedReply("x", "m-1"))
     cache.forget_others("s", "m-2")
     assert cache.find("a", "s") is None
-
-
-def test_replies_of_an_earlier_release_are_taken_over_once_with_their_age(tmp_path, now, caplog):
-    database_of(tmp_path, ("old", "x"), ("older", "y"))
-
-    cache = JudgementCache(tmp_path, clock=lambda: now[0])
-
-    assert "2 replies were kept" in caplog.text
-    assert [path.name for path in tmp_path.glob("*.sqlite*")] == []
-    assert (cache.find("old", SERVER), cache.find("older", SERVER)) == (
-        CachedReply("x", "m-1"),
-        CachedReply("y", "m-1"),
-    )
-    cache.keep("old", SERVER, REPLY)
-    assert JudgementCache(tmp_path).find("old", SERVER) == REPLY
-
-
-def test_damaged_database_of_an_earlier_release_is_moved_aside_with_what_can_be_read_kept(tmp_path, caplog):
-    caplog.set_level(logging.WARNING)
-    database_of(tmp_path, *((f"{number:03}", "x" * 500) for number in range(500)))
-    with (tmp_path / DATABASE).open("r+b") as file:
-        file.seek(20 * 4096)
-        file.write(b"\x55" * 50 * 4096)
-
-    cache = JudgementCache(tmp_path)
-
-    found = [number for number in range(500) if cache.find(f"{number:03}", SERVER)]
-    assert found
-    assert len(found) < 500
-    assert f"{len(found)} replies were kept" in caplog.text
-    assert len(list(tmp_path.glob("*.damaged-*"))) == 1
-
-
-def test_database_of_an_earlier_release_that_is_in_use_is_not_taken_for_damaged(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_module, "BUSY_SECONDS", 0.0)
-    database_of(tmp_path, ("old", "x"))
-    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(ServiceError, match="locked") as raised:
-            JudgementCache(tmp_path)
-
-    assert raised.value.code == "cache_unusable"
-    assert JudgementCache(tmp_path).find("old", SERVER) is not None
 
 
 def test_file_that_another_process_is_writing_is_no_old_unusable_reply(cache, tmp_path, monkeypatch):

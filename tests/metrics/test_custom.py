@@ -1,4 +1,4 @@
-"""A custom metric gives a number of its range, a record with one, or nothing; errors name metric and question."""
+"""A custom metric gives a number of its range or nothing; errors name metric and question."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluations import Evaluation
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, MetricInfo, QuestionMetric, Range, score_question
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from tests.conftest import REPOSITORY
@@ -28,12 +27,6 @@ def metric(score, low=0.0, high=1.0):
     return QuestionMetric(info, score)
 
 
-def record(**more):
-    given = {"evaluation_id": "e1", "target_event_id": "q7", "evaluator_name": "kindness",
-             "timestamp": "2026-11-22T00:00:00Z"}  # fmt: skip
-    return Evaluation.model_validate(given | more)
-
-
 def fail(_):
     raise RuntimeError("no network\nat all")
 
@@ -48,8 +41,8 @@ def documented():
 
 
 def test_metric_of_the_documentation_works(documented):
-    assert score_question(documented["BREVITY"], QUESTION).value == 1.0
-    assert score_question(documented["BREVITY"], dataclasses.replace(QUESTION, text="word " * 40)).value == 0.5
+    assert score_question(documented["BREVITY"], QUESTION) == 1.0
+    assert score_question(documented["BREVITY"], dataclasses.replace(QUESTION, text="word " * 40)) == 0.5
 
 
 # Printed by rouge-score 0.1.2, rougeL without stemmer.
@@ -68,7 +61,7 @@ ROUGE = {
 def test_documented_rouge_l_is_that_of_rouge_score(answer, gold, expected, documented):
     asked = dataclasses.replace(QUESTION, text=answer, accepted_answers=("...", gold))
 
-    assert score_question(documented["ROUGE_L"], asked).value == pytest.approx(expected, abs=1e-15)
+    assert score_question(documented["ROUGE_L"], asked) == pytest.approx(expected, abs=1e-15)
 
 
 # The mean that hotpot_evaluate_v1.py prints for these predictions of the 40 questions.
@@ -84,7 +77,7 @@ def test_documented_joint_f1_is_that_of_hotpotqa(documented, benchmarks):
         asked = dataclasses.replace(
             QUESTION, text=answer, accepted_answers=(gold,), gold_citations=wanted, citations=cited
         )
-        scores.append(score_question(documented["JOINT_F1"], asked).value)
+        scores.append(score_question(documented["JOINT_F1"], asked))
 
     assert sum(scores) / 40 == pytest.approx(0.2807663292589763, abs=1e-15)
 
@@ -94,17 +87,12 @@ GOOD = {
     "a number of numpy's":       (lambda q: np.float32(0.25), 0.25),
     "nothing where it is not meant": (lambda q: None,         None),
     "what others found":         (lambda q: q.scores["f1"],   1.0),
-    "a record":                  (lambda q: record(score=0.5, explanation="Kind enough."), 0.5),
-    "a record without a score":  (lambda q: record(explanation="Not meant."), None),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("score", "expected"), GOOD.values(), ids=GOOD)
 def test_score(score, expected):
-    found = score_question(metric(score), QUESTION)
-
-    assert found.value == expected
-    assert found.record == (score(QUESTION) if isinstance(score(QUESTION), Evaluation) else None)
+    assert score_question(metric(score), QUESTION) == expected
 
 
 BAD = {
@@ -114,8 +102,6 @@ BAD = {
     "too long to print": (lambda q: 10**5000,     "bad_metric_score"),
     "above its range":   (lambda q: 1.001,        "bad_metric_score"),
     "a text":            (lambda q: "0.5",        "bad_metric_score"),
-    "a category":        (lambda q: record(score="kind"), "bad_metric_score"),
-    "a failed record":   (lambda q: record(error={"type": "Timeout", "message": "too\nslow"}), "metric_raised"),
 }  # fmt: skip
 
 

@@ -35,7 +35,6 @@ LIMITS = {
     "just above it":                       (replace(DROP, p_corrected=0.010001), False),
     "one point, but for rounding":         (replace(DROP, estimate=-0.00999999999999999), True),
     "less than one point":                 (replace(DROP, estimate=-0.0099), False),
-    "one point of a scale of five steps":  (replace(DROP, estimate=-0.039, value_range=4.0), False),
     "29 questions":                        (replace(DROP, n_pairs=29, n_units=29), False),
     "30 questions of 12 documents":        (replace(DROP, n_pairs=30, n_units=12, is_clustered=True), True),
     "a rise":                              (RISE, True),
@@ -105,8 +104,8 @@ VERDICTS = {
     "not seen again": (DROP, "not_confirmed", "inconclusive", f"Inconclusive: {FELL}; a rerun did not confirm it."),
     "a rise": (RISE, "confirmed", "improved", f"{ROSE}; n = 500; seen again in a rerun."),
     "a rise of what should be low": (replace(RISE, **LOW), "confirmed", "regressed", ROSE),
-    "points of a scale of five steps, p below a thousandth": (
-        replace(DROP, value_range=4.0, estimate=-0.2, adjusted_interval=Interval(-0.3, -0.1), p_corrected=0.0006),
+    "p below a thousandth": (
+        replace(DROP, estimate=-0.05, adjusted_interval=Interval(-0.075, -0.025), p_corrected=0.0006),
         "not_needed", "regressed", "EM fell 5.0 points (adjusted interval −7.5 to −2.5), p < 0.001 after",
     ),
     "sure but too small to matter": (

@@ -170,6 +170,7 @@ def _results(
             ),
             citation_completeness=form.ClaimShare(reason="no_judge"),
             citation_correctness=form.ClaimShare(reason="no_judge"),
+            overall_citation_accuracy=none, overall_coverage=none,
         ),
         answer_quality_metrics=form.AnswerQualityMetrics(
             exact_match=_metric(rows, "exact_match"), f1=_metric(rows, "f1"),
@@ -178,6 +179,7 @@ def _results(
             abstention=form.Abstention(
                 answerable_answered=len(rows) - failed, answerable_abstained=0, unanswerable_answered=0,
                 unanswerable_abstained=0, precision=none, recall=none, f1=none, over_refusal_rate=form.Metric(value=0.0),
+                false_answer_rate=none, abstention_rate=form.Metric(value=0.0), accuracy=none,
             ),
             factual_consistency=form.ClaimShare(reason="no_judge"),
             hallucination_rate=form.ClaimShare(reason="no_judge"),

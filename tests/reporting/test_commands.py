@@ -15,7 +15,6 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, read_scores, write_scores
-from rag_eval_pipeline.formats.store import DatasetStore
 from rag_eval_pipeline.reporting.causes import WorseQuestion
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.comparison_files import write_markdown
@@ -259,8 +258,6 @@ def test_ab_writes_a_new_file_for_each_test(rag_eval, ids, evaluated):
     assert kinds == {RAILWAY: "improved", "cairnmoor-observatory": None}
     assert record["benchmarks"][0]["reason"] == "no evaluation of embedded"
     assert record["benchmarks"][1]["runs_of_a"] == ids[1:]
-    listed = DatasetStore(evaluated.results.parent).list_evaluation_results()
-    assert (len(listed.results), listed.findings) == (6, ())
 
 
 def test_ab_json_has_the_evaluations_of_the_data_models(rag_eval):

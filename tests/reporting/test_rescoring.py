@@ -9,10 +9,10 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.formats.validation import validate
 from rag_eval_pipeline.reporting.comparison import compare_named
 from rag_eval_pipeline.reporting.history import history_rows, read_history
 from rag_eval_pipeline.reporting.maintenance import rescore
+from tests.validation import validate
 
 OBSERVATORY = "cairnmoor-observatory"
 

@@ -203,7 +203,7 @@ def test_leaderboard_page_shows_owner_deadline_table_chart_and_plots(
 @pytest.mark.parametrize(
     ("asset", "check", "texts"),
     [
-        ("evaluation_results", "results_validate", ["Succeeded", "Passed: the results file is valid."]),
+        ("judge_scores", "answers_were_judged", ["Succeeded", "Passed: 0 failed, "]),
         (
             "leaderboard",
             "all_configs_valid",
