@@ -30,7 +30,7 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
 from rag_eval_pipeline.web.settings import EndpointSettings
 
-CODE = "openai/4"  # raised whenever the same replies may be read differently
+CODE = "openai/5"  # raised whenever the same replies may be read differently
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
 _CUT = "it was cut at the limit of tokens; write shorter rationales"
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
