@@ -9,6 +9,8 @@ REMOVED: dict[str, str] = {
     "evaluators.parallel_execution": "Delete it: evaluators ask no server; they run one after the other.",
     "evaluators.timeout_ms": "Delete it: evaluators ask no server; the judge's endpoint has `attempt_seconds`.",
     "evaluators.retry_config": "Delete it: evaluators ask no server; the judge's endpoint has `max_retries`.",
+    "compression": "Delete it: how a file is compressed is detected from its content.",
+    "settings.generate": "Rename it to `extra_body`: its fields are sent as they are, under the server's names.",
     "robots": "Delete it: robots.txt is no longer read; `host_requests` and `host_delay_s` limit the load on a host.",
     "RAG_EVAL_STORE": "Unset it: several machines share the workspace as a folder, such as NFS, EFS or Filestore "
     "(docs/how-to/many-machines.md). Copy the bucket's data/ and corpus/ there, and name it in RAG_EVAL_WORKSPACE.",

@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 import msgspec
-import pyarrow as pa
 
 from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError
 from rag_eval_pipeline.sources.compression import (
-    MAX_DECODED_BYTES,
-    MAX_RATIO,
-    RATIO_FLOOR_BYTES,
+    UNPACKED,
     Compression,
+    Limits,
     detect_compression,
     open_decoded,
 )
@@ -56,8 +54,7 @@ class Caps(NamedTuple):
     """How much an archive may hold."""
 
     members: int = 10_000  # files and folders
-    size_bytes: int = MAX_DECODED_BYTES  # of all files together
-    ratio: float = MAX_RATIO  # unpacked bytes for each byte of the archive; enforced from 10 MB unpacked
+    sizes: Limits = UNPACKED  # of all files together
 
 
 CAPS = Caps()
@@ -227,11 +224,12 @@ class _Validator:
         if name in self.files:
             raise self.unsafe("each member once", raw_name, hint="Pack it anew from a folder.")
         self._size += size
-        if self._size > self.caps.size_bytes:
-            raise self.bomb(f"at most {self.caps.size_bytes:,} bytes unpacked", "more")
-        if self._size > max(RATIO_FLOOR_BYTES, self.caps.ratio * self._archive_bytes):
+        sizes = self.caps.sizes
+        if self._size > sizes.max_bytes:
+            raise self.bomb(f"at most {sizes.max_bytes:,} bytes unpacked", "more")
+        if self._size > sizes.allowed(self._archive_bytes):
             found = f"{self._size:,} from {self._archive_bytes:,}"
-            raise self.bomb(f"at most {self.caps.ratio:g} bytes for each byte of the archive", found)
+            raise self.bomb(f"at most {sizes.ratio:g} bytes for each byte of the archive", found)
         self.files[name] = Member(name, size)
         return self.files[name]
 
@@ -311,8 +309,8 @@ def _tar_members(
     tarfile stops silently at a header that it cannot read; here the archive has its end mark or is damaged.
     """
     caps = validator.caps
-    size = caps.size_bytes + caps.members * _HEADERS_BYTES
-    with open_decoded(path, compression, shown=validator.shown, max_bytes=size, max_ratio=caps.ratio) as file:
+    sizes = caps.sizes._replace(max_bytes=caps.sizes.max_bytes + caps.members * _HEADERS_BYTES)
+    with open_decoded(path, compression, shown=validator.shown, limits=sizes) as file:
         limited = _HeaderLimitReader(file, validator)
         with tarfile.open(
             fileobj=limited, mode="r|", tarinfo=_StrictHeader, encoding="utf-8", errors="surrogateescape"
@@ -380,8 +378,7 @@ _ZIP_LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of name and extra f
 _ZIP_DIRECTORY_BYTES = 512  # of the directory for each member that the caps allow; a name of 60 bytes takes 140
 _ZIP_ENCRYPTED = 0x1 | 0x40 | 0x2000  # traditional, strong, and a masked directory
 _ZIP_PATCH = 0x20
-_ZIP_ZSTANDARD = 93
-_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZIP_ZSTANDARD)
+_ZIP_METHODS = {8: "deflated", 9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "zstandard", 95: "xz", 98: "PPMd"}
 
 
 def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, BinaryIO]]:
@@ -396,44 +393,8 @@ def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, Bi
             _check_zip_extents(archive, file, validator)
             accepted = [(_accepted_zip_entry(info, validator), info) for info in archive.infolist()]
             for member, info in accepted:
-                if member is None:
-                    continue
-                if info.compress_type == _ZIP_ZSTANDARD:
-                    yield member, cast(BinaryIO, _ZstandardMember(file, info))
-                else:
+                if member is not None:
                     yield member, cast(BinaryIO, archive.open(info))
-
-
-class _ZstandardMember(io.RawIOBase):
-    """A member compressed by zstandard, which zipfile cannot read before Python 3.14.
-
-    No more comes out than the directory states, and its checksum is verified at the end.
-    """
-
-    def __init__(self, file: BinaryIO, info: zipfile.ZipInfo) -> None:
-        file.seek(info.header_offset)
-        _, name_bytes, extra_bytes = _ZIP_LOCAL.unpack(file.read(_ZIP_LOCAL.size))
-        file.seek(info.header_offset + _ZIP_LOCAL.size + name_bytes + extra_bytes)
-        self._info, self._left, self._checksum = info, info.file_size, 0
-        compressed = io.BytesIO(file.read(info.compress_size))
-        self._stream = pa.CompressedInputStream(pa.PythonFile(compressed, mode="r"), "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what `read` passes
-        try:
-            data = self._stream.read(min(len(buffer), self._left + 1))
-        except OSError as error:  # Arrow's own, of the data
-            raise zipfile.BadZipFile(f"{self._info.orig_filename}: {error}") from None
-        self._left -= len(data)
-        self._checksum = zlib.crc32(data, self._checksum)
-        if self._left < 0:
-            raise zipfile.BadZipFile(f"{self._info.orig_filename} has more than {self._info.file_size:,} bytes")
-        if not data and self._checksum != self._info.CRC:
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self._info.orig_filename!r}")
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member | None:
@@ -443,10 +404,10 @@ def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member 
         raise validator.unsafe("files and folders, no links and no devices", name)
     if info.flag_bits & _ZIP_ENCRYPTED:
         raise validator.unsafe("members without a password", f"{name}: encrypted")
-    if info.flag_bits & _ZIP_PATCH or info.compress_type not in _ZIP_METHODS:
-        found = f"{name}: method {info.compress_type}"
-        expected = "members stored, deflated or compressed by zstandard"
-        raise validator.unsafe(expected, found, hint="Pack it anew with the usual method.")
+    if info.flag_bits & _ZIP_PATCH or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        method = _ZIP_METHODS.get(info.compress_type, f"method {info.compress_type}")
+        hint = "Unpack it and pack it anew with the usual method."
+        raise validator.unsafe("members stored or deflated", f"{name}: {method}", hint=hint)
     if kind == stat.S_IFDIR or name.endswith("/"):
         validator.folder(name)
         return None
