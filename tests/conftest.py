@@ -119,12 +119,20 @@ def started_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_run", subprocess.run)
 
 
+def shared_folder(name: str) -> Path:
+    """A folder of real benchmarks or official scorers' outputs, which are not in the repository.
+
+    Tests that need it are skipped without it: all at this line, so that pytest counts them in one line.
+    """
+    if not (SHARED / name).is_dir():
+        pytest.skip("no ../shared")
+    return SHARED / name
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with real benchmarks and official scorers' outputs; tests that need it are skipped without it."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip("no ../shared/data beside the repository: real benchmarks are not part of the project")
-    return SHARED
+    """The folder with real benchmarks and official scorers' outputs."""
+    return shared_folder("data").parent
 
 
 @pytest.fixture(scope="session")
