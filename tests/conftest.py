@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
@@ -119,12 +120,20 @@ def started_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_run", subprocess.run)
 
 
+def shared_folder(name: str) -> Path:
+    """A folder of real benchmarks or official scorers' outputs, which are not in the repository.
+
+    Tests that need it are skipped without it: all at this line, so that pytest counts them in one line.
+    """
+    if not (SHARED / name).is_dir():
+        pytest.skip("no ../shared")
+    return SHARED / name
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with real benchmarks and official scorers' outputs; tests that need it are skipped without it."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip("no ../shared/data beside the repository: real benchmarks are not part of the project")
-    return SHARED
+    """The folder with real benchmarks and official scorers' outputs."""
+    return shared_folder("data").parent
 
 
 @pytest.fixture(scope="session")
@@ -216,6 +225,23 @@ def workspace(_converted: Path, tmp_path: Path) -> Workspace:
     root = tmp_path / "workspace"
     shutil.copytree(_converted, root, symlinks=True)
     return Workspace(root)
+
+
+@pytest.fixture
+def rag_eval(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command in the workspace; returns exit code, standard output, standard error."""
+    monkeypatch.chdir(workspace.root)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
 
 
 @pytest.fixture

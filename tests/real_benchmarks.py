@@ -3,8 +3,9 @@
 import shutil
 from pathlib import Path
 
+from tests.conftest import SHARED
+
 SPECS = Path(__file__).resolve().parent / "specs"
-SHARED = SPECS.parents[2] / "shared"
 
 # Folder of ../shared/data with the files of a benchmark, and which of them it needs.
 DATA = {

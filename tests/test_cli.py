@@ -22,21 +22,6 @@ BROKEN = QuestionMetric(INFO, lambda question: question.missing)
 COMMANDS = get_command(cli.app).commands
 
 
-@pytest.fixture
-def rag_eval(workspace, monkeypatch, capsys):
-    """Runs a command in the workspace; returns exit code, standard output, standard error."""
-    monkeypatch.chdir(workspace.root)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
-
-
 def one_line(error):
     return error.startswith("rag-eval: ") and error.count("\n") == 1 and "Traceback" not in error
 

@@ -18,7 +18,7 @@ EVALUATE = ("evaluate", OBSERVATORY, "--system")
 CONVERT = "Convert it: rag-eval convert mine"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def mine(workspace):
     """A benchmark of one's own with a spec to get wrong."""
     source = workspace.sources / "mine"
@@ -30,21 +30,6 @@ def mine(workspace):
 
     write(COMPLETE)
     return write
-
-
-@pytest.fixture
-def rag_eval(workspace, mine, monkeypatch, capsys):
-    """Runs a command in the workspace; returns exit code, standard output, standard error."""
-    monkeypatch.chdir(workspace.root)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def spec(old, new):

@@ -12,7 +12,6 @@ from importlib.metadata import version
 import pytest
 import typer
 
-from rag_eval_pipeline import cli
 from rag_eval_pipeline.cli.output import painted, print_next, progress_bars
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
@@ -30,21 +29,6 @@ RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 SERVED = (
     "kind: http\nsettings: {endpoint: {base_url: 'http://127.0.0.1:9'}, path: /, body: {q: '{question}'}, answer: a}\n"
 )
-
-
-@pytest.fixture
-def rag_eval(workspace, monkeypatch, capsys):
-    """Runs a command in the workspace; returns exit code, standard output, standard error."""
-    monkeypatch.chdir(workspace.root)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def states(records, *names):

@@ -389,7 +389,7 @@ def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
 def _limits(pair: Pair) -> dict[str, float | int]:
     """Return the time limit and the retries of a question."""
     endpoints = _endpoints(pair)
-    if not endpoints:  # a system in this process is asked once: its failures are not transient
+    if not endpoints:  # a system without a server is asked once: its failures are not transient
         return {"timeout_seconds": pair.settings.timeout_seconds, "max_retries": 0}
     asked = endpoints[0]  # a blueprint has another one for ingestion
     return {

@@ -1,16 +1,14 @@
-"""A callable as a system under test: a function, a chain, a query engine; in this process or in a worker process.
-
-`user_code` imports and calls it, in both.
-"""
+"""A callable as a system under test: a function, a chain, a query engine; it runs in a worker process."""
 
 import contextlib
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 import pydantic
@@ -18,21 +16,11 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import JsonObject, JsonValue
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
-from rag_eval_pipeline.systems.frameworks import ANSWERS, parse_answer, to_rag_answer
+from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.http import fill_template
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
-from rag_eval_pipeline.systems.python_worker import open_worker
-from rag_eval_pipeline.systems.user_code import (
-    CodeError,
-    CodeFacts,
-    CodeSettings,
-    Outcome,
-    Question,
-    UserCode,
-    load_code,
-    one_line,
-)
-from rag_eval_pipeline.systems.user_streams import find_streams
+from rag_eval_pipeline.systems.python_worker import WorkerCode, open_worker
+from rag_eval_pipeline.systems.user_code import CodeError, CodeSettings, Outcome, Question, one_line
 from rag_eval_pipeline.systems.values import WrongShape
 
 NOT_ASKED = frozenset({"python_stuck", "python_stopped"})  # codes of questions that did not reach the callable
@@ -57,7 +45,7 @@ class PythonSettings(ReadingSettings):
     python: str | None = pydantic.Field(
         None,
         description="Interpreter of the code's own environment, relative to this file, such as "
-        "`../../../app/.venv/bin/python`; the code then runs in a process of it. By default it runs in the pipeline's.",
+        "`../../../app/.venv/bin/python`. By default the pipeline's.",
     )
     path: tuple[str, ...] = pydantic.Field(
         (), description="Folders, relative to this file, that come first in the module search path."
@@ -119,24 +107,10 @@ class PythonSettings(ReadingSettings):
         return self
 
 
-class Code(Protocol):
-    """The user's code, in this process or in a worker."""
-
-    facts: CodeFacts
-
-    async def ready(self) -> None:
-        """Wait until it can be asked."""
-        ...
-
-    async def ask(self, question: Question) -> Outcome:
-        """Answer one question; what the code raises is an outcome."""
-        ...
-
-
 class PythonSystem:
     """The system under test; `open_python` makes one."""
 
-    def __init__(self, code: Code, settings: PythonSettings, corpus: SystemCorpus) -> None:
+    def __init__(self, code: WorkerCode, settings: PythonSettings, corpus: SystemCorpus) -> None:
         self._code = code
         self._settings = settings
         self._benchmark = corpus.benchmark
@@ -179,7 +153,7 @@ class PythonSystem:
         question = Question(query.query_id, query.text, fill_template(self._settings.input, values))
         started = time.perf_counter()
         outcome = await self._code.ask(question)
-        # A worker measures without the way of the answer to this process.
+        # The worker measures without the way of the answer to this process.
         latency_ms = (time.perf_counter() - started) * 1000 if outcome.latency_ms is None else outcome.latency_ms
         code, error = outcome.code, outcome.error
         try:
@@ -216,17 +190,12 @@ async def open_python(settings: PythonSettings, corpus: SystemCorpus) -> AsyncIt
         version_of=settings.version_of,
         takes_input=settings.input is not None,
     )
-    async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(_errors_of(corpus))
-        code: Code
-        if settings.python is None:
-            loaded = stack.enter_context(load_code(wanted))
-            code = here = UserCode(loaded, wanted, lambda value: find_streams(value, ANSWERS))
-            stack.push_async_callback(here.close)
-        else:
-            python = Path(os.path.abspath(corpus.settings_folder / Path(settings.python).expanduser()))
-            code = await stack.enter_async_context(open_worker(python, wanted))
-        yield PythonSystem(code, settings, corpus)
+    python = sys.executable
+    if settings.python is not None:
+        python = os.path.abspath(corpus.settings_folder / Path(settings.python).expanduser())
+    with _errors_of(corpus):
+        async with open_worker(Path(python), wanted) as code:
+            yield PythonSystem(code, settings, corpus)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Runs a user's code in a worker process of the user's own interpreter, and reads what it returns.
+"""Runs a user's code in a worker process, of the user's own interpreter if it is named, and reads what it returns.
 
 Commands and replies are JSON lines over two pipes of their own, so that whatever the code, a C library or a child
 process prints disturbs nothing: it goes to standard error, and its last line is in the message when the worker dies.
@@ -34,7 +34,7 @@ CLOSING_SECONDS = 20.0  # for closing the code, and for what the interpreter doe
 UNRESPONSIVE_SECONDS = 30.0  # a worker that does not notice for so long that a question was given up is ended
 DEATHS_LIMIT = 3  # in a row, without an answer in between; then it is not started again
 OUTPUT_KEPT = 4_000  # bytes
-# They name modules of this process's interpreter, or change where the user's finds its own.
+# By another interpreter: they name modules of this one, or change where the other one finds its own.
 NOT_INHERITED = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__"})
 
 
@@ -144,7 +144,8 @@ class WorkerProcess:
     def _start(self, python: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Start the process; return our ends of the pipes, and those of the process."""
         (commands, sent), (received, replies), (printed, output) = os.pipe(), os.pipe(), os.pipe()
-        environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+        hidden = frozenset() if python == sys.executable else NOT_INHERITED
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
         try:
             self._process = subprocess.Popen(
                 [python, "-u", str(SCRIPT), str(commands), str(replies)],
@@ -268,7 +269,7 @@ def _read(descriptor: int) -> bytes | None:
 
 
 class WorkerCode:
-    """Code in a worker process, as `user_code.UserCode` is in this one; `open_worker` makes one."""
+    """Code in a worker process; `open_worker` makes one."""
 
     facts: CodeFacts
 

@@ -1,7 +1,7 @@
 """Code of a user that answers questions: import it, call it, close it.
 
-This module is used in two processes: in ours, and by its path in the user's own interpreter (`worker_main`). It needs
-only the standard library of Python 3.9 or newer, and imports nothing of this package.
+It runs in the worker process (`worker_main`), by its path and in the user's own interpreter; our process shares its
+values. It needs only the standard library of Python 3.9 or newer, and imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -154,9 +154,6 @@ class UserCode:
         self._settings = settings
         self._find_streams = find_streams
         self._threads = CallThreads()
-
-    async def ready(self) -> None:
-        """It is loaded, so there is nothing to wait for."""
 
     async def ask(self, question: Question) -> Outcome:
         """Answer one question; what the code raises is an outcome."""
@@ -343,12 +340,8 @@ class LoadedCode(NamedTuple):
     facts: CodeFacts
 
 
-@contextlib.contextmanager
-def load_code(settings: CodeSettings) -> Iterator[LoadedCode]:
-    """Import the code for a block, and unload its modules afterwards.
-
-    The folders of `path` come first in `sys.path` during the block, because code imports lazily; modules that came
-    from them are unloaded at its end, so that the next system finds its own `rag.py`, and edits are read.
+def load_code(settings: CodeSettings) -> LoadedCode:
+    """Import the code; the folders of `path` come first in `sys.path` from now on, because code imports lazily.
 
     Raises:
         CodeError: `bad_path`, `bad_callable`, `missing_package`.
@@ -358,19 +351,8 @@ def load_code(settings: CodeSettings) -> Iterator[LoadedCode]:
         if not folder.is_dir():
             raise CodeError("bad_path", f"path[{number}]", "a folder that exists", str(folder))
     versions = _versions(settings)
-    before = frozenset(sys.modules)
-    entries = [str(path) for path in folders]
-    sys.path[:0] = entries
-    importlib.invalidate_caches()
-    try:
-        yield _load(settings, folders, versions)
-    finally:
-        for entry in entries:
-            with contextlib.suppress(ValueError):  # the code has removed it itself
-                sys.path.remove(entry)
-        for name in _modules_below(folders):
-            if name not in before:
-                del sys.modules[name]
+    sys.path[:0] = map(str, folders)
+    return _load(settings, folders, versions)
 
 
 def _bad(expected: str, found: object, field: str = "callable", hint: str | None = None) -> NoReturn:

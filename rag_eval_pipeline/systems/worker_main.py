@@ -189,9 +189,8 @@ class Server:
         self._user_code = user_code
         self._names = opening["names"]
         settings = user_code.CodeSettings(**opening["settings"])
-        self._loading = user_code.load_code(settings)  # kept, because its end unloads the code
         try:
-            loaded = self._loading.__enter__()
+            loaded = user_code.load_code(settings)
         except user_code.CodeError as error:
             refused = {"code": error.code, "field": error.field, "expected": error.expected, "hint": error.hint}
             self._replies.send({"refused": {**refused, "found": error.found}})

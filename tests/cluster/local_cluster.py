@@ -24,7 +24,8 @@ import yaml
 from examples.mock_server.process import RunningServer
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
-from tests.deployment.services import Services, free_port
+from tests.deployment.services import Services
+from tests.ports import free_port
 
 CELERY = "deploy/celery"
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / CELERY / "compose.yaml").read_text())

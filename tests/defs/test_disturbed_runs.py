@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import sqlite3
-import time
 from contextlib import contextmanager
 from threading import Thread
 
@@ -221,42 +220,3 @@ def test_results_are_kept_when_the_event_log_cannot_grow(paid, server, on_disk, 
     assert again.success
     assert set(server.asked.values()) == {1}
     assert newest_evaluation(paid, RAILWAY, "paid").record.evaluation_id == interrupted.record.evaluation_id
-
-
-WRITERS = 50
-ROWS = 2
-
-
-@dg.job
-def nothing():
-    """A job of no steps."""
-
-
-def write_rows(instance, number, begin):
-    """Write to the databases that all runs share: a run, and events of assets."""
-    begin.wait()
-    instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
-    for row in range(ROWS):
-        instance.report_runless_asset_event(dg.AssetMaterialization("board", partition=f"{number}.{row}"))
-
-
-@pytest.mark.fault(64)
-@pytest.mark.parametrize("start", [Thread, pytest.param(forked.Process, marks=pytest.mark.long)])
-def test_fifty_writers_of_an_event_log_lose_no_row(start, on_disk):
-    on_disk.wipe()
-    begin = forked.Event()
-    writers = [start(target=write_rows, args=(on_disk, number, begin)) for number in range(WRITERS)]
-    for writer in writers:  # before the lock, which a forked process would have for ever
-        writer.start()
-    with sqlite3.connect(on_disk.event_log_storage.path_for_shard("index")) as other:
-        other.execute("BEGIN IMMEDIATE")  # "database is locked" for all of them
-        begin.set()
-        time.sleep(1.0)
-    other.close()
-    for writer in writers:
-        writer.join()
-
-    assert on_disk.get_runs_count(dg.RunsFilter(job_name="nothing")) == WRITERS
-    found = on_disk.fetch_materializations(dg.AssetKey("board"), limit=1000).records
-    expected = [f"{number}.{row}" for number in range(WRITERS) for row in range(ROWS)]
-    assert sorted(record.partition_key for record in found) == sorted(expected)

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from tests.conftest import REPOSITORY
+from tests.ports import free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text())
 INSTALLED = "/opt/rag-eval/deploy"  # where the image has the files of deploy/
@@ -171,10 +172,3 @@ def is_alive(process: psutil.Process) -> bool:
 def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -15,8 +15,6 @@ from tests.deployment.services import COMPOSE, INSTALLED
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text().replace("\\\n", " ")
 SERVICES = COMPOSE["services"]
 MACHINES = yaml.safe_load((REPOSITORY / "deploy" / "celery" / "compose.yaml").read_text())
-NAMESPACES = {"clone", "clone3", "unshare", "chroot"}  # what Chromium's sandbox is made with
-ATTACKS = {"mount", "setns", "pivot_root", "ptrace", "bpf", "keyctl", "io_uring_setup", "open_by_handle_at", "reboot"}
 
 
 def instructions(name):
@@ -97,16 +95,6 @@ def test_image_has_the_packages_of_the_development_set_and_nothing_that_only_dev
     assert run.items() <= develop.items()
 
 
-def test_interop_environment_has_the_pinned_packages_and_every_framework_of_its_group():
-    group = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["dependency-groups"]["interop"]
-    run, develop, interop = (pinned(name) for name in ("run", "dev", "interop"))
-
-    assert names(group) <= interop.keys()
-    assert run.items() <= interop.items()
-    assert all(interop[name] == line for name, line in develop.items() if name in interop)
-    assert all(" --hash=sha256:" in line for line in interop.values())
-
-
 def test_lowest_environment_has_each_dependency_at_its_lower_bound():
     dependencies = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
     lowest = {name: line.partition("==")[2].split()[0] for name, line in pinned("lowest").items()}
@@ -123,12 +111,9 @@ def test_image_has_the_browser_and_fonts_of_the_set_up():
     assert {name for name in installed if not name.startswith("--")} == wanted | {"tini"}
 
 
-def test_image_does_not_run_as_root_and_its_first_process_reaps():
+def test_image_runs_what_compose_runs_and_not_as_root():
     assert instructions("USER") == ["1000:1000"]
-    assert instructions("ENTRYPOINT") == ['["tini", "--"]']
-
-
-def test_image_starts_what_compose_starts_as_the_code_location():
+    assert instructions("ENTRYPOINT") == ['["tini", "--"]']  # reaps what the browser leaves
     assert json.loads(instructions("CMD")[0]) == SERVICES["code"]["command"]
     health = re.search(r"HEALTHCHECK .*? CMD (\[.*\])", DOCKERFILE)[1]
     assert ["CMD", *json.loads(health)] == SERVICES["code"]["healthcheck"]["test"]
@@ -138,66 +123,28 @@ def test_image_starts_what_compose_starts_as_the_code_location():
 def test_service_has_no_rights_that_it_does_not_need(name):
     service = SERVICES[name]
 
-    assert service["cap_drop"] == ["ALL"]
+    stated = {key: service[key] for key in ("user", "cap_drop", "read_only", "restart")}
+    assert stated == {
+        "user": "${RAG_EVAL_USER:-1000:1000}", "cap_drop": ["ALL"], "read_only": True, "restart": "unless-stopped",
+    }  # fmt: skip
     assert "no-new-privileges:true" in service["security_opt"]
-    assert service["read_only"] is True
-    assert service["restart"] == "unless-stopped"
-    assert service["healthcheck"]["test"][0] == "CMD"
-    assert service["user"] == "${RAG_EVAL_USER:-1000:1000}"
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
-
-
-def test_only_the_code_location_sees_data_and_secrets():
-    seeing = {n for n, s in SERVICES.items() if any("/workspace" in volume for volume in s["volumes"])}
-    told = {name for name, service in SERVICES.items() if "env_file" in service}
-
-    assert (seeing, told) == ({"code"}, {"code"})
-    assert COMPOSE["networks"]["inside"] == {"internal": True}
-    assert SERVICES["daemon"]["networks"] == ["inside"]
-
-
-def test_services_share_the_instance_and_wait_for_the_code():
-    instance = ["instance:/instance", "./dagster.yaml:/instance/dagster.yaml:ro"]
-
-    for service in SERVICES.values():
-        assert service["volumes"][:2] == instance
-    for name in ("webserver", "daemon"):
-        assert SERVICES[name]["depends_on"]["code"] == {"condition": "service_healthy"}
-        assert SERVICES[name]["environment"] == {"RAG_EVAL_CODE_HOST": "code"}
-
-
-def test_launcher_of_the_browser_can_be_executed():
-    [temp] = SERVICES["code"]["tmpfs"]
-
-    assert temp.startswith("/tmp:exec,")  # an engine mounts it noexec unless told
-
-
-def test_files_that_compose_names_are_in_the_image_or_beside_it():
-    text = (REPOSITORY / "compose.yaml").read_text()
-    for name in re.findall(rf"{INSTALLED}/([\w.]+)", text):
-        assert f"deploy/{name} " in " ".join(instructions("COPY")) + " "
-    assert "seccomp:deploy/seccomp.json" in SERVICES["code"]["security_opt"]
+    assert ("env_file" in service, any("/workspace" in volume for volume in service["volumes"])) == (
+        name == "code",
+        name == "code",
+    )  # secrets and data
+    assert service["volumes"][:2] == ["instance:/instance", "./dagster.yaml:/instance/dagster.yaml:ro"]
 
 
 def test_profile_lets_the_browser_make_its_sandbox_and_nothing_mount_or_trace():
     profile = json.loads((REPOSITORY / "deploy" / "seccomp.json").read_text())
     allowed, refused = (set(rule["names"]) for rule in profile["syscalls"][:2])
 
-    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
-    assert profile["syscalls"][1]["action"] == "SCMP_ACT_ERRNO"
-    assert allowed >= NAMESPACES
-    assert refused >= ATTACKS
+    assert "seccomp:deploy/seccomp.json" in SERVICES["code"]["security_opt"]
+    assert profile["defaultAction"] == profile["syscalls"][1]["action"] == "SCMP_ACT_ERRNO"
+    assert allowed >= {"clone", "clone3", "unshare", "chroot"}
+    assert refused >= {"mount", "setns", "pivot_root", "ptrace", "bpf", "keyctl", "io_uring_setup", "reboot"}
     assert allowed.isdisjoint(refused)
-    for rule in profile["syscalls"]:
-        assert rule["names"] == sorted(set(rule["names"]))
-
-
-def test_code_is_found_where_the_environment_says():
-    [entry] = yaml.safe_load((REPOSITORY / "deploy" / "workspace.yaml").read_text())["load_from"]
-
-    assert entry["grpc_server"]["host"] == {"env": "RAG_EVAL_CODE_HOST"}
-    assert entry["grpc_server"]["port"] == {"env": "RAG_EVAL_CODE_PORT"}
-    assert "RAG_EVAL_CODE_PORT=4000" in DOCKERFILE
 
 
 def test_document_names_the_variables_of_compose():
@@ -205,7 +152,6 @@ def test_document_names_the_variables_of_compose():
     variables = set(re.findall(r"RAG_EVAL_[A-Z]+", document))
 
     assert variables == set(re.findall(r"\$\{(RAG_EVAL_[A-Z]+)", (REPOSITORY / "compose.yaml").read_text()))
-    assert len(document.splitlines()) <= 120
 
 
 def test_many_machines_have_the_services_of_one_with_workers_and_servers():
@@ -241,23 +187,6 @@ def test_many_machines_have_the_settings_of_one_where_they_do_not_differ_on_purp
     )
     for name in ("code", "daemon", "webserver", "worker"):
         assert variables <= MACHINES["services"][name]["environment"].keys()
-
-
-def test_variables_of_many_machines_are_explained_at_the_top_of_their_file():
-    text = (REPOSITORY / "deploy" / "celery" / "compose.yaml").read_text()
-    head, _, rest = text.partition("\nname:")
-
-    assert set(re.findall(r"\$\{(RAG_EVAL_[A-Z_]+)", rest)) == set(
-        re.findall(r"^#   (RAG_EVAL_\w+)", head, re.MULTILINE)
-    )
-
-
-def test_image_of_many_machines_has_the_packages_of_the_image_of_one():
-    run, celery, cluster = (pinned(name) for name in ("run", "celery", "cluster"))
-
-    assert run.items() <= celery.items()
-    assert {"dagster-celery", "dagster-postgres", "redis"} <= celery.keys()
-    assert celery.items() <= cluster.items()
 
 
 def test_versions_of_launchers_and_chart_belong_to_the_pinned_dagster():

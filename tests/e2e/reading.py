@@ -20,18 +20,6 @@ from rag_eval_pipeline.workspace import Workspace
 NAMES = ("squad2", "kg-rag-sec10q", "fetaqa", "hotpotqa")
 SYSTEMS = ("embedded", "embedded-weak")
 RAG_EVAL = Path(sys.executable).with_name("rag-eval")
-CONVERT_AND_DIE = """
-import os, signal, sys
-from pathlib import Path
-from rag_eval_pipeline.conversion.steps import convert
-from rag_eval_pipeline.workspace import Workspace
-
-def die(done, total):
-    if done == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-convert(Workspace(Path(sys.argv[1])), sys.argv[2], progress=lambda step: die if step == "corpus" else None)
-"""
 BLOCKS = {"div", "table", "ul", "ol", "dl", "h2", "h3", "style", "script", "math"}
 
 

@@ -6,11 +6,9 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
-from tests.e2e.reading import NAMES, pdf_text, product_bytes, rag_eval
+from tests.e2e.reading import NAMES, product_bytes, rag_eval
 
 pytestmark = pytest.mark.browser
-
-KILLED_AT_DOCUMENT = 5
 
 
 def on_disk(workspace, name):
@@ -38,20 +36,6 @@ def test_second_conversion_starts_no_browser_and_leaves_every_byte(converted, le
     assert {name: product_bytes(workspace, name) for name in NAMES} == before
     assert {name: on_disk(workspace, name) for name in NAMES} == files
     assert before == {name: product_bytes(converted.workspace, name) for name in NAMES}
-
-
-def test_edited_page_is_the_only_one_that_is_printed_anew(lend):
-    workspace = lend("fetaqa")
-    page = workspace.benchmark("fetaqa").source / "pages" / "015.html"  # Julian_Dennison
-    page.write_bytes(page.read_bytes().replace(b"</body>", b"<p>An added sentence about gannets.</p></body>"))
-    before = on_disk(workspace, "fetaqa")
-
-    reports = {report.record.step: report.record.counts for report in convert(workspace, "fetaqa")}
-
-    after = on_disk(workspace, "fetaqa")
-    assert reports["corpus"]["new_or_changed"] == 1
-    assert {name for name in before if after[name] != before[name]} == {"Julian_Dennison.pdf"}
-    assert "added sentence about gannets" in pdf_text(workspace.benchmark("fetaqa").corpus / "Julian_Dennison.pdf")
 
 
 def test_document_taken_out_of_the_source_leaves_the_corpus(lend):

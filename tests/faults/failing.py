@@ -145,7 +145,7 @@ def _serve(output: Path) -> None:
 
     from rag_eval_pipeline.storage import process
     from tests import forked_workers
-    from tests.faults.writers import COMMANDS, WRITERS
+    from tests.faults.writers import WRITERS
 
     library = ctypes.CDLL(None)
     library.hit.restype, library.calls.restype = ctypes.c_char_p, ctypes.c_long
@@ -162,7 +162,7 @@ def _serve(output: Path) -> None:
             os.dup2(file, 1)
             os.dup2(file, 2)
             library.arm(folder.encode(), kinds, action, error, ctypes.c_long(at))
-            code = _outcome(getattr((WRITERS | COMMANDS)[name], step), Path(folder))
+            code = _outcome(getattr(WRITERS[name], step), Path(folder))
             library.disarm()
             sys.stdout.flush()
             sys.stderr.flush()

@@ -1,34 +1,26 @@
 """Any call of a writer fails or is its last: its files are the old or the new ones, and doing it again completes it."""
 
-import json
 import os
 import re
 import shutil
 import sys
-import zlib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.report.made_from import RECORD
 from rag_eval_pipeline.storage.files import TEMP_PREFIX
-from rag_eval_pipeline.storage.journal import read_journal
-from tests.faults.failing import FAULTS, NO_FAULT, Ended, Fault, Server, server
-from tests.faults.writers import COMMANDS, WRITERS, Writer
-from tools import golden
+from tests.faults.failing import FAULTS, Ended, Fault, Server, server
+from tests.faults.writers import WRITERS, Writer
 
 pytestmark = [
     pytest.mark.fault(54, 55),
     pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs Linux and gcc"),
 ]
-# Who holds what, what is a cache, and what an interrupted evaluation may lose: the usage of its last seconds.
-NO_PRODUCTS = ("*.lock", "*/spending/*", "*/resources.json")
+# Who holds what, what is a cache, and what may be lost: the usage of the last seconds.
+NO_PRODUCTS = ("*.lock", "*/spending/*")
 TEMPORARY = re.compile(rf"(?<={re.escape(TEMP_PREFIX)})[0-9a-z_]+")
 QUICK = ("kill", "ENOSPC", "EIO", "EMFILE", "short writes")
 Tree = dict[str, bytes]
@@ -43,12 +35,11 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class Trial:
     """A writer's files before it and after an undisturbed run, and the same files at a fault."""
 
-    def __init__(self, forks: Server, name: str, folder: Path, before: Path | None = None) -> None:
+    def __init__(self, forks: Server, name: str, folder: Path) -> None:
         self._forks, self._name = forks, name
-        self._before, self.folder = before or folder / "before", folder / "work"
-        if before is None:
-            self._before.mkdir()
-            forks.prepare(name, self._before)
+        self._before, self.folder = folder / "before", folder / "work"
+        self._before.mkdir()
+        forks.prepare(name, self._before)
         self.old = tree(self._before)
         self.reset()
         ended = forks.run(name, self.folder)
@@ -165,107 +156,3 @@ def test_writer_leaves_old_or_new_files_at_every_call(forks, tmp_path, name, fau
 
     for ended in trial.points(FAULTS[fault]):
         check_writer(name, trial, FAULTS[fault], ended)
-
-
-EVALUATION_ID = re.compile(r"eval_run_[0-9]+_[0-9]+")
-
-
-def names(files: Tree) -> list[str]:
-    """The names of files; which evaluations there are depends on the attempts before.
-
-    Nothing records what a report was made from that warned of a file.
-    """
-    return sorted({EVALUATION_ID.sub("", name) for name in files if not name.endswith(RECORD)})
-
-
-def names_evaluation(name: str, data: bytes) -> bool:
-    """Whether a file is of an evaluation, or says which is the last."""
-    return EVALUATION_ID.search(name) is not None or b"eval_run_" in data or name.endswith(".last_id")
-
-
-def damaged(folder: Path, files: Tree) -> list[str]:
-    """The files that are not whole: no JSON, no table, or a journal with a bad line before its last."""
-    found = []
-    for name in files:
-        try:
-            if name.endswith(".json"):
-                json.loads(files[name])
-            elif name.endswith(".parquet"):
-                pq.read_table(folder / name)
-            elif name.endswith("journal.jsonl"):
-                list(read_journal(folder / name))
-        except (ValueError, pa.ArrowException, InputError):
-            found.append(name)
-    return found
-
-
-class CommandTrial(Trial):
-    """A command in a workspace, in which some files depend on the clock.
-
-    Args:
-        steady: Files that two undisturbed runs write alike.
-    """
-
-    def __init__(self, forks: Server, name: str, folder: Path, before: Path) -> None:
-        super().__init__(forks, name, folder, before)
-        self.undisturbed = folder / "undisturbed"
-        shutil.copytree(self.folder, self.undisturbed, symlinks=True)
-        assert self.run(NO_FAULT, 0).code == 0
-        again = tree(self.folder)
-        assert names(again) == names(self.new)
-        self.steady = {name: data for name, data in again.items() if self.new.get(name) == data}
-
-    def check(self, fault: Fault, at: int) -> bool:
-        """Check what a fault does; False if there are fewer calls."""
-        ended = self.run(fault, at)
-        if not ended.hit:
-            return False
-        where = f"call {at}, {ended.hit}: exit {ended.code}, {ended.output}"
-        found = tree(self.folder)
-        files = without_temporary(found)
-        assert damaged(self.folder, files) == [], where
-        assert fault.kills == (ended.code == -9), where
-        if ended.code == 0:
-            self.check_completed(files, where)
-        elif not fault.kills:
-            assert ended.code in (2, 4), where
-            assert os.strerror(fault.errno) in ended.output, where
-            assert "Traceback" not in ended.output, where
-        assert fault.kills or found == files or is_of_a_removal(ended.hit), where
-        is_complete = names(files) == names(self.new)  # an evaluation would be followed by another
-        completed = None if is_complete else self.do_again()
-        if completed is not None:
-            self.check_completed(completed, where)
-        return True
-
-    def check_completed(self, files: Tree, where: str) -> None:
-        assert names(files) == names(self.new), where
-        evaluations = [{number for name in one for number in EVALUATION_ID.findall(name)} for one in (files, self.new)]
-        steady = self.steady
-        if evaluations[0] != evaluations[1]:
-            steady = {name: data for name, data in steady.items() if not names_evaluation(name, data)}
-        assert [name for name, data in steady.items() if files.get(name) != data] == [], where
-        differences = [
-            one
-            for one in golden.compare(self.undisturbed, self.folder, renames={})
-            if EVALUATION_ID.sub("", str(one.before)) != EVALUATION_ID.sub("", str(one.after))
-        ]
-        assert differences == [], f"{differences[:3]} after {where}"
-
-
-@pytest.fixture(scope="module")
-def trial(forks, tmp_path_factory):
-    """`trial(command)`: the workspace that all commands find is made once."""
-    workspace = tmp_path_factory.mktemp("workspace")
-    forks.prepare("convert", workspace)
-    return cache(lambda name: CommandTrial(forks, name, tmp_path_factory.mktemp(name), workspace))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.fault(66)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_command_leaves_whole_files_at_every_tenth_call(trial, name, fault):
-    at = 1 + zlib.crc32(f"{name} {fault}".encode()) % 10
-    while trial(name).check(FAULTS[fault], at):
-        at += 10

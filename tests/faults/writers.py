@@ -1,19 +1,14 @@
 """What the package writes with: each writer's earlier files, and the write, which is also how it is resumed."""
 
-import os
-import re
-import shutil
-import sys
 import zipfile
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.conversion import question_table
 from rag_eval_pipeline.corpus.builder import CorpusFolder
 from rag_eval_pipeline.corpus.documents import CorpusDocument
@@ -22,16 +17,14 @@ from rag_eval_pipeline.evaluation.budget import UsageLedger, spent_today
 from rag_eval_pipeline.evaluation.storage import QueryScores, write_responses, write_scores
 from rag_eval_pipeline.exports.folder import copy_checked, publishing_folder
 from rag_eval_pipeline.formats.ground_truth import AnswerQualityAnnotation, GroundTruth, QualityScores
-from rag_eval_pipeline.formats.json_rows import texts, write_rows
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache
 from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.report.render import SiteFolder
 from rag_eval_pipeline.scaffold.init import start_benchmark
 from rag_eval_pipeline.sources.archive import extract
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, publish, replace_file, sha256_of
+from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
@@ -76,11 +69,6 @@ def _replace_several(folder: Path) -> None:
     atomic_write_all([(folder / name, LONG + name.encode()) for name in ("a", "b", "c")], temp_folder=folder)
 
 
-def _move(folder: Path) -> None:
-    if (folder / "made").exists():
-        publish(folder / "made", folder / "file")
-
-
 def _prepare_journal(folder: Path) -> None:
     with JournalWriter(folder / "journal.jsonl") as journal:
         journal.extend({"id": number} for number in range(3))
@@ -120,11 +108,6 @@ def _write_tables(folder: Path) -> None:
 def _questions() -> pa.RecordBatch:
     row = {"question": "Who?", "answer": "She.", "answers": [], "is_impossible": False, "contexts": [], "metadata": ""}
     return pa.RecordBatch.from_pylist([{"id": n, **row} for n in range(30)], schema=question_table.SCHEMA)
-
-
-def _write_train_json(folder: Path) -> None:
-    batches = [_questions()] * 3
-    write_rows(folder / "train.json", batches, lambda batch: {"question": texts(batch.column("question"))}, depth=1)
 
 
 def _documents() -> list[CorpusDocument]:
@@ -214,19 +197,10 @@ def _init(folder: Path) -> None:
         start_benchmark(Workspace(folder), "x", folder / "origin")
 
 
-def _lock(folder: Path) -> None:
-    with locked(folder / "x" / ".lock", holder="somebody", exclusive=True):
-        atomic_write(folder / "x" / "file", LONG)
-
-
 WRITERS = {
-    "one file": Writer(_old("file"), lambda folder: atomic_write(folder / "file", LONG)),
-    "replaced file": Writer(_old("file"), lambda folder: replace_file(folder / "deep" / "file", LONG)),
     "several files": Writer(_old("a", "b"), _replace_several),
-    "moved file": Writer(_old("file", "made"), _move),
     "journal": Writer(_prepare_journal, _go_on_with_journal, grows=["journal.jsonl"]),
     "JSON in rows": Writer(_old("x.gt.json"), _write_rows_of_json),
-    "train.json": Writer(_old("train.json"), _write_train_json),
     "parquet": Writer(_old("responses.parquet", "questions.parquet"), _write_tables),
     "manifest": Writer(_old("documents.parquet", "documents.json", "web.json"), _write_manifest),
     "corpus": Writer(_old("corpus/x/one.pdf", "corpus/x/foreign.pdf"), _fill_corpus),
@@ -236,62 +210,4 @@ WRITERS = {
     "export": Writer(_old("source.pdf", "exported/tests.json"), _export, between=["exported/tests.json"]),
     "archive": Writer(_prepare_archive, _unpack),
     "init": Writer(_prepare_init, _init),
-    "lock": Writer(_old("x/file"), _lock),
-}
-
-
-QUESTIONS = "q,a,file\n" + "".join(f"What is line {n} about?,subject {n},{n % 2}.pdf\n" for n in range(6))
-SPEC = """
-name: {name}
-version: 1.0.0
-source: {{path: questions.csv}}
-tables: {{docs: {{files: "docs/*.pdf"}}}}
-questions: {{question: q, answer: a, files: file}}
-documents: SELECT name, file FROM docs ORDER BY name
-"""
-NIGHTS = ("2026-03-01T02:00:00Z", "2026-03-02T02:00:00Z", "2026-07-01T02:00:00Z")  # the last is long after
-
-
-def prepare_workspace(folder: Path) -> None:
-    """Two converted benchmarks of finished PDFs, one with a changed source, the other evaluated in two nights."""
-    for settings in ("data/config", "examples/benchmarks/config"):
-        shutil.copytree(REPOSITORY / settings, folder / "data" / "config", dirs_exist_ok=True)
-    for name in ("steady", "changed"):
-        source = folder / "data" / "sources" / name
-        (source / "docs").mkdir(parents=True)
-        for n in range(2):
-            lines = [f"Line {line} is about subject {line}." for line in range(6)]
-            (source / "docs" / f"{n}.pdf").write_bytes(simple_pdf(*lines))
-        (source / "questions.csv").write_text(QUESTIONS)
-        (source / "benchmark.yaml").write_text(SPEC.format(name=name))
-    rag_eval(folder, "convert", "steady", "changed")
-    with (folder / "data" / "sources" / "changed" / "questions.csv").open("a") as file:
-        file.write("What is new?,this,1.pdf\n")
-    system = folder / "data" / "config" / "systems" / "embedded.config.yaml"
-    for night, k in zip(NIGHTS, (9, 10), strict=False):  # another system: else the answers of the first are copied
-        system.write_text(re.sub(r"k: \d+", f"k: {k}", system.read_text()))
-        rag_eval(folder, "evaluate", "steady", "--system", "embedded", night=night)
-
-
-def rag_eval(folder: Path, *arguments: str, night: str = NIGHTS[1]) -> None:
-    """Run a command in this process."""
-    os.environ["RAG_EVAL_NOW"] = night
-    sys.argv = ["rag-eval", *arguments, "--workspace", str(folder)]
-    try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            raise
-
-
-def _command(*arguments: str, **options: Any) -> Writer:
-    return Writer(prepare_workspace, lambda folder: rag_eval(folder, *arguments, **options))
-
-
-COMMANDS = {
-    "convert": _command("convert", "changed", "--replace"),
-    "evaluate": _command("evaluate", "steady", "--system", "embedded-weak"),
-    "report": _command("report"),
-    "pin": _command("pin", "steady", "embedded"),
-    "prune": _command("prune", night=NIGHTS[2]),
 }

@@ -1,7 +1,5 @@
-"""Applications of the real frameworks answer alike in this process and in a worker process, where we are not installed."""
+"""Applications of the real frameworks answer in the worker process."""
 
-import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +8,6 @@ import pytest
 
 from rag_eval_pipeline.systems.base import Query, SystemCorpus
 from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
-from rag_eval_pipeline.systems.python_worker import decode, names_read
-from rag_eval_pipeline.systems.worker_main import Encoder
 
 APPS_FOLDER = Path(__file__).parent / "apps"
 ANSWER = "Cats do sleep."
@@ -43,14 +39,11 @@ APPS = {
 }  # fmt: skip
 
 
-IN_A_WORKER = ["LangChain, astream", "LlamaIndex, an engine"]  # the others only take longer
-
-
-async def ask(folder, settings, observe=None):
+async def ask(folder, settings):
     corpus = SystemCorpus(
         benchmark="pets", folder=folder, files=["cats.pdf"], aliases={"cats.pdf": "cats.pdf"}, fingerprint="1",
         system="mine", started=datetime(2026, 11, 15, tzinfo=UTC), pages=list, settings_folder=APPS_FOLDER,
-        state_folder=folder, observe=observe,
+        state_folder=folder,
     )  # fmt: skip
     async with open_python(PythonSettings.model_validate({"path": ["."], **settings}), corpus) as system:
         answer = await system.answer(Query("1", "Do cats sleep?"))
@@ -58,31 +51,14 @@ async def ask(folder, settings, observe=None):
     return msgspec.structs.replace(answer, latency_ms=None, timings={}), first_token
 
 
-def sent(value):
-    """Return a value as a worker process sends it."""
-    return decode(json.loads(json.dumps(Encoder(names_read()).encode(value))))
-
-
 @pytest.mark.parametrize(("settings", "page", "tokens", "model", "has_first_token"), APPS.values(), ids=APPS)
-async def test_application_is_read_here_and_as_a_worker_sends_it(
-    settings, page, tokens, model, has_first_token, tmp_path
-):
+async def test_application_is_read(settings, page, tokens, model, has_first_token, tmp_path):
     answer, first_token = await ask(tmp_path, settings)
-    as_sent, _ = await ask(tmp_path, settings, observe=sent)
 
     places = [] if page is None else [("cats.pdf", page, "Cats sleep.")]
     assert (answer.error, answer.answer) == (None, ANSWER)
     assert [(one.document, one.page, one.text) for one in answer.contexts] == places
     assert (answer.usage.total_tokens, answer.model, first_token is not None) == (tokens, model, has_first_token)
-    assert as_sent == answer
-
-
-@pytest.mark.parametrize("name", IN_A_WORKER)
-async def test_application_answers_in_a_worker_as_in_this_process(name, tmp_path):
-    settings = APPS[name][0]
-
-    (here, _), (there, _) = await ask(tmp_path, settings), await ask(tmp_path, {**settings, "python": sys.executable})
-    assert there == here
 
 
 async def test_framework_that_wants_a_mapping_is_answered_by_what_to_set(tmp_path):

@@ -5,18 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.conftest import shared_folder
+
 # A property's first example pays for scipy's import, and the machine is shared: no limit on time.
 settings.register_profile("metrics", deadline=None)
 settings.load_profile("metrics")
-
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-
-
-def shared_folder(name: str) -> Path:
-    folder = SHARED / name
-    if not folder.is_dir():
-        pytest.skip(f"{name}/ is not beside the repository: nothing to compare with")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,31 @@
-"""A callable of this process is loaded and asked as any system; what it raises or returns is an answer or a status."""
+"""A callable is loaded and asked in a worker process; what it raises, returns or prints, how it ends and how long it
+hangs is an answer or a status of its own questions, and harms no other.
+"""
 
+import ast
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import psutil
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.asking import run_queries
+from rag_eval_pipeline.systems import python_worker
 from rag_eval_pipeline.systems.base import Query, Usage
 from rag_eval_pipeline.systems.config import parse_system
 from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
 from tests.conftest import REPOSITORY
 
 QUERY = Query("q7", "Do cats sleep?")
+BARE = sys._base_executable  # the interpreter below the virtual environment, which has none of our packages
+SYSTEMS = REPOSITORY / "rag_eval_pipeline" / "systems"
 
 
 @pytest.fixture
@@ -31,18 +41,23 @@ def opened(corpus, tmp_path):
         async with open_python(PythonSettings.model_validate(given), corpus) as system:
             yield system
 
-    path = list(sys.path)
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     yield opened
-    assert sys.path == path
-    assert "rag_under_test" not in sys.modules
+    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+
+
+async def answer(system, text):
+    return await system.answer(Query("q7", text))
+
+
+async def time_out(system, text):
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(answer(system, text), 0.5)
 
 
 CALLABLES = {
     "a function": ("def ask(question): return question.upper()", "DO CATS SLEEP?"),
     "an async function": ("async def ask(question): return question.upper()", "DO CATS SLEEP?"),
-    "a function that returns an awaitable": (
-        "async def later(q): return q.upper()\ndef ask(question): return later(question)", "DO CATS SLEEP?",
-    ),
     "a parameter query: its id": ("def ask(query): return query.query_id", "q7"),
     "a parameter query: its text": ("def ask(query): return query.text", "Do cats sleep?"),
     "a parameter query that is taken for text": ("def ask(query): return f'<{query}>'", "<Do cats sleep?>"),
@@ -63,9 +78,6 @@ CALLABLES = {
         {"input": {"q": ["{question}", "{query_id}", "{benchmark}"], "k": 3}, "arguments": {"k": 5}},
     ),
     "an input for a parameter query": ("def ask(*, query): return query['text']", "Do cats sleep?", {"input": {"text": "{question}"}}),
-    "a generator": ("def ask(q):\n    yield 'Do cats'\n    yield ' sleep?'", "Do cats sleep?"),
-    "an async generator": ("async def ask(q):\n    yield {'answer': 'Do cats'}\n    yield {'answer': ' sleep?'}", "Do cats sleep?"),
-    "an async function that returns a stream": ("async def ask(q): return {'answer': iter(['Do cats', ' sleep?'])}", "Do cats sleep?"),
 }  # fmt: skip
 
 
@@ -112,20 +124,71 @@ class AgentChatResponse:  # a finished one
     def response_gen(self):
         raise ValueError("response_gen is only available for streaming responses")
 """
-STREAMS = {
-    "a chat in a thread": "def ask(question): return StreamingAgentChatResponse()",
-    "an async chat": "async def ask(question): return StreamingAgentChatResponse(achat_stream=object())",
-    "a finished chat": "def ask(question): return AgentChatResponse()  # finished",
-}
+# Rows of one worker: each is executed for its question.
+ANSWERS = {
+    "a function that returns an awaitable": ("async def later(): return 'They do.'\ndef ask(q): return later()", "They do."),
+    "a generator": ("def ask(q):\n    yield 'They'\n    yield ' do.'", "They do."),
+    "an async generator": ("async def ask(q):\n    yield {'answer': 'They'}\n    yield {'answer': ' do.'}", "They do."),
+    "an async function that returns a stream": ("async def ask(q): return {'answer': iter(['They', ' do.'])}", "They do."),
+    "a chat in a thread": ("def ask(q): return StreamingAgentChatResponse()", "They do."),
+    "an async chat": ("async def ask(q): return StreamingAgentChatResponse(achat_stream=object())", "They do."),
+    "a finished chat": ("def ask(q): return AgentChatResponse()", "They do."),
+    "half a character": ("def ask(q): return 'a \\ud800'", "a �"),
+    "a function that prints": ("def ask(q):\n    print('noise')\n    os.write(1, b'{\"answered\": 0}\\n')\n    return 'quiet'", "quiet"),
+    "a child that prints": ("def ask(q):\n    subprocess.run(['echo', '{\"answered\": 0}'], check=True)\n    return 'quiet'", "quiet"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("code", STREAMS.values(), ids=STREAMS)
-async def test_streamed_chat_is_read_to_its_end(code, opened):
-    async with opened(f"{STREAMED_CHAT}\n{code}") as system:
-        answers = [await system.answer(QUERY) for _ in range(5)]
+def in_one_worker(rows):
+    """Return code whose `dispatch` executes the code of the row that the question names."""
+    code = {name: row[0] for name, row in rows.items()}
+    return f"""{STREAMED_CHAT}
+import os, subprocess
+ROWS = {code!r}
+def dispatch(name):
+    exec(ROWS[name], globals())
+    return ask(name)
+"""
 
-    assert [(answer.status, answer.answer) for answer in answers] == [("ok", "They do.")] * 5
-    assert [answer.timings.keys() for answer in answers] == [set() if "finished" in code else {"first_token"}] * 5
+
+async def test_what_is_returned_is_read(opened):
+    async with opened(in_one_worker(ANSWERS), attribute="dispatch") as system:
+        found = [await answer(system, name) for name in ANSWERS]
+
+    assert {name: (one.error, one.answer) for name, one in zip(ANSWERS, found, strict=True)} == {
+        name: (None, text) for name, (_, text) in ANSWERS.items()
+    }
+    streamed = [name for name, one in zip(ANSWERS, found, strict=True) if "first_token" in one.timings]
+    assert streamed == [
+        "a generator", "an async generator", "an async function that returns a stream", "a chat in a thread", "an async chat",
+    ]  # fmt: skip
+    assert all(one.timings.get("first_token", 0) <= one.latency_ms for one in found)
+
+
+async def test_objects_are_read_by_their_attributes(opened):
+    code = """
+        from pathlib import Path
+
+        class Passage:
+            def __init__(self, inner=None):
+                self.metadata, self.page_content = {"source": Path("/data/cats.pdf"), "page": 0}, "Cats sleep."
+                if inner is not None:
+                    self.node = inner
+
+        def ask(question):
+            passage = Passage()
+            for _ in range(18 if question == "deep" else 0):
+                passage = Passage(passage)
+            return {"answer": "a", "context": [passage], "usage": {"total_tokens": 7}}
+    """
+
+    async with opened(code) as system:
+        found = [await answer(system, text) for text in ("flat", "deep")]
+
+    assert [[(one.document, one.page, one.text) for one in row.contexts] for row in found] == [
+        [("cats.pdf", 1, "Cats sleep.")]
+    ] * 2
+    assert {row.usage.total_tokens for row in found} == {7}
 
 
 async def test_stream_is_read_in_the_thread_of_its_call(opened):
@@ -158,7 +221,7 @@ FACTORY = """
         def invoke(self, question):
             return f"{self.greeting} {Engine.made}"
 
-        def close(self):
+        async def aclose(self):
             self.log.write_text("closed")
 """
 
@@ -176,6 +239,8 @@ async def test_factory_is_called_once_with_its_arguments_and_closed_at_the_end(o
 
 
 FAILURES = {
+    "a value without an answer": ("def ask(q): return object()", "bad_response", "expected an answer, the callable returned object"),
+    "reading what is typed": ("def ask(q): return input()", "python_error", "EOFError: EOF when reading a line"),
     "an exception": ("def ask(q): raise ValueError('no\\n  index')", "python_error", "ValueError: no index"),
     "the end of the process": ("def ask(q): raise SystemExit(3)", "python_error", "SystemExit: 3"),
     "a cancellation of its own": (
@@ -208,12 +273,13 @@ FAILURES = {
 
 
 @pytest.mark.fault(48)
-@pytest.mark.parametrize(("code", "error_code", "error"), FAILURES.values(), ids=FAILURES)
-async def test_failure_is_a_status_in_one_line(code, error_code, error, opened):
-    async with opened(code) as system:
-        found = await system.answer(QUERY)
+async def test_failure_is_a_status_in_one_line(opened):
+    async with opened(in_one_worker(FAILURES), attribute="dispatch") as system:
+        found = {name: await answer(system, name) for name in FAILURES}
 
-    assert (found.status, found.answer, found.error_code, found.error) == ("error", None, error_code, error)
+    assert {name: (one.status, one.answer, one.error_code, one.error) for name, one in found.items()} == {
+        name: ("error", None, code, error) for name, (_, code, error) in FAILURES.items()
+    }
 
 
 async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_locals_stay(opened):
@@ -232,55 +298,26 @@ async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_loca
     assert [[answer.answer for answer in answers] for answers in rounds] == [["1"] * 3, ["2"] * 3]
 
 
-HANGING = """
-    import threading
-    released = threading.Event()
-    def ask(question):
-        if question == "hang":
-            released.wait()
-        return "answered"
-"""
+async def test_question_is_not_asked_while_too_many_calls_hang(opened):
+    code = """
+        import sys, threading
+        sys.modules["_rag_eval_user_code"].ABANDONED_LIMIT = 2
+        def ask(question):
+            if question == "hang":
+                threading.Event().wait()
+            return "answered"
+    """
 
-
-async def test_question_is_not_asked_while_too_many_calls_hang(opened, monkeypatch):
-    monkeypatch.setattr("rag_eval_pipeline.systems.user_code.ABANDONED_LIMIT", 2)
-
-    async with opened(HANGING) as system:
-        for number in range(2):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(system.answer(Query(str(number), "hang")), 0.5)
-        stuck = await system.answer(Query("2", "go"))
-        sys.modules["rag_under_test"].released.set()
+    async with opened(code) as system:
+        await time_out(system, "hang")
+        assert (await answer(system, "go")).answer == "answered"  # a call that hangs leaves its place
+        await time_out(system, "hang")
+        stuck = await answer(system, "go")
 
     assert (stuck.error_code, stuck.error) == (
         "python_stuck", "TooManyAbandoned: 2 earlier calls have not returned",
     )  # fmt: skip
     assert stuck.usage.requests == 0
-
-
-def test_process_ends_while_a_call_hangs(tmp_path):
-    (tmp_path / "hanging.py").write_text("import threading\ndef ask(q): threading.Event().wait()")
-    script = """if True:
-        import asyncio
-        from pathlib import Path
-        from rag_eval_pipeline.systems.base import Query
-        from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
-        from tests.systems.conftest import corpus_in
-
-        async def main():
-            async with open_python(PythonSettings(callable="hanging:ask", path=(".",)), corpus_in(Path.cwd())) as system:
-                try:
-                    await asyncio.wait_for(system.answer(Query("1", "?")), 0.1)
-                except TimeoutError:
-                    print("given up")
-
-        asyncio.run(main())
-    """
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-c", script]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=tmp_path, env=environment)
-
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("given up\n", "", 0)
 
 
 async def test_configuration_names_callable_and_versions(opened):
@@ -306,27 +343,41 @@ async def test_edited_code_is_reloaded_and_changes_the_fingerprint(opened):
     assert found[0][1] != found[1][1] == found[2][1]
 
 
-BAD = {
-    #                                     code                             settings                                    code              field
-    "a module that is not there":        ("",                              {"callable": "no_such_module_here:ask"},    "bad_callable",   "settings.callable"),
-    "a script that ends the process":    ("raise SystemExit(0)",           {},                                         "bad_callable",   "settings.callable"),
-    "a name that is not there":          ("",                              {},                                         "bad_callable",   "settings.callable"),
-    "an object without a method":        ("ask = 1",                       {},                                         "bad_callable",   "settings.callable"),
-    "a class without factory":           ("class ask: pass",               {},                                         "bad_callable",   "settings.callable"),
-    "no parameter":                      ("def ask(): pass",               {},                                         "bad_callable",   "settings.callable"),
-    "a factory that raises":             ("def ask(k): raise OSError",     {"factory": True, "arguments": {"k": 1}},   "bad_callable",   "settings.arguments"),
-    "a method that is not there":        ("def ask(): return 1",           {"factory": True, "method": "invoke"},      "bad_callable",   "settings.method"),
-    "a name taken by another module":    ("",                              {"callable": "json:loads"},                 "bad_callable",   "settings.callable"),
-    "a folder that is not there":        ("",                              {"path": ["code", "elsewhere"]},            "bad_path",       "settings.path[1]"),
-    "a package that is not installed":   ("def ask(q): return q",          {"version_of": ["no-such-package-here"]},   "missing_package", "settings.version_of[0]"),
+REFUSED = {
+    #                                     code                          settings                                    code               field                     in the message
+    "a module that is not there":        ("",                           {"callable": "no_such_module_here:ask"},    "bad_callable",    "settings.callable",      "Is its folder in `path`?"),
+    "a module without a package":        ("import no_such_framework",   {},                                         "bad_callable",    "settings.callable",      f"Install no_such_framework for {sys.executable}, or"),
+    "a module that ends the process":    ("import os; os._exit(5)",     {},                                         "bad_callable",    "settings.callable",      "ended with exit status 5"),
+    "a script that ends":                ("raise SystemExit(0)",        {},                                         "bad_callable",    "settings.callable",      "SystemExit: 0"),
+    "a name that is not there":          ("",                           {},                                         "bad_callable",    "settings.callable",      "'ask' in rag_under_test"),
+    "an object without a method":        ("ask = 1",                    {},                                         "bad_callable",    "settings.callable",      "Set `method`"),
+    "a class without factory":           ("class ask: pass",            {},                                         "bad_callable",    "settings.callable",      "Set `factory: true`."),
+    "no parameter":                      ("def ask(): pass",            {},                                         "bad_callable",    "settings.callable",      "a callable of one question"),
+    "a factory that raises":             ("def ask(k): raise OSError",  {"factory": True, "arguments": {"k": 1}},   "bad_callable",    "settings.arguments",     "OSError"),
+    "a method that is not there":        ("def ask(): return 1",        {"factory": True, "method": "invoke"},      "bad_callable",    "settings.method",        "a method of int"),
+    "a name taken by another module":    ("",                           {"callable": "json:loads"},                 "bad_callable",    "settings.callable",      "json is loaded from elsewhere"),
+    "a folder that is not there":        ("",                           {"path": ["code", "elsewhere"]},            "bad_path",        "settings.path[1]",       "elsewhere"),
+    "a package that is not installed":   ("def ask(q): return q",       {"version_of": ["msgspec"], "python": BARE}, "missing_package", "settings.version_of[0]", "msgspec"),
+    "no interpreter":                    ("def ask(q): ...",            {"python": "../app/bin/python"},            "bad_python",      "settings.python",        "No such file or directory."),
+    "an environment":                    ("def ask(q): ...",            {"python": "venv"},                         "bad_python",      "settings.python",        "bin/python?"),
+    "another program":                   ("def ask(q): ...",            {"python": "/bin/cat"},                     "bad_python",      "settings.python",        "It ended with exit status 1; its last output: /bin/cat"),
+    "an old interpreter":                ("def ask(q): ...",            {"python": "old"},                          "bad_python",      "settings.python",        "It is Python 3.8.18."),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "settings", "error_code", "field"), BAD.values(), ids=BAD)
-async def test_code_that_cannot_be_loaded_is_refused(code, settings, error_code, field, opened, tmp_path):
+@pytest.mark.parametrize(("code", "settings", "error_code", "field", "text"), REFUSED.values(), ids=REFUSED)
+async def test_code_that_cannot_be_loaded_is_refused_in_one_line(
+    code, settings, error_code, field, text, opened, tmp_path
+):
+    (tmp_path / "code").mkdir()
     if settings.get("callable") == "json:loads":
-        (tmp_path / "code").mkdir()
         (tmp_path / "code" / "json.py").write_text("")
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").write_text("")
+    (tmp_path / "old").write_text(
+        f"#!{BARE}\nimport os, sys\nos.write(int(sys.argv[4]), b'{{\"hello\": [3, 8, 18]}}\\n')\n"
+    )
+    (tmp_path / "old").chmod(0o755)
 
     with pytest.raises(InputError) as error:
         async with opened(code, **settings):
@@ -334,16 +385,9 @@ async def test_code_that_cannot_be_loaded_is_refused(code, settings, error_code,
 
     assert (error.value.code, error.value.field) == (error_code, field)
     assert error.value.file == str(tmp_path / "recorded.config.yaml")
+    assert text in str(error.value)
     assert "\n" not in str(error.value)
     assert "Traceback" not in str(error.value)
-
-
-async def test_import_that_fails_inside_of_the_module_names_the_interpreter(opened):
-    with pytest.raises(InputError) as error:
-        async with opened("import no_such_framework"):
-            pass
-
-    assert f"Install no_such_framework for {sys.executable}" in error.value.hint
 
 
 async def test_method_is_published_and_a_choice_of_several_is_warned_of(opened):
@@ -381,7 +425,6 @@ async def test_installed_packages_below_the_path_are_no_source(opened, tmp_path)
         (package / "package_in_venv.py").write_text(text)
         async with opened(code) as system:
             digests.add(system.server_configuration()["source_sha256"])
-        del sys.modules["package_in_venv"]
 
     assert len(digests) == 1
 
@@ -390,8 +433,178 @@ async def test_modules_of_the_path_can_be_imported_while_questions_are_answered(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "lazy_part_of_rag.py").write_text("WORD = 'late'")
 
-    async with opened("def ask(q):\n    import lazy_part_of_rag, textwrap\n    return lazy_part_of_rag.WORD") as system:
-        assert (await system.answer(Query("1", "?"))).answer == "late"
+    async with opened("def ask(q):\n    import lazy_part_of_rag\n    return lazy_part_of_rag.WORD") as system:
+        assert (await answer(system, "?")).answer == "late"
 
-    assert "lazy_part_of_rag" not in sys.modules
-    assert "textwrap" in sys.modules  # modules of the environment stay loaded
+
+async def test_modules_that_the_environment_names_are_found_without_an_interpreter_of_its_own(
+    opened, tmp_path, monkeypatch
+):
+    (tmp_path / "elsewhere.py").write_text("WORD = 'found'")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    async with opened("import elsewhere\ndef ask(q): return elsewhere.WORD") as system:
+        assert (await answer(system, "?")).answer == "found"
+
+
+async def test_what_is_printed_is_shown_on_standard_error(opened, capfd):
+    async with opened("print('loading')\ndef ask(q): print('asked'); return 'a'") as system:
+        assert (await answer(system, "?")).answer == "a"
+
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert printed.err.split() == ["loading", "asked"]
+
+
+async def test_worker_has_the_users_modules_and_none_of_ours(opened, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    code = """
+        import http.client, importlib.util, sys
+        def ask(q):
+            ours = [name for name in sys.modules if name.startswith("rag_eval_pipeline")]
+            return f"{importlib.util.find_spec('rag_eval_pipeline')} {ours} {sys.argv[1:]} {sys.executable}"
+    """
+
+    async with opened(code, python=BARE) as system:
+        assert (await answer(system, "?")).answer == f"None [] [] {BARE}"
+        assert system.configuration()["version of Python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+DEATHS = {
+    "an exit":   ("os._exit(3)",                            "the worker process ended with exit status 3; its last output: going"),
+    "a signal":  ("os.kill(os.getpid(), signal.SIGKILL)",   "the worker process was killed by SIGKILL (out of memory?); its last output: going"),
+    "a crash":   ("ctypes.string_at(0)",                    "the worker process was killed by SIGSEGV; its last output: going"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "error"), DEATHS.values(), ids=DEATHS)
+async def test_death_fails_the_questions_in_flight_and_no_other(end, error, opened):
+    code = f"""
+        import ctypes, os, signal, threading
+        arrived = threading.Event()
+        def ask(q):
+            if q == "die":
+                arrived.wait()
+                print("going")
+                {end}
+            if q == "wait":
+                arrived.set()
+                threading.Event().wait()
+            return str(os.getpid())
+    """
+
+    async with opened(code) as system:
+        first = await answer(system, "?")
+        dead = await asyncio.gather(answer(system, "die"), answer(system, "wait"))
+        after = await answer(system, "?")
+
+    assert [(one.status, one.error_code, one.error, one.usage.requests) for one in dead] == [
+        ("error", "python_died", error, 1)
+    ] * 2
+    assert (first.status, after.status) == ("ok", "ok")
+    assert first.answer != after.answer
+
+
+async def test_worker_that_always_dies_is_not_started_for_ever(opened):
+    async with opened("import os\ndef ask(q): os._exit(1)") as system:
+        found = [await answer(system, "?") for _ in range(5)]
+
+    assert [one.error_code for one in found] == ["python_died"] * 3 + ["python_stopped"] * 2
+    assert "3 times without an answer, so it is not started again" in found[-1].error
+    assert found[-1].usage.requests == 0
+
+
+async def test_worker_that_cannot_be_started_again_says_why(opened, tmp_path):
+    code = "import os\nfrom pathlib import Path\ndef ask(q):\n    Path(__file__).write_text('1 / 0')\n    os._exit(1)"
+
+    async with opened(code) as system:
+        found = [await answer(system, "?") for _ in range(2)]
+
+    assert [one.error_code for one in found] == ["python_died", "python_stopped"]
+    assert (
+        "could not be started again: expected the module rag_under_test to be importable, found ZeroDivisionError"
+        in found[1].error
+    )
+
+
+async def test_worker_that_no_longer_reacts_is_replaced(opened, monkeypatch):
+    monkeypatch.setattr(python_worker, "UNRESPONSIVE_SECONDS", 0.1)
+    code = "import threading\nasync def ask(q): return 'a' if q == 'go' else threading.Event().wait()"
+
+    async with opened(code) as system:
+        await time_out(system, "hang")
+        stuck = await answer(system, "go")
+        assert (stuck.error_code, "did not notice for 0.1 s" in stuck.error) == ("python_died", True)
+        assert (await answer(system, "go")).answer == "a"
+
+
+async def test_loading_again_does_not_count_against_the_time_of_a_question(opened):
+    code = "import os\ndef ask(q): return 'a' if q == 'go' else os._exit(1)"
+    found = []
+
+    async with opened(code) as system:
+        await answer(system, "die")
+        waiting = system.ready
+        states = []
+
+        async def ready():
+            await waiting()
+            states.append(system._code._is_open)
+
+        system.ready = ready
+        await run_queries(system, [Query("1", "go")], found.append, in_flight=1, timeout_s=240)
+
+    assert (states, found[0].answer) == ([True], "a")
+
+
+def test_worker_and_its_children_end_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "rag.py").write_text(
+        "import os, subprocess\ndef ask(q): return f\"{os.getpid()} {subprocess.Popen(['sleep', '600']).pid}\""
+    )
+    script = """if True:
+        import asyncio, time
+        from pathlib import Path
+        from rag_eval_pipeline.systems.base import Query
+        from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
+        from tests.systems.conftest import corpus_in
+
+        async def main():
+            settings = PythonSettings(callable="rag:ask", path=(".",))
+            async with open_python(settings, corpus_in(Path.cwd())) as system:
+                print((await system.answer(Query("1", "?"))).answer, flush=True)
+                await asyncio.Event().wait()
+
+        asyncio.run(main())
+    """
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    ) as parent:
+        processes = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+        parent.send_signal(signal.SIGKILL)
+
+    assert len(processes) == 2
+    gone, alive = psutil.wait_procs(processes, timeout=240)
+    assert alive == []
+
+
+@pytest.mark.parametrize("name", ["worker_main", "user_code", "user_streams"])
+def test_modules_of_the_worker_need_only_an_old_standard_library(name):
+    tree = ast.parse((SYSTEMS / f"{name}.py").read_text(), feature_version=python_worker.OLDEST)
+
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {module.partition(".")[0] for module in imported} <= sys.stdlib_module_names
+    assert Path(python_worker.SCRIPT).parent == SYSTEMS
+
+
+def test_names_of_every_module_that_reads_what_was_returned_are_sent():
+    readers = {
+        path.stem
+        for path in SYSTEMS.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and "part" in {alias.name for alias in node.names}
+    }
+
+    readers ^= {"values", "replay"}  # which has `part`; which reads JSON
+    assert readers <= {module.__name__.rpartition(".")[2] for module in python_worker.READERS}

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLED = REPOSITORY / "examples" / "benchmarks" / "sources"
@@ -185,13 +185,6 @@ def command_line(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return ""
-
-
-def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _living(processes: set[psutil.Process]) -> list[psutil.Process]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.web import block_pages
 from rag_eval_pipeline.web.block_pages import HTML_BYTES, SIGNS, PageFacts, detect_block_page
-from tests.conftest import BUNDLED, REPOSITORY
+from tests.conftest import BUNDLED, SHARED, shared_folder
 
-SHARED_PAGES = REPOSITORY.parent / "shared" / "data" / "wiki-urls"
+SHARED_PAGES = SHARED / "data" / "wiki-urls"
 ASKED = "https://site.example/guide/lamps"
 SITE = "https://site.example"
 
@@ -228,8 +228,7 @@ def test_real_document_is_no_block_page(path):
 
 
 def test_real_documents_are_there():
-    if not SHARED_PAGES.is_dir():
-        pytest.skip("the saved encyclopedia pages are not part of the repository")
+    shared_folder("data/wiki-urls")
 
     assert len([path for path in REAL if path.parent.name == "pages" and SHARED_PAGES in path.parents]) == 39
 

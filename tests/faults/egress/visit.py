@@ -235,14 +235,8 @@ async def unguarded(network: Network) -> dict[str, Any]:
     }
 
 
-async def given_urls(network: Network) -> list[list[Any]]:
-    """What the fetcher makes of each URL of a JSON list on stdin."""
-    async with fetching(ALLOWED) as source:
-        return [[await code_of(source.fetch(url)), network.hits()] for url in json.load(sys.stdin)]
-
-
 async def main(parts: Iterable[str]) -> dict[str, Any]:
-    functions = {function.__name__: function for function in (fetched, operator, rendered, unguarded, given_urls)}
+    functions = {function.__name__: function for function in (fetched, operator, rendered, unguarded)}
     async with Network().running() as network:
         return {part: await functions[part](network) for part in parts}
 

@@ -1,8 +1,8 @@
 """What is fuzzed: each parser with seeds of its own, and what must hold of any input.
 
 A parser returns, or raises one of the errors that its caller turns into a line, a quarantine record or a failed answer.
-What else must hold is asserted: rows are neither lost nor invented, an error is one printable line that names the file, a
-file without a finding can be read, and events do not depend on how a stream was cut.
+What else must hold is asserted: rows are neither lost nor invented, and an error is one printable line that names the
+file. What a parser makes of what it reads is stated by the properties beside its other tests.
 """
 
 import bz2
@@ -16,7 +16,6 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -25,14 +24,13 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_table import iterate_batches
 from rag_eval_pipeline.conversion.shards import read_conversion_settings
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_metadata, write_manifest
-from rag_eval_pipeline.corpus.naming import NameRequest, assign_names, document_key, folded
+from rag_eval_pipeline.corpus.naming import NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.pages import Page, read_pages, write_pages
 from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader
 from rag_eval_pipeline.errors import DocumentError, InputError
@@ -45,15 +43,15 @@ from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.evret import read_evret_dataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.model import errors_in
-from rag_eval_pipeline.formats.results import EvaluationResults, open_results
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.train_json import read_train_json
 from rag_eval_pipeline.formats.validation import examine
 from rag_eval_pipeline.judges.calibration import majority_labels, read_labels
 from rag_eval_pipeline.judges.claims import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case, CitedText
-from rag_eval_pipeline.judges.prompts import LabelledClaim, judgement_prompt, label_prompt
+from rag_eval_pipeline.judges.prompts import judgement_prompt
 from rag_eval_pipeline.judges.ratings import RatingProtocol
-from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_labels, parse_rating
+from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_rating
 from rag_eval_pipeline.metrics.retrieval.files import score_file
 from rag_eval_pipeline.metrics.retrieval.names import parse_measures
 from rag_eval_pipeline.metrics.span_report import ReadOptions, compare_spans, read_gold, read_predicted
@@ -64,7 +62,7 @@ from rag_eval_pipeline.reporting.maintenance import read_retention_settings
 from rag_eval_pipeline.scaffold.init import propose
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.systems.base import Query, RagAnswer, RetrievedPassage, Usage
+from rag_eval_pipeline.systems.base import Query, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.systems.http import HttpSettings, HttpSystem
 from rag_eval_pipeline.systems.nvidia_replies import check_stream, read_chunks
@@ -77,7 +75,7 @@ from rag_eval_pipeline.web.egress import read_egress_config
 from rag_eval_pipeline.web.fetcher import check_url
 from rag_eval_pipeline.web.openai_chat import read_reply, read_stream
 from rag_eval_pipeline.web.settings import Prices
-from rag_eval_pipeline.web.sse import EventParser, parse_events
+from rag_eval_pipeline.web.sse import parse_events
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
@@ -172,11 +170,6 @@ def _benchmark(folder: Path, name: str, data: bytes, source: str) -> BenchmarkPa
     return paths
 
 
-def _is_planned(data: bytes) -> bool:
-    """Whether the benchmark is planned: one input in four, because it takes longer than reading."""
-    return sha256(data).digest()[0] % 4 == 0
-
-
 def _read_source(name: str, data: bytes, folder: Path, *, source: str = "") -> None:
     paths = _benchmark(folder, name, data, source or name)
     relation = read_relation(paths, read_spec(paths).source, source_columns=True)
@@ -188,28 +181,12 @@ def _read_source(name: str, data: bytes, folder: Path, *, source: str = "") -> N
         rows.setdefault(rejected.file, []).append(rejected.row)
     for found in rows.values():
         assert sorted(found) == list(range(1, len(found) + 1)), "a row is lost or there twice"
-    if {"q", "a"} <= set(relation.schema.names) and _is_planned(data):
-        counts = plan(paths).counts
-        assert counts.rows == sum(map(len, rows.values())), "rows are read and not counted"
-        assert counts.rows == counts.accepted + counts.dropped + counts.quarantined, (
-            "a row is neither accepted nor refused"
-        )
 
 
-def _parquet_seeds() -> list[bytes]:
-    def written(table: pa.Table, **options: Any) -> bytes:
-        file = io.BytesIO()
-        pq.write_table(table, file, **options)
-        return file.getvalue()
-
-    plain = pa.table({"q": [f"question {n}" for n in range(60)], "a": ["yes", "no", None] * 20})
-    rich = pa.Table.from_pylist([{**row, "n": float(row["n"] or 0), "facts": [{"t": "x", "i": 1}]} for row in ROWS])
-    return [
-        written(plain, write_page_checksum=True),
-        written(plain, compression="none", use_dictionary=False, row_group_size=20),
-        written(plain.set_column(1, "a", plain["a"].dictionary_encode()), compression="zstd", data_page_version="2.0"),
-        written(rich, compression="gzip"),
-    ]
+def _parquet(rows: list[dict[str, Any]], **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file, **options)
+    return file.getvalue()
 
 
 def _workbook() -> bytes:
@@ -220,24 +197,19 @@ def _workbook() -> bytes:
     return file.getvalue()
 
 
-def zipped(method: int = zipfile.ZIP_DEFLATED, comment: bytes = b"") -> bytes:
-    """A zip archive of two files."""
+def _zipped(method: int) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
-        for name, data in (("in/f.csv", CSV), ("README.txt", b"two files\n")):
-            archive.writestr(zipfile.ZipInfo(name), data, method)
-        archive.comment = comment
+        archive.writestr(zipfile.ZipInfo("in/f.csv"), CSV, method)
+        archive.comment = b"comment"
     return file.getvalue()
 
 
-def tarred(form: int = tarfile.PAX_FORMAT) -> bytes:
-    """A tar archive of two files, one with a name that needs an extended header."""
-    file = io.BytesIO()
+def _tarred(form: int) -> bytes:
+    file, info = io.BytesIO(), tarfile.TarInfo(f"in/{'long/' * 25}é.csv")  # needs an extended header
+    info.size = len(CSV)
     with tarfile.open(fileobj=file, mode="w", format=form) as archive:
-        for name, data in (("in/f.csv", CSV), (f"{'long/' * 25}é.txt", b"another\n")):
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
+        archive.addfile(info, io.BytesIO(CSV))
     return file.getvalue()
 
 
@@ -246,7 +218,7 @@ def _packed(data: bytes) -> list[bytes]:
     return [gzip.compress(data, mtime=0), bz2.compress(data), lzma.compress(data), zstd]
 
 
-MEMBER = '{path: f.bin, member: "in/*.csv"}'
+MEMBER = '{path: f.bin, member: "in/**"}'
 
 
 # --- benchmark.yaml and settings
@@ -278,11 +250,7 @@ SQL_SPEC = FULL_SPEC.replace(
 def _read_spec(data: bytes, folder: Path) -> None:
     paths = write_benchmark(folder, "", {"f.csv": CSV})
     paths.spec.write_bytes(data)
-    spec = read_spec(paths)
-    is_short = spec.questions.columns is not None and spec.where is None and spec.documents is None
-    if is_short and _is_planned(data):
-        counts = plan(paths).counts
-        assert counts.rows == counts.accepted + counts.dropped + counts.quarantined
+    read_spec(paths)
 
 
 SYSTEMS = [
@@ -304,14 +272,10 @@ def _read_system(data: bytes, folder: Path) -> None:
     read_system_file(path)
 
 
-def _evaluation_settings(workspace: Workspace) -> object:
-    return merged_settings(workspace, {}, {}, of="evaluation_defaults.config.yaml")
-
-
 SETTINGS: dict[str, Callable[[Workspace], object]] = {
     "alerts": read_alert_settings,
     "egress": lambda workspace: read_egress_config(workspace.config / "egress.config.yaml"),
-    "evaluation_defaults": _evaluation_settings,
+    "evaluation_defaults": lambda workspace: merged_settings(workspace, {}, {}, of="evaluation_defaults.config.yaml"),
     "retention": read_retention_settings,
     "verdicts": lambda workspace: (read_verdict_settings(workspace), read_quality_thresholds(workspace)),
     "conversion": read_conversion_settings,
@@ -320,13 +284,8 @@ SETTINGS: dict[str, Callable[[Workspace], object]] = {
 
 def _settings_seeds() -> list[bytes]:
     """The shipped files, each behind a line that says which one it is."""
-    found = [f"# {name}\n".encode() + _shipped(name) for name in SETTINGS]
-    return [*found, b"# egress\nallowed_hosts: ['wiki.lab:80', {host: 'img.lab:80', for: ['wiki.lab:80']}]\n"]
-
-
-def _shipped(name: str) -> bytes:
-    path = REPOSITORY / "data" / "config" / f"{name}.config.yaml"
-    return path.read_bytes() if path.is_file() else b"shard_documents: 1000\n"
+    files = {name: REPOSITORY / "data" / "config" / f"{name}.config.yaml" for name in SETTINGS}
+    return [f"# {name}\n".encode() + file.read_bytes() for name, file in files.items() if file.is_file()]
 
 
 def _read_settings(data: bytes, folder: Path) -> None:
@@ -341,15 +300,9 @@ def _read_settings(data: bytes, folder: Path) -> None:
 # --- files of the specifications
 
 TRAIN = [
-    {
-        "id": 0,
-        "question": "Who?",
-        "answer": "She.",
-        "is_impossible": False,
-        "contexts": [{"filename": "a.pdf", "text": "t"}],
-    },
+    {"id": 0, "question": "Who?", "answer": "She.", "is_impossible": False, "contexts": [{"filename": "a.pdf", "text": "t"}]},
     {"id": 1, "question": "Why?", "answer": "", "is_impossible": True, "contexts": ["gold text"]},
-]
+]  # fmt: skip
 DATASET = {
     "schema_version": "1.0", "dataset_id": "x", "name": "X", "version": "1.10.0", "created_at": "2025-08-30T12:00:00Z",
     "metadata": {"language": "en", "size": 2, "own": {"k": [1, 2.5, None]}},
@@ -389,36 +342,20 @@ def _read_file(names: dict[str, Callable[[Path], object]], data: bytes, folder: 
             raise
 
 
-def _read_results(path: Path) -> None:
-    stored = open_results(path)
-    assert tuple(stored.rows) == EvaluationResults.read(path).query_results
-
-
 def _read_truth(path: Path) -> None:
     GroundTruth.read(path, dataset_id="x")
 
 
 def _read_evret(data: bytes, folder: Path) -> None:
-    for name in ("f.json", "f.csv"):
-        path = folder / name
-        path.write_bytes(data)
-        with contextlib.suppress(InputError):
-            examine(path)
-    read_evret_dataset(folder / ("f.json" if data.lstrip()[:1] == b"{" else "f.csv"))
+    path = folder / ("f.json" if data.lstrip()[:1] == b"{" else "f.csv")
+    path.write_bytes(data)
+    read_evret_dataset(path)
 
 
 # --- files of `rag-eval score`, `spans`, `calibrate`, `init`, and recorded answers
 
 SCORED = (QRELS, b"q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 0.25 tag\nq2 Q0 d3 1 1e3 tag\n")
 RUN_JSON = _encoded({"q1": {"d1": 0.5, "d2": 0.25}, "q2": {"d3": 3}})[0]
-
-
-def _run_seeds() -> list[bytes]:
-    file = io.BytesIO()
-    pq.write_table(
-        pa.table({"query_id": ["q1", "q1", "q2"], "document_id": ["d1", "d2", "d3"], "score": [1, 2, 3]}), file
-    )
-    return [*SCORED, RUN_JSON, file.getvalue(), gzip.compress(SCORED[1], mtime=0), gzip.compress(RUN_JSON, mtime=0)]
 
 
 def _read_score(data: bytes, folder: Path) -> None:
@@ -528,21 +465,10 @@ def _state_seeds() -> list[bytes]:
 
 
 def _read_each(readers: Sequence[Callable[[Path], object]], data: bytes, folder: Path) -> None:
-    """Read a file in every way; each error names it."""
+    """Read a file in every way."""
     path = folder / "f.stored"
-
-    def reading(read: Callable[[Path], object]) -> object:
-        path.write_bytes(data)
-        fault: InputError | None = None
-        try:
-            return read(path)
-        except InputError as error:
-            fault = error
-        assert "f.stored" in str(fault), f"no place in {fault}"
-        assert_printable(str(fault))
-        raise fault
-
-    _read_any(*(partial(reading, read) for read in readers), errors=InputError)
+    path.write_bytes(data)
+    _read_any(*(partial(read, path) for read in readers), errors=InputError)
 
 
 # --- replies
@@ -553,16 +479,9 @@ CHAT = {
 }  # fmt: skip
 DELTAS = [
     {"model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "She "}, "finish_reason": None}]},
-    {
-        "model": "m",
-        "choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": "lit it."}]}, "finish_reason": None}],
-    },
-    {
-        "model": "m",
-        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-    },
-]
+    {"model": "m", "choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": "lit it."}]}, "finish_reason": None}]},
+    {"model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}},
+]  # fmt: skip
 CHUNK = {
     "choices": [{"index": 0, "message": {"content": "She &lt;b&gt; [1]"}, "delta": {"content": ""}, "finish_reason": "stop"}],
     "event_type": None, "usage": {"total_tokens": 5}, "metrics": {"rag_ttft_ms": 3.5}, "model": "m",
@@ -583,31 +502,19 @@ def _streamed(*values: Any, end: bytes = b"data: [DONE]\n\n") -> bytes:
     return b": keep-alive\n\n" + b"".join(b"data: " + one + b"\n\n" for one in _encoded(*values)) + end
 
 
-def _whole(events: Sequence[Any]) -> list[tuple[str, str | None]]:
-    return [(event.data, event.event) for event in events]
-
-
 @cache
 def _http_system(folder: Path) -> HttpSystem:
     return HttpSystem(HttpSettings.model_validate(HTTP), None, _reader(folder), "coast")  # nothing is requested
 
 
+def _common(data: bytes) -> dict[str, Any]:
+    return {"status": 200, "body": data, "requests": 1, "elapsed_ms": 5.0, "raw_sha256": "0" * 64, "masked": str}
+
+
 def _read_stream(data: bytes, folder: Path) -> None:
-    """Read a stream, cut into other pieces, as each kind of server sends it."""
+    """Read a stream as that of each kind of server."""
     events = parse_events(data)
-    parser = EventParser()
-    size = 1 + len(data) // 7
-    pieces = [event for at in range(0, len(data), size) for event in parser.feed(data[at : at + size])]
-    assert _whole([*pieces, *parser.close()]) == _whole(events), "events depend on how the stream is cut"
-    common = {
-        "status": 200,
-        "body": data,
-        "requests": 1,
-        "elapsed_ms": 5.0,
-        "raw_sha256": sha256(data).hexdigest(),
-        "masked": str,
-    }
-    reply = StreamReply(headers={"content-type": "text/event-stream"}, events=events, is_cut=False, **common)
+    reply = StreamReply(headers={"content-type": "text/event-stream"}, events=events, is_cut=False, **_common(data))
     readings = (lambda: _as_nvidia(reply, folder), lambda: _as_own(reply, folder), lambda: read_stream(reply, Prices()))
     _read_any(*readings, errors=(EndpointError, WrongShape))
 
@@ -615,16 +522,8 @@ def _read_stream(data: bytes, folder: Path) -> None:
 def _as_nvidia(reply: StreamReply, folder: Path) -> None:
     stream = read_nvidia_stream(reply.events, unescape_html=True)
     check_stream(stream, is_cut=reply.is_cut, body=reply.body)
-    reader = _reader(folder)
-    passages = tuple(read_chunks(stream.citations, reader, has_pages=True, has_scores=True))
-    reader.record(
-        Query("0", "Who?"),
-        stream.text,
-        contexts=passages,
-        citations=reader.citations(stream.text),
-        latency_ms=1.0,
-        usage=Usage(),
-    )
+    list(read_chunks(stream.citations, _reader(folder), has_pages=True, has_scores=True))
+    _reader(folder).citations(stream.text)
 
 
 def _as_own(reply: Reply, folder: Path) -> None:
@@ -632,10 +531,8 @@ def _as_own(reply: Reply, folder: Path) -> None:
 
 
 def _read_reply(data: bytes, folder: Path) -> None:
-    common = {"requests": 1, "elapsed_ms": 5.0, "raw_sha256": sha256(data).hexdigest(), "masked": str}
-    reply = Reply(status=200, headers={"content-type": "application/json"}, body=data, **common)
-    readings = (lambda: _as_own(reply, folder), lambda: read_reply(reply, Prices()))
-    _read_any(*readings, errors=(EndpointError, WrongShape))
+    reply = Reply(headers={"content-type": "application/json"}, **_common(data))
+    _read_any(lambda: _as_own(reply, folder), lambda: read_reply(reply, Prices()), errors=(EndpointError, WrongShape))
 
 
 CASE = Case(
@@ -645,27 +542,17 @@ CASE = Case(
 ASKED = judgement_prompt(
     CASE, [AnswerClaim(0, 16, "It is 12 m high.", (0,))], asks_correctness=True, evidence_chars=10_000, salt=""
 )
-LABELLED = label_prompt(CASE, "12 m", [LabelledClaim("It is 12 m high.", "answer")], evidence_chars=10_000, salt="")
-RATED = {
-    "brief": RatingProtocol(name="x", version="1", prompts=("?",), scale={0: 0.0, 1: 1.0}, needs=("answer",)),
-    "wide": RatingProtocol(
-        name="y", version="1", prompts=("?",), scale={1: 0.0, 5: 1.0}, needs=("answer",), dimensions=("clarity", "tone")
-    ),
-}
-NONCES = (ASKED.prompt.nonce, LABELLED.prompt.nonce)
+RATED = RatingProtocol(name="x", version="1", prompts=("?",), scale={0: 0.0, 1: 1.0}, needs=("answer",))
+NONCE = ASKED.prompt.nonce
 
 
 def _judge_seeds() -> list[bytes]:
     claim = {"id": "c1", "rationale": "it says so", "by_citations": "supported", "by_contexts": "supported"}
-    replies = [
-        {
-            "nonce": NONCES[0], "correctness": {"rationale": "-", "verdict": "correct"}, "claims": [claim], "citations": [],
-        },
-        {"nonce": NONCES[1], "labels": [{"id": "c1", "rationale": "-", "entailed": True, "passages": []}]},
-        {"nonce": NONCES[0], "rationale": "-", "rating": 1},
-        {"nonce": NONCES[0], "rationale": "-", "ratings": {"clarity": 1, "tone": 5}},
-    ]  # fmt: skip
-    plain = _encoded(*replies)
+    verdict = {"rationale": "-", "verdict": "correct"}
+    plain = _encoded(
+        {"nonce": NONCE, "correctness": verdict, "claims": [claim], "citations": []},
+        {"nonce": NONCE, "rationale": "-", "rating": 1},
+    )
     return [
         *plain,
         b"```json\n" + plain[0] + b"\n```",
@@ -677,14 +564,9 @@ def _judge_seeds() -> list[bytes]:
 def _read_judge_reply(data: bytes, folder: Path) -> None:
     text = data.decode("utf-8", "surrogateescape")
     declines(text)
-    readings = (
-        lambda: parse_judgement(text, ASKED, CASE),
-        lambda: parse_labels(text, LABELLED),
-        *(partial(parse_rating, text, protocol, NONCES[0]) for protocol in RATED.values()),
-    )
-    for found in _read_any(*readings, errors=Unparsable):
-        assert any(nonce in text or "\\u" in text for nonce in NONCES), "a verdict without the nonce"
-        assert not isinstance(found, dict) or set(found.values()) <= {0.0, 0.5, 1.0}, "a score that nobody gave"
+    readings = (lambda: parse_judgement(text, ASKED, CASE), lambda: parse_rating(text, RATED, NONCE))
+    _read_any(*readings, errors=Unparsable)
+    assert NONCE in text or "\\u" in text, "a verdict without the nonce"
 
 
 # --- names and texts
@@ -705,25 +587,13 @@ def _read_urls(data: bytes, folder: Path) -> None:
     for url in urls:
         with contextlib.suppress(DocumentError):
             check_url(url)
-    requests = [NameRequest(document_key(url), url) for url in urls]
-    requests += [NameRequest(f"name:{url}", name=url) for url in urls[:5]]
-    names = assign_names(requests)
-    given = {}
-    for request, name in zip(requests, names, strict=True):
-        file = name.name
-        assert len(file.encode()) <= 255, f"a name that is too long: {file!r}"
-        assert not {"/", "\0"} & set(file), f"a name that is no component: {file!r}"
-        assert file not in {"", ".", ".."}, f"a name that is no file: {file!r}"
-        assert given.setdefault(folded(file), request.identity) == request.identity, f"two documents are {file!r}"
+    assign_names([NameRequest(document_key(url), url) for url in urls])
 
 
 def _read_answer(data: bytes, folder: Path) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    reader = _reader(folder)
-    for marker in find_citations(text, corpus_in(folder).files):
-        assert 0 <= marker.start < marker.end <= len(text)
-    for citation in reader.citations(text):
-        assert citation.start_char < citation.end_char
+    find_citations(text, corpus_in(folder).files)
+    _reader(folder).citations(text)
 
 
 # --- PDFs
@@ -737,22 +607,13 @@ def _pdf_reader() -> PdfReader:
 
 
 def _pdf_seeds() -> list[bytes]:
-    hebrew = one_page(deflated(b"BT /F 12 Tf 72 700 Td <05D005D1> Tj 0 -20 Td (second line) Tj ET"))
     lock = b"<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>"
     encrypted = one_page(stream(shown("secret")), more=[lock]).replace(b"/Root", b"/Encrypt 5 0 R/ID[<00><00>]/Root")
-    return [
-        one_page(stream(shown("a good page"))),
-        one_page(deflated(shown("deflated"))),
-        many_pages(5),
-        hebrew,
-        encrypted,
-    ]
+    return [one_page(stream(shown("a good page"))), one_page(deflated(shown("deflated"))), many_pages(5), encrypted]
 
 
 def _read_pdf(data: bytes, folder: Path) -> None:
-    texts = _pdf_reader().texts(data)
-    assert texts, "a PDF without a page"
-    assert not any("\f" in text for text in texts), "a page that holds a page break"
+    assert _pdf_reader().texts(data), "a PDF without a page"
 
 
 def _source(seeds: Callable[[], Sequence[bytes]], name: str, source: str = "") -> Parser:
@@ -766,12 +627,10 @@ PARSERS: dict[str, Parser] = {
     "jsonl": _source(lambda: [JSONL, JSONL.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + JSONL], "f.jsonl"),
     "json": _source(lambda: _encoded(ROWS, {"a": {"q": "x", "a": "y"}}, {"q": ["x", "y"], "a": ["1", "2"]}, indent=1), "f.json"),
     "yaml": _source(lambda: [b"- q: Who?\n  a: Ada\n  n: [1, 2.5, true]\n- {q: 'When?', a: 1887}\n", *_encoded(ROWS)], "f.yaml"),
-    "parquet": _source(_parquet_seeds, "f.parquet"),
+    "parquet": _source(lambda: [_parquet(ROWS), _parquet(ROWS * 20, compression="zstd", data_page_version="2.0")], "f.parquet"),
     "xlsx": _source(lambda: [_workbook()], "f.xlsx"),
-    "zip": _source(lambda: [zipped(), zipped(zipfile.ZIP_STORED, b"comment"), zipped(zipfile.ZIP_STORED)], "f.bin", MEMBER),
-    "tar": _source(
-        lambda: [tarred(), tarred(tarfile.GNU_FORMAT), tarred(tarfile.USTAR_FORMAT), *_packed(tarred())], "f.bin", MEMBER
-    ),
+    "zip": _source(lambda: [_zipped(zipfile.ZIP_DEFLATED), _zipped(zipfile.ZIP_STORED)], "f.bin", MEMBER),
+    "tar": _source(lambda: [_tarred(tarfile.PAX_FORMAT), *_packed(_tarred(tarfile.GNU_FORMAT))], "f.bin", MEMBER),
     "compressed": _source(lambda: [*_packed(CSV), gzip.compress(CSV[:40]) + gzip.compress(CSV[40:])], "f.csv"),
     "qrels": _source(lambda: [QRELS], "f.txt", "{path: f.txt, format: trec_qrels}"),
     "topics": _source(lambda: [TOPICS, b"301\tWhich lights?\n302\tWho?\n"], "f.txt", "{path: f.txt, format: trec_topics}"),
@@ -799,7 +658,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "results": Parser(
         lambda: [*_encoded(RESULTS, indent=2), *_encoded(RESULTS)],
-        partial(_read_file, {"x.results.json": _read_results}),
+        partial(_read_file, {"x.results.json": EvaluationResults.read}),
         places=("x.results.json",),
     ),
     "evret": Parser(lambda: [*_encoded(JSON_EXAMPLE), CSV_EXAMPLE.encode()], _read_evret, places=("f.json", "f.csv")),
@@ -810,7 +669,7 @@ PARSERS: dict[str, Parser] = {
         _read_recordings,
         places=("f.jsonl",),
     ),
-    "scores": Parser(_run_seeds, _read_score, places=("f.txt",)),
+    "scores": Parser(lambda: [*SCORED, RUN_JSON, gzip.compress(SCORED[1], mtime=0)], _read_score, places=("f.txt",)),
     "spans": Parser(lambda: [b"\n".join(_encoded(*CITED)), *_encoded(CITED)], _read_spans, places=("f.jsonl",)),
     "labels": Parser(
         lambda: [b"\n".join(_encoded(*LABELS)), b"query_id,task,label,claim\n0,refusal,answered,\n1,support,supported,It is.\n"],
