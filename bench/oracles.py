@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.scoring import score as score_command
 from rag_eval_pipeline.metrics.answers import AnswerScore, score_answer
-from rag_eval_pipeline.metrics.claims import ragchecker_scores
 from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
@@ -172,19 +171,6 @@ def squad(oracles: Path) -> Iterator[Compared]:
         yield Compared(f"squad2_noanswer/expected.json, {case}", "SQuAD evaluate-v2.0.py", theirs, ours)
 
 
-def ragchecker(folder: Path) -> Iterator[Compared]:
-    for record in json.loads((folder / "checking_outputs.json").read_text())["results"]:
-        correct, covered = (
-            [one == "Entailment" for one in record[name]] for name in ("answer2response", "response2answer")
-        )
-        grounded, retrieved = (
-            [[one == "Entailment" for one in row] for row in record[name]]
-            for name in ("retrieved2response", "retrieved2answer")
-        )
-        ours = ragchecker_scores(correct, covered, grounded, retrieved)
-        yield Compared("ragchecker/checking_outputs.json", "RAGChecker", record["metrics"], ours)
-
-
 def published_run(folder: Path) -> Iterator[Compared]:
     """Means and extremes of a published run; its summary is rounded to two digits, its extremes are not."""
     rows = [json.loads(line) for line in (folder / "eval_results.jsonl").read_text().splitlines()]
@@ -210,7 +196,6 @@ def main() -> None:
     compared = [*trec_eval(), *pytrec_eval()]
     if oracles.is_dir():
         compared += squad(oracles)
-        compared += ragchecker(oracles / "ragchecker")
         compared += published_run(oracles / "ai-rag-chat-evaluator")
     print("| official output | scorer | values | differ |\n|---|---|---|---|")
     for one in compared:

@@ -21,7 +21,11 @@ def judge(prompt: str) -> str:
         return json.dumps({**reply, **reason, "rating": max(map(int, grades))})
     cited = {text["id"]: text["text"] for text in case.get("cited_texts", ())}
     if case["task"] == "entailment":
-        reply["labels"] = [{"id": claim["id"], **reason, **_entailment(claim, case, cited)} for claim in case["claims"]]
+        texts = {claim["id"]: [cited[number] for number in claim["against"]] for claim in case["claims"]}
+        reply["labels"] = [
+            {"id": claim["id"], **reason, "entailed": _support(claim["text"], texts[claim["id"]]) == "supported"}
+            for claim in case["claims"]
+        ]
         return json.dumps(reply)
     if "answer" in case:
         reply["correctness"] = {**reason, "verdict": _correctness(case)}
@@ -48,14 +52,6 @@ def _correctness(case: dict[str, Any]) -> str:
     if re.search(r"(?i)\b(?:not (?:know|say|contain|found)|no answer|cannot)\b", case["answer"]):
         return "refused"
     return "correct" if any(_words(gold) <= _words(case["answer"]) for gold in case["gold_answers"]) else "incorrect"
-
-
-def _entailment(claim: dict[str, Any], case: dict[str, Any], cited: dict[str, str]) -> dict[str, Any]:
-    against = claim["against"]
-    texts = [case[against]] if isinstance(against, str) else [cited[number] for number in against]
-    passages = case.get("passages", ()) if isinstance(against, str) else ()
-    entailing = [passage["id"] for passage in passages if _support(claim["text"], [passage["text"]]) == "supported"]
-    return {"entailed": _support(claim["text"], texts) == "supported", "passages": entailing}
 
 
 def _support(claim: str, texts: Sequence[str]) -> str:

@@ -203,7 +203,7 @@ class Estimate:
     Args:
         requests: One a question where nothing was measured; tokens and US dollars are then None.
         basis: The evaluation whose answers these means are of; None without one.
-        judge_requests: More where answers have many claims, fewer where the judge's cache has replies.
+        judge_requests: More where answers have many claims or need labels, fewer where the judge's cache has replies.
     """
 
     questions: int

@@ -35,7 +35,6 @@ from rag_eval_pipeline.metrics.claims import (
     JudgedClaim,
     alce_scores,
     claim_scores,
-    ragchecker_scores,
 )
 from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -47,7 +46,6 @@ SUPPORT_MEASURES = (
     "citation_correctness", "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
     "hallucination_vs_retrieved",
 )  # fmt: skip
-RAGCHECKER = "ragchecker/"  # prefix, because three of RAGChecker's names are names of other measures, too
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
@@ -265,7 +263,7 @@ def _claim_scores(case: Case, judgement: Judgement) -> dict[str, float]:
 
 
 def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
-    """Return ALCE's and RAGChecker's scores and the relevance of citations, where the judge gave labels."""
+    """Return ALCE's scores, where the judge gave labels, and the relevance of citations."""
     scores: dict[str, float] = {}
     statements = [
         CitedStatement(
@@ -283,10 +281,6 @@ def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
         # A wrong number beside the right passage is a relevant citation, though not a correct one.
         on_topic = [support is not None and support.outcome != "not_found" for support in judgement.citation_support]
         scores["citation_relevance"] = sum(on_topic) / len(on_topic)
-    if judgement.entailment is not None:
-        found = judgement.entailment
-        labels = ragchecker_scores(found.correct, found.covered, found.grounded, found.retrieved)
-        scores |= {RAGCHECKER + name: score for name, score in labels.items()}
     return scores
 
 

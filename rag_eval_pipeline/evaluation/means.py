@@ -26,13 +26,13 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
 from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, summarise, summarise_all
+from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.systems.base import RagAnswer
 
 PAGE_SHARE = 0.9  # of the questions; a headline must not depend on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten retrieved documents are half of the corpus, and finding a document means little
 FURTHER = ("contexts", "citations", "answers")  # groups whose means are mostly in no other part of the results
 PLACED = frozenset({"exact_match", "f1"})  # the exceptions, which are under answer quality
-SPAN_COUNTS = frozenset({"perfect_matches", "good_matches", "true_spans", "predicted_spans"})
 OVERALL = ("overall_citation_accuracy", "overall_coverage")
 
 

@@ -25,7 +25,6 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_fil
 from rag_eval_pipeline.evaluation.corpus import NO_CITATIONS, CorpusFiles, retrieved_documents
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.means import (
-    SPAN_COUNTS,
     Means,
     ScoredRun,
     further_metrics,
@@ -40,16 +39,17 @@ from rag_eval_pipeline.evaluation.settings import load_custom_metrics
 from rag_eval_pipeline.evaluation.storage import ScoreTable, scored_evaluation_id
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.formats.store import read_results_header
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
-from rag_eval_pipeline.metrics.claims import THRESHOLDS, QualityThresholds, broken_thresholds
+from rag_eval_pipeline.metrics.claims import HALLUCINATION
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
+from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import EndpointSettings
@@ -57,7 +57,15 @@ from rag_eval_pipeline.workspace import Workspace
 
 VERDICTS_FILE = "verdicts.config.yaml"
 THRESHOLDS_KEY = "quality_thresholds"  # in that file
+# Threshold -> the measure that it limits, and whether it is the most instead of the least.
+THRESHOLDS = {
+    "span_accuracy": ("tolerance_jaccard", False),
+    "citation_validity": ("citation_correctness", False),
+    "answer_consistency": ("factual_consistency", False),
+    "hallucination_tolerance": (HALLUCINATION, True),
+}
 JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
+PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
 FAULTS_SHOWN = 10  # per metric; a metric that always fails always fails alike
 
 
@@ -448,6 +456,19 @@ def _first_faults(parts: ScoredRun) -> Iterator[form.MetricFault]:
 # --- quality thresholds of verdicts.config.yaml
 
 
+class QualityThresholds(Model):
+    """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
+
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum of the citation overlap.")
+    citation_validity: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Minimum share of citations that support their claim."
+    )
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum factual consistency.")
+    hallucination_tolerance: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Maximum share of claims that no cited text supports."
+    )
+
+
 def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
     """Read the thresholds of a workspace; none without the file.
 
@@ -462,6 +483,22 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
         return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
     except pydantic.ValidationError as error:
         raise bad_format(f"{path}, {THRESHOLDS_KEY}", error, QualityThresholds) from error
+
+
+def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:
+    """Return the thresholds that scores by measure are worse than; a missing score breaks none.
+
+    Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts for a query.
+    """
+    broken = []
+    for name, (measure, is_most) in THRESHOLDS.items():
+        score = scores.get(measure)
+        limit: float | None = getattr(thresholds, name)
+        if score is None or limit is None:
+            continue
+        if round((score - limit) if is_most else (limit - score), PLACES) > 0:
+            broken.append(name)
+    return broken
 
 
 class ThresholdCheck(NamedTuple):

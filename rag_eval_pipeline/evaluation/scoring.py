@@ -13,13 +13,12 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus import (
     NO_CITATIONS,
     CorpusFiles,
-    CorpusTexts,
     RetrievedDocuments,
     cited_words,
     places,
     retrieved_documents,
 )
-from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_answers, make_case
+from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.settings import KIND_OF, load_custom_metrics
@@ -37,27 +36,19 @@ from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.evaluations import BatchStatus, EvaluationBatch
 from rag_eval_pipeline.formats.evaluations import Evaluation as EvaluationOfQuestion
-from rag_eval_pipeline.judges.claims import verbatim_share
-from rag_eval_pipeline.metrics.answers import answer_scores, citation_scores, is_accepted, joint_scores
+from rag_eval_pipeline.metrics.answers import is_accepted, score_answer
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
 from rag_eval_pipeline.metrics.metric_info import MetricInfo
 from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.span_matching import SPAN_MEASURES, TOKEN_MEASURES, score_spans
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 
-CITATION_MEASURES = (
-    "exact_jaccard", "tolerance_jaccard", "perfect_matches", "good_matches", "true_spans", "predicted_spans",
-    "span_precision", "span_recall", "span_f1", "char_precision", "char_recall", "char_f1", "char_jaccard",
-    "best_exact_jaccard", "best_tolerance_jaccard", "best_span_precision", "best_span_recall", "token_precision",
-    "token_recall", "token_f1", "token_jaccard", "facts_em", "facts_f1", "facts_precision", "facts_recall",
-)  # fmt: skip
-ANSWER_MEASURES = (
-    "exact_match", "f1", "abstained", "exact_match_in", "f1_in", "hotpot_em", "hotpot_f1", "rouge_l", "joint_em",
-    "joint_f1", "verbatim_share",
-)  # fmt: skip
+CITATION_MEASURES = (*SPAN_MEASURES, *TOKEN_MEASURES)
+ANSWER_MEASURES = ("exact_match", "f1", "abstained")
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 NOT_JUDGED = "not_judged"
 QUESTIONS_AT_ONCE = 20_000  # some 100 MB of rankings and scores
@@ -266,7 +257,7 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """
     evaluation.require_answered()
     files = CorpusFiles.read(pair.paths)
-    has_citations = _states_citations(evaluation)
+    has_citations = any(answer.citations for answer in iter_responses(evaluation.responses))
     tolerance = evaluation.record.settings.tolerance_chars
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
@@ -281,35 +272,21 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
     def scores(given: list[tuple[list[Citation], list[Citation]]]) -> list[dict[str, float]]:
         gold, predicted = [one for one, _ in given], [other for _, other in given]
-        return citation_scores(gold, predicted, tolerance=tolerance, texts=cited_words(files, gold, predicted))
+        texts = cited_words(files, gold, predicted)
+        return score_spans(gold, predicted, tolerance=tolerance, texts=texts).rows()
 
     return score_rows(evaluation, pair, "citation_scores", CITATION_MEASURES, cited, skipped, finish=scores)
 
 
-def _states_citations(evaluation: Evaluation) -> bool:
-    return any(answer.citations for answer in iter_responses(evaluation.responses))
-
-
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """Score answer texts, such as SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
+    """Score answer texts by SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
     files = CorpusFiles.read(pair.paths)
-    language = pair.dataset.head.metadata.language
-    texts = CorpusTexts(files.pages())
-    evaluation.require_answered()
-    has_citations = _states_citations(evaluation)
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         text = strip_citations(answer.answer or "", files.aliases)
         is_abstention = _declines(answer, text, query)
-        text = "" if is_abstention else text
-        scores = answer_scores(text, query.accepted_answers, language=language)
-        if has_citations:
-            cited, gold = places(answer.citations, files), places(query.citations, files)
-            scores |= joint_scores(text, query.accepted_answers, cited, gold)
-        scores["abstained"] = float(is_abstention)
-        case = make_case(query, answer, files, texts)
-        share = None if case is None else verbatim_share(case)
-        return scores if share is None else scores | {"verbatim_share": share}
+        scores = score_answer("" if is_abstention else text, query.accepted_answers)
+        return {**scores._asdict(), "abstained": float(is_abstention)}
 
     return score_rows(
         evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)

@@ -344,7 +344,7 @@ class EvaluationResults(FileModel):
     performance_metrics: PerformanceMetrics
     further_metrics: dict[str, Metric] = pydantic.Field(
         default_factory=dict,
-        description="Means of scores of no other part: words, facts, ROUGE, contexts, custom metrics.",
+        description="Means of scores of no other part: words, contexts, custom metrics.",
     )
     own_metrics: dict[str, OwnMetric] = pydantic.Field(
         default_factory=dict, description="Metrics that are not built in, by name; their means are among the others."

@@ -104,25 +104,6 @@ class Claim(msgspec.Struct, frozen=True):
         return self.by_citations is not None and self.by_citations.outcome == "supported"
 
 
-class Entailment(msgspec.Struct, frozen=True):
-    """Which text entails which claim. Source: RAGChecker, computation.py.
-
-    Args:
-        gold: The accepted answer that the answer is compared with.
-        correct: Whether the gold answer entails each claim of the answer.
-        covered: Whether the answer entails each claim of the gold answer.
-        grounded: For each claim of the answer, whether each of the contexts entails it.
-        retrieved: For each claim of the gold answer, the same.
-    """
-
-    gold: str
-    gold_claims: tuple[str, ...]
-    correct: tuple[bool, ...]
-    covered: tuple[bool, ...]
-    grounded: tuple[tuple[bool, ...], ...]
-    retrieved: tuple[tuple[bool, ...], ...]
-
-
 class JudgeUsage(msgspec.Struct, frozen=True):
     """What judging one answer took; `cached` counts replies that came from the cache and cost nothing."""
 
@@ -143,7 +124,6 @@ class Judgement(msgspec.Struct, frozen=True):
         ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
             `labels_failed`, `language_not_supported`.
-        entailment: None if the judge was not asked, or if no gold answer claims anything.
     """
 
     query_id: str
@@ -157,7 +137,6 @@ class Judgement(msgspec.Struct, frozen=True):
     flags: tuple[str, ...] = ()
     usage: JudgeUsage = JudgeUsage()
     model: str | None = None
-    entailment: Entailment | None = None
 
 
 class Judge(Protocol):

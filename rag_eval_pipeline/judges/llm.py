@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges import prompts, ratings, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
-from rag_eval_pipeline.judges.claims import AnswerClaim, choose_gold, split_claims
+from rag_eval_pipeline.judges.claims import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
@@ -30,7 +30,7 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
 from rag_eval_pipeline.web.settings import EndpointSettings
 
-CODE = "openai/4"  # raised whenever the same replies may be read differently
+CODE = "openai/5"  # raised whenever the same replies may be read differently
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
 _CUT = "it was cut at the limit of tokens; write shorter rationales"
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
@@ -67,8 +67,9 @@ class LlmSettings(Model):
     )
     claim_labels: bool = pydantic.Field(
         False,
-        description="Ask which text entails which claim, for RAGChecker's metrics and ALCE's citation_recall and "
-        "citation_precision: one call more an answer, two of one with many claims. If off, those have no value.",
+        description="Ask whether a claim needs each of its citations, for ALCE's citation_recall and "
+        "citation_precision: one call more for an answer with several citations at a claim. If off, they have no "
+        "value.",
     )
     same_model: bool = pydantic.Field(
         True,
@@ -94,8 +95,7 @@ class LlmSettings(Model):
     @property
     def calls_per_answer(self) -> int:
         """Calls that judging an answer takes at least; more with many claims, fewer if the cache has the reply."""
-        rating_calls = sum(len(rating.prompts) for rating in self.ratings)
-        return 1 + rating_calls + self.claim_labels
+        return 1 + sum(len(rating.prompts) for rating in self.ratings)
 
     @property
     def fingerprint(self) -> str:
@@ -287,22 +287,18 @@ class LlmJudge:
         """Return the judgement with labels if they are asked for; flagged and without any if they cannot be read."""
         if not self._settings.claim_labels:
             return replies.drop_labels(judgement)
-        gold = choose_gold(case)
-        # A refusal has no claims, however many its text would have.
-        items = replies.wanted_labels(case, judgement, [claim.text for claim in claims[: len(judgement.claims)]], gold)
+        items = replies.wanted_labels(case, judgement, claims)
         size = self._settings.claims_per_call
-        labels: list[replies.Label] = []
+        labels: list[bool] = []
         try:
             for start in range(0, len(items), size):
-                asked = label_prompt(
-                    case, None if gold is None else gold.text, items[start : start + size],
-                    evidence_chars=self._settings.evidence_chars, salt=f"{repeat}",
-                )  # fmt: skip
-                parse = partial(replies.parse_labels, asked=asked)
-                labels += await self._chat.ask(asked.prompt, replies.labels_schema(), repeat, parse, tally)
+                part = items[start : start + size]
+                prompt = label_prompt(case, part, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}")
+                parse = partial(replies.parse_labels, n_items=len(part), nonce=prompt.nonce)
+                labels += await self._chat.ask(prompt, replies.labels_schema(), repeat, parse, tally)
         except JudgeFailedError:
             return msgspec.structs.replace(replies.drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
-        return replies.add_labels(case, judgement, labels, gold)
+        return replies.add_labels(case, judgement, labels)
 
     async def _ratings(self, case: Case, repeat: int, tally: _UsageTally) -> tuple[dict[str, float], list[str]]:
         """Return scores by name, and a flag for each rating that could not be read."""

@@ -1,7 +1,8 @@
 r"""Prompts of the model judge, in numbered versions: a changed word is another judge.
 
-`correctness/1` and `support/1` are asked in one call an answer; `entailment/1`, once the verdicts are known, asks which
-text entails which claim. Texts of others are one JSON object between two lines that none of them can contain:
+`correctness/1` and `support/1` are asked in one call an answer; `entailment/2`, once the verdicts are known, asks
+whether a claim needs each of its citations. Texts of others are one JSON object between two lines that none of them
+can contain:
 
 ```text
 DATA 6f0c…
@@ -19,7 +20,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import regex
 
@@ -69,14 +70,12 @@ SUPPORT_FORM = (
     '"citations": [{"id": "k1", "rationale": "…", "verdict": V}, …]'
 )
 SUPPORT_VALUES = 'where V is "supported" | "conflicting" | "not_found" | "no_text"'
-VERSIONS = ("correctness/1", "support/1", "data/1", "entailment/1")
+VERSIONS = ("correctness/1", "support/1", "data/1", "entailment/2")
 LABELS = """\
-entailment/1. `entailed`, for each of `claims`, in order: do the texts that `against` names entail it, taken together? \
-They do when they state it or it follows from them without doubt, every name, number and date included; what the \
-question says is known. `against` is "gold_answer", "answer", or ids of `cited_texts`.
-`passages` of each claim: the ids of all `passages` that entail it, each by itself; an empty list where none does, and \
-where `against` names cited texts."""
-LABELS_FORM = '"labels": [{"id": "c1", "rationale": "…", "entailed": true | false, "passages": ["p1", …]}, …]'
+entailment/2. `entailed`, for each of `claims`, in order: do the `cited_texts` that its `against` names entail it, \
+taken together? They do when they state it or it follows from them without doubt, every name, number and date \
+included; what the question says is known."""
+LABELS_FORM = '"labels": [{"id": "c1", "rationale": "…", "entailed": true | false}, …]'
 
 GAP = " […] "
 PIECE_CHARS = 600  # tables and lists have no sentences; longer stretches are split at white space
@@ -130,18 +129,10 @@ class JudgementPrompt(NamedTuple):
 
 
 class LabelledClaim(NamedTuple):
-    """A claim and what may entail it; some citations are a tuple of their indexes."""
+    """A claim and the indexes of the citations that may entail it, taken together."""
 
     text: str
-    against: Literal["gold_answer", "answer"] | tuple[int, ...]
-
-
-class LabelPrompt(NamedTuple):
-    """The call for labels of claims `c1`, `c2`, …; `passages` are indexes of the case's contexts shown as `p1`, … ."""
-
-    prompt: Prompt
-    items: tuple[LabelledClaim, ...]
-    passages: tuple[int, ...]
+    against: tuple[int, ...]
 
 
 def data_section(data: Mapping[str, Any], *, salt: str = "") -> DataSection:
@@ -191,34 +182,21 @@ def judgement_prompt(
     )
 
 
-def label_prompt(
-    case: Case, gold: str | None, items: Sequence[LabelledClaim], *, evidence_chars: int, salt: str
-) -> LabelPrompt:
-    """Return the prompt of one call for labels."""
-    wanted = sorted({i for item in items if isinstance(item.against, tuple) for i in item.against})
-    needs_passages = any(not isinstance(item.against, tuple) for item in items)
-    passages = [i for i, text in enumerate(case.contexts) if text.strip()] if needs_passages else []
-    texts = [item.text for item in items]
-    cited, shown = _shown_evidence(
-        [_cited_text(case, i) for i in wanted], [case.contexts[i] for i in passages], texts, evidence_chars
-    )
+def label_prompt(case: Case, items: Sequence[LabelledClaim], *, evidence_chars: int, salt: str) -> Prompt:
+    """Return the prompt of one call for labels of claims."""
+    wanted = sorted({i for item in items for i in item.against})
+    shown = choose_evidence([_cited_text(case, i) for i in wanted], [item.text for item in items], evidence_chars)
     names = {citation: f"s{number}" for number, citation in enumerate(wanted, start=1)}
-    data: dict[str, Any] = {"task": "entailment", "question": case.question}
-    if any(item.against == "gold_answer" for item in items):
-        data["gold_answer"] = gold
-    if any(item.against == "answer" for item in items):
-        (data["answer"],) = choose_evidence([case.answer], [case.question, *texts], evidence_chars)
-    data["claims"] = [
-        {
-            "id": f"c{number}",
-            "text": item.text,
-            "against": [names[i] for i in item.against] if isinstance(item.against, tuple) else item.against,
-        }
-        for number, item in enumerate(items, start=1)
-    ]
-    data["cited_texts"] = [{"id": names[i], "text": text} for i, text in zip(wanted, cited, strict=True)]
-    data["passages"] = [{"id": f"p{number}", "text": text} for number, text in enumerate(shown, start=1)]
-    return LabelPrompt(_prompt([LABELS], data, LABELS_FORM, salt), tuple(items), tuple(passages))
+    data = {
+        "task": "entailment",
+        "question": case.question,
+        "claims": [
+            {"id": f"c{number}", "text": item.text, "against": [names[i] for i in item.against]}
+            for number, item in enumerate(items, start=1)
+        ],
+        "cited_texts": [{"id": names[i], "text": text} for i, text in zip(wanted, shown, strict=True)],
+    }
+    return _prompt([LABELS], data, LABELS_FORM, salt)
 
 
 def _prompt(tasks: Sequence[str], data: Mapping[str, Any], fields: str, salt: str, *, legend: str = "") -> Prompt:

@@ -6,7 +6,6 @@ Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -14,18 +13,17 @@ import regex
 
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.io import checked_json
-from rag_eval_pipeline.judges.claims import AnswerClaim, GoldClaims
+from rag_eval_pipeline.judges.claims import AnswerClaim
 from rag_eval_pipeline.judges.judgement import (
     Case,
     CitationLabels,
     Claim,
     Correctness,
-    Entailment,
     Judgement,
     Support,
     Verdict,
 )
-from rag_eval_pipeline.judges.prompts import JudgementPrompt, LabelledClaim, LabelPrompt
+from rag_eval_pipeline.judges.prompts import JudgementPrompt, LabelledClaim
 from rag_eval_pipeline.judges.ratings import RatingProtocol
 
 Value = Literal["supported", "conflicting", "not_found", "no_text"]
@@ -95,7 +93,6 @@ class _ClaimLabels(_Reply):
     id: str
     rationale: str
     entailed: bool
-    passages: tuple[str, ...]
 
 
 class _LabelsReply(_Reply):
@@ -113,13 +110,6 @@ class JudgedPart(NamedTuple):
     is_refusal: bool
     claims: tuple[Claim, ...]
     citations: dict[int, Support]
-
-
-class Label(NamedTuple):
-    """Whether its text entails a claim, and which of the case's contexts do."""
-
-    entailed: bool
-    contexts: frozenset[int]
 
 
 # --- parsing
@@ -189,18 +179,11 @@ def parse_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart
     return JudgedPart(correctness, is_refusal, tuple(claims), citations)
 
 
-def parse_labels(text: str, asked: LabelPrompt) -> tuple[Label, ...]:
-    """Return a reply's labels, in the order asked for; raises `Unparsable` for anything else."""
-    reply = _parse_reply(text, _LabelsReply, asked.prompt.nonce)
-    _check_ids([one.id for one in reply.labels], "c", len(asked.items))
-    known = {f"p{number}": context for number, context in enumerate(asked.passages, start=1)}
-    found = []
-    for item, label in zip(asked.items, reply.labels, strict=True):
-        shown = () if isinstance(item.against, tuple) else known
-        if unknown := [name for name in label.passages if name not in shown]:
-            raise Unparsable(f"passages of {label.id} named {unknown[0]!r}, which was not among those asked about")
-        found.append(Label(label.entailed, frozenset(known[name] for name in label.passages)))
-    return tuple(found)
+def parse_labels(text: str, n_items: int, nonce: str) -> tuple[bool, ...]:
+    """Return whether each of the items asked for is entailed, in their order; raises `Unparsable`."""
+    labels = _parse_reply(text, _LabelsReply, nonce).labels
+    _check_ids([one.id for one in labels], "c", n_items)
+    return tuple(one.entailed for one in labels)
 
 
 def parse_rating(text: str, protocol: RatingProtocol, nonce: str) -> dict[str, float]:
@@ -269,41 +252,21 @@ def fallback_judgement(case: Case, claims: Sequence[AnswerClaim], score: float) 
     )
 
 
-def wanted_labels(
-    case: Case, judgement: Judgement, claims: Sequence[str], gold: GoldClaims | None
-) -> tuple[LabelledClaim, ...]:
-    """Return what has to be asked: the answer's claims, the gold ones, and claims without one of their citations."""
-    compared = () if gold is None else (
-        *(LabelledClaim(text, "gold_answer") for text in claims),
-        *(LabelledClaim(text, "answer") for text in gold.claims),
-    )  # fmt: skip
-    spared = (LabelledClaim(claims[number], others) for number, _, others in _spared_citations(case, judgement))
-    return (*compared, *spared)
+def wanted_labels(case: Case, judgement: Judgement, claims: Sequence[AnswerClaim]) -> tuple[LabelledClaim, ...]:
+    """Return what has to be asked: claims without one of their citations."""
+    return tuple(LabelledClaim(claims[number].text, others) for number, _, others in _spared_citations(case, judgement))
 
 
-def add_labels(case: Case, judgement: Judgement, labels: Sequence[Label], gold: GoldClaims | None) -> Judgement:
+def add_labels(case: Case, judgement: Judgement, labels: Sequence[bool]) -> Judgement:
     """Return the judgement with the labels of what `wanted_labels` gave for the same arguments."""
-    left = iter(labels)
-    entailment = None
-    if gold is not None:
-        of_answer = tuple(islice(left, len(judgement.claims)))
-        of_gold = tuple(islice(left, len(gold.claims)))
-        entailment = Entailment(
-            gold=gold.text,
-            gold_claims=tuple(gold.claims),
-            correct=tuple(label.entailed for label in of_answer),
-            covered=tuple(label.entailed for label in of_gold),
-            grounded=tuple(_by_context(label, case) for label in of_answer),
-            retrieved=tuple(_by_context(label, case) for label in of_gold),
-        )
     without = [list(claim.labels.without) if claim.labels else [] for claim in judgement.claims]
-    for (number, place, _), label in zip(_spared_citations(case, judgement), left, strict=True):
-        without[number][place] = label.entailed
+    for (number, place, _), is_entailed in zip(_spared_citations(case, judgement), labels, strict=True):
+        without[number][place] = is_entailed
     claims = tuple(
         msgspec.structs.replace(claim, labels=claim.labels and CitationLabels(claim.labels.alone, tuple(others)))
         for claim, others in zip(judgement.claims, without, strict=True)
     )
-    return msgspec.structs.replace(judgement, claims=claims, entailment=entailment)
+    return msgspec.structs.replace(judgement, claims=claims)
 
 
 def drop_labels(judgement: Judgement) -> Judgement:
@@ -331,8 +294,7 @@ def judgement_schema(asks_correctness: bool) -> Mapping[str, Any]:
 def labels_schema() -> Mapping[str, Any]:
     """Return the schema of a reply with labels."""
     text = {"type": "string"}
-    names = {"type": "array", "items": text}
-    label = _object(id=text, rationale=text, entailed={"type": "boolean"}, passages=names)
+    label = _object(id=text, rationale=text, entailed={"type": "boolean"})
     return _object(nonce=text, labels={"type": "array", "items": label})
 
 
@@ -400,10 +362,6 @@ def _spared_citations(case: Case, judgement: Judgement) -> Iterator[tuple[int, i
         for place, alone in enumerate(labels.alone):
             if not alone:
                 yield number, place, tuple(i for i in claim.citations if i != claim.citations[place])
-
-
-def _by_context(label: Label, case: Case) -> tuple[bool, ...]:
-    return tuple(number in label.contexts for number in range(len(case.contexts)))
 
 
 def _reason(rationale: str) -> str:

@@ -8,33 +8,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-import pydantic
-
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span, overlap
 
 CLAIM_COUNTS = frozenset({"claims", "cited_claims", "resolved_claims", "citations"})  # counts, so they have no means
-RAGCHECKER_MEASURES = (
-    "precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization",
-    "noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant", "hallucination", "self_knowledge",
-    "faithfulness",
-)  # fmt: skip
 
 RAGAS_EPSILON = 1e-10  # RAGAS adds it to the number of useful passages: a perfect ranking scores just below 1
-PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
 
 HALLUCINATION = "hallucination_vs_citations"
 # Weights in the overall score; hallucination counts as its absence.
 WEIGHTS = {"tolerance_jaccard": 0.30, "citation_correctness": 0.30, "factual_consistency": 0.25, HALLUCINATION: 0.15}
-
-# Threshold -> the measure that it limits, and whether it is the most instead of the least.
-THRESHOLDS = {
-    "span_accuracy": ("tolerance_jaccard", False),
-    "citation_validity": ("citation_correctness", False),
-    "answer_consistency": ("factual_consistency", False),
-    "hallucination_tolerance": (HALLUCINATION, True),
-}
 
 
 class JudgedClaim(NamedTuple):
@@ -133,56 +115,6 @@ def _count_needed(statement: CitedStatement) -> int:
     return sum(alone or not without for alone, without in zip(statement.alone, statement.without, strict=True))
 
 
-def ragchecker_scores(
-    correct: Sequence[bool],
-    covered: Sequence[bool],
-    grounded: Sequence[Sequence[bool]],
-    retrieved: Sequence[Sequence[bool]],
-) -> dict[str, float]:
-    """Return RAGChecker's scores of one answer by the names of `RAGCHECKER_MEASURES`.
-
-    A score is absent where RAGChecker returns 0.0 for nothing at all: no claims, nothing retrieved, nothing to use.
-
-    Args:
-        correct: For each claim of the answer, whether the gold answer entails it.
-        covered: For each claim of the gold answer, whether the answer entails it.
-        grounded: For each claim of the answer and each passage, whether the passage entails the claim.
-        retrieved: For each claim of the gold answer and each passage, whether the passage entails the claim.
-
-    Source: Ru et al. 2024, RAGChecker; amazon-science/RAGChecker computation.py.
-    """
-    n_passages = max((len(row) for row in (*grounded, *retrieved)), default=0)
-    right, stated = np.array(correct, dtype=bool), np.array(covered, dtype=bool)
-    in_passages = np.array(grounded, dtype=bool).reshape(right.size, n_passages)
-    gold_in_passages = np.array(retrieved, dtype=bool).reshape(stated.size, n_passages)
-    scores: dict[str, float] = {}
-    if right.size:
-        scores["precision"] = float(np.mean(right))
-    if stated.size:
-        scores["recall"] = float(np.mean(stated))
-    if right.size and stated.size:
-        precision, recall = scores["precision"], scores["recall"]
-        scores["f1"] = 2 * precision * recall / (precision + recall) if precision > 0 and recall > 0 else 0.0
-    useful = gold_in_passages.any(axis=0)
-    if gold_in_passages.size:
-        found = gold_in_passages.any(axis=1)
-        scores["claim_recall"] = float(np.mean(found))
-        scores["context_precision"] = float(np.mean(useful))
-        if found.any():
-            scores["context_utilization"] = float((found & stated).sum() / found.sum())
-    if in_passages.size:
-        faithful = in_passages.any(axis=1)
-        scores["faithfulness"] = float(np.mean(faithful))
-        scores["hallucination"] = float(np.mean(~faithful & ~right))
-        scores["self_knowledge"] = float(np.mean(~faithful & right))
-        if gold_in_passages.size:
-            by_useful = (in_passages & useful).any(axis=1)
-            by_noise = (in_passages & ~useful).any(axis=1) & ~by_useful
-            scores["noise_sensitivity_in_relevant"] = float(np.mean(by_useful & ~right))
-            scores["noise_sensitivity_in_irrelevant"] = float(np.mean(by_noise & ~right))
-    return {name: scores[name] for name in RAGCHECKER_MEASURES if name in scores}
-
-
 def _context_precision(useful: Sequence[bool]) -> float | None:
     """Return the mean over the useful passages of the share of useful ones up to their rank; None without passages."""
     if not useful:
@@ -243,32 +175,3 @@ def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
     weighted = math.fsum(WEIGHTS[name] * score for name, score in known.items())
     # Rounding must not lift a perfect answer above 1.
     return {"overall_citation_accuracy": min(1.0, weighted / present), "overall_coverage": present / total}
-
-
-class QualityThresholds(Model):
-    """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
-
-    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum of the citation overlap.")
-    citation_validity: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Minimum share of citations that support their claim."
-    )
-    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum factual consistency.")
-    hallucination_tolerance: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Maximum share of claims that no cited text supports."
-    )
-
-
-def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:
-    """Return the thresholds that scores by measure are worse than; a missing score breaks none.
-
-    Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts for a query.
-    """
-    broken = []
-    for name, (measure, is_most) in THRESHOLDS.items():
-        score = scores.get(measure)
-        limit: float | None = getattr(thresholds, name)
-        if score is None or limit is None:
-            continue
-        if round((score - limit) if is_most else (limit - score), PLACES) > 0:
-            broken.append(name)
-    return broken

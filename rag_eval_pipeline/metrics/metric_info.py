@@ -54,7 +54,7 @@ class MetricInfo:
 # Spellings of the field; everything else is written as words.
 _SPELLINGS = {
     "ndcg": "nDCG", "map": "MAP", "mrr": "MRR", "f1": "F1", "em": "exact match", "rouge": "ROUGE", "iou": "IoU",
-    "rbp": "RBP", "err": "ERR", "jaccard": "Jaccard", "hotpot": "HotpotQA", "ragchecker": "RAGChecker", "dcg": "DCG",
+    "rbp": "RBP", "err": "ERR", "jaccard": "Jaccard", "dcg": "DCG",
 }  # fmt: skip
 
 

@@ -21,7 +21,6 @@ PAGE_PREFIX = "page/"  # of retrieval measures by page
 
 _SPECIFICATION = "Citation Accuracy Evaluation"
 _CORRECTED = f"{_SPECIFICATION} 4.2, corrected"
-_HOTPOT = "HotpotQA, hotpot_evaluate_v1.py"
 _SQUAD = "SQuAD 2.0, evaluate-v2.0.py"
 _ANSWERS: tuple[Need, ...] = ("answer", "accepted_answers")
 _SPANS: tuple[Need, ...] = ("citations", "gold_spans")
@@ -44,10 +43,6 @@ def _abstention(name: str, meaning: str, direction: Direction = "higher", label:
     )  # fmt: skip
 
 
-def _ragchecker(name: str, meaning: str, direction: Direction = "higher") -> MetricInfo:
-    return _claim(f"ragchecker/{name}", meaning, source="RAGChecker, computation.py", direction=direction)
-
-
 def _covered(unit: str, word: str) -> tuple[MetricInfo, ...]:
     span = partial(_span, source=f"{_SPECIFICATION} 3.1")
     return (
@@ -55,7 +50,6 @@ def _covered(unit: str, word: str) -> tuple[MetricInfo, ...]:
         span(f"{unit}_recall", f"Share of the gold {word} that are cited."),
         span(f"{unit}_f1", f"Harmonic mean of precision and recall of {word}, which equals Dice.",
              aliases=(f"{unit}_dice",)),
-        span(f"{unit}_jaccard", f"{word.capitalize()} both cited and gold, as a share of those that are either."),
     )  # fmt: skip
 
 
@@ -73,18 +67,10 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _span("span_precision", "Share of the cited spans that match a gold span, one to one."),
     _span("span_recall", "Share of the gold spans that a cited span matches, one to one."),
     _span("span_f1", "Harmonic mean of span precision and recall."),
-    _span("best_exact_jaccard",
-          "Mean Jaccard of the gold spans with their best citation; one citation may match several."),
-    _span("best_tolerance_jaccard", "Overlap of each gold span with its best citation, with tolerance at the ends."),
-    _span("best_span_precision", "Share of the cited spans that match any gold span."),
-    _span("best_span_recall", "Share of the gold spans that any cited span matches."),
     *_covered("char", "characters"),
+    _span("char_jaccard", "Characters both cited and gold, as a share of those that are either.",
+          source=f"{_SPECIFICATION} 3.1"),
     *_covered("token", "words"),
-    _span("facts_em", "Whether every gold span is at least half cited and nothing else is cited.", source=_HOTPOT),
-    _span("facts_precision", "Gold spans at least half cited, as a share of these and the citations elsewhere.",
-          source=_HOTPOT),
-    _span("facts_recall", "Share of the gold spans that are at least half cited.", source=_HOTPOT),
-    _span("facts_f1", "Harmonic mean of the facts' precision and recall.", source=_HOTPOT),
 
     _answer("exact_match", "Whether the answer equals a gold answer, as SQuAD compares them.", _SQUAD),
     _answer("f1", "F1 of the words that answer and gold answer share, as SQuAD counts them.", _SQUAD),
@@ -93,17 +79,6 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _answer("answerable_f1", "F1 of the questions with an answer.", _SQUAD, label="F1, answerable"),
     _answer("unanswerable_exact_match", "Share of the unanswerable questions on which the system abstains.", _SQUAD,
             label="Exact match, unanswerable"),
-    _answer("exact_match_in", "Exact match by the rules of the dataset's language.", "MLQA"),
-    _answer("f1_in", "Token F1 by the rules of the dataset's language; F1 of characters if it has no spaces.", "MLQA"),
-    _answer("hotpot_em", "Exact match of the answer.", _HOTPOT),
-    _answer("hotpot_f1", "Token F1 of the answer; yes and no must match as a whole.", _HOTPOT),
-    _answer("joint_em", "Whether answer and supporting facts both match exactly.", _HOTPOT, needs=(*_ANSWERS, *_SPANS)),
-    _answer("joint_f1", "F1 of the products of precision and of recall of answer and supporting facts.", _HOTPOT,
-            needs=(*_ANSWERS, *_SPANS)),
-    _answer("rouge_l", "F1 of the longest common subsequence of words.", "Lin 2004, ROUGE", label="ROUGE-L"),
-    MetricInfo("verbatim_share", "Share of the claims whose words are found verbatim in a cited or retrieved text.",
-               "docs/explanation/judges.md",
-               ("answer",), ("claim",), category="answers", label="Verbatim claims"),
     _answer("abstained", "Whether the system declined to answer.", "answers", needs=("answer",), direction="neither"),
     _abstention("f1", "Harmonic mean of abstention precision and recall."),
     _abstention("precision", "Share of the abstentions that were right: the question has no answer in the documents."),
@@ -156,21 +131,6 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
            direction="neither"),
     _claim("citation_recall", "Share of the statements that their citations together entail.", source="ALCE, eval.py"),
     _claim("citation_precision", "Share of the citations that their statement needs.", source="ALCE, eval.py"),
-    _ragchecker("precision", "Share of the answer's claims that the gold answer entails."),
-    _ragchecker("recall", "Share of the gold answer's claims that the answer entails."),
-    _ragchecker("f1", "Harmonic mean of precision and recall."),
-    _ragchecker("claim_recall", "Share of the gold answer's claims that a retrieved passage entails."),
-    _ragchecker("context_precision", "Share of the passages that entail a claim of the gold answer."),
-    _ragchecker("context_utilization", "Share of the gold answer's retrieved claims that the answer uses."),
-    _ragchecker("noise_sensitivity_in_relevant",
-                "Share of the answer's claims that are wrong and that a useful passage entails.", "lower"),
-    _ragchecker("noise_sensitivity_in_irrelevant",
-                "Share of the answer's claims that are wrong and that only useless passages entail.", "lower"),
-    _ragchecker("hallucination", "Share of the answer's claims that are wrong and that no retrieved passage entails.",
-                "lower"),
-    _ragchecker("self_knowledge", "Share of the answer's claims that are right and that no retrieved passage entails.",
-                "neither"),
-    _ragchecker("faithfulness", "Share of the answer's claims that a retrieved passage entails."),
 
     _context("context_precision",
              "Mean share of useful passages up to each useful one; a useful passage overlaps a gold span.",

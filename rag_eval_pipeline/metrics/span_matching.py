@@ -1,11 +1,10 @@
 """Span accuracy: cited spans against gold spans, for many answers at once.
 
-One to one, a predicted span serves a single gold span; by best match, as in the specification, it may serve several.
-An uncited gold span counts as 0.
+A predicted span serves a single gold span, and an uncited gold span counts as 0.
 
-Source: Citation Accuracy Evaluation 3.1 and 4.2, with these corrections: the best match is chosen for each gold span,
-spans match only within an answer, a file, and a page if both sides name it, and ends are half-open. Tolerance moves
-each predicted end towards the gold end instead of widening the prediction, which lowers perfect citations.
+Source: Citation Accuracy Evaluation 3.1 and 4.2, with these corrections: spans match one to one, only within an answer,
+a file, and a page if both sides name it, and ends are half-open. Tolerance moves each predicted end towards the gold
+end instead of widening the prediction, which lowers perfect citations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +39,9 @@ PAIRS_AT_ONCE = 65_536  # their columns fit into the processor's cache
 
 SPAN_MEASURES = (
     "exact_jaccard", "tolerance_jaccard", "perfect_matches", "good_matches", "true_spans", "predicted_spans",
-    "span_precision", "span_recall", "span_f1", "best_exact_jaccard", "best_tolerance_jaccard", "best_span_precision",
-    "best_span_recall", "char_precision", "char_recall", "char_f1", "char_jaccard",
+    "span_precision", "span_recall", "span_f1", "char_precision", "char_recall", "char_f1", "char_jaccard",
 )  # fmt: skip
-TOKEN_MEASURES = ("token_precision", "token_recall", "token_f1", "token_jaccard")
+TOKEN_MEASURES = ("token_precision", "token_recall", "token_f1")
 SPAN_COUNTS = frozenset({"perfect_matches", "good_matches", "true_spans", "predicted_spans"})  # summed, not averaged
 
 
@@ -74,18 +72,6 @@ def find_pairs(gold: SpanColumns, predicted: SpanColumns, tolerance: int) -> Pai
     parts.append(Pairs(nothing, nothing, nothing.astype(np.float64), nothing.astype(np.float64)))
     gold_rows, predicted_rows, exact, tolerant = zip(*parts, strict=True)
     return Pairs(*map(np.concatenate, (gold_rows, predicted_rows)), *map(np.concatenate, (exact, tolerant)))
-
-
-def match_best(pairs: Pairs) -> Pairs:
-    """Keep the best pair of each gold span, the first on ties; a predicted span may serve several gold spans."""
-    if not pairs.gold.size:
-        return pairs
-    weight = pairs.weight
-    starts = np.flatnonzero(np.concatenate(([True], pairs.gold[1:] != pairs.gold[:-1])))
-    lengths = np.diff(np.append(starts, pairs.gold.size))
-    rows = np.flatnonzero(weight == np.repeat(np.maximum.reduceat(weight, starts), lengths))
-    gold = pairs.gold[rows]
-    return pairs.take(rows[np.concatenate(([True], gold[1:] != gold[:-1]))])
 
 
 def match_one_to_one(pairs: Pairs, n_gold: int, n_predicted: int) -> Pairs:
@@ -231,10 +217,6 @@ class SpanScores:
     n_perfect: Ints  # matches with an exact Jaccard of 1
     n_good: Ints  # matches with a tolerant Jaccard of at least `GOOD_MATCH`
     n_matched: Ints  # matches with a tolerant Jaccard of at least the minimum overlap
-    best_exact: Floats  # sum of the exact Jaccards of the best matches
-    best_tolerant: Floats  # sum of the tolerant ones
-    n_found: Ints  # gold spans whose best match reaches the minimum overlap
-    n_correct: Ints  # predicted spans that reach it with any gold span
     characters: Coverage  # characters of all documents
     tokens: Coverage | None = None  # words of all documents; None before `add_tokens`
     # Whether every document that the answer or its gold cites has a text; None before `add_tokens`.
@@ -243,6 +225,7 @@ class SpanScores:
     def columns(self) -> dict[str, Floats]:
         """Return scores by measure, NaN for an answer that has none: nothing was gold and nothing cited."""
         n_gold, n_predicted = self.n_gold, self.n_predicted
+        shared, gold, predicted = self.characters
         measured = (
             _divide(self.exact, n_gold),
             _divide(self.tolerant, n_gold),
@@ -253,11 +236,8 @@ class SpanScores:
             _divide(self.n_matched, n_predicted),
             _divide(self.n_matched, n_gold),
             _divide(2 * self.n_matched, n_gold + n_predicted),
-            _divide(self.best_exact, n_gold),
-            _divide(self.best_tolerant, n_gold),
-            _divide(self.n_correct, n_predicted),
-            _divide(self.n_found, n_gold),
-            *_coverage_ratios(self.characters),
+            *_precision_recall_f1(self.characters),
+            _divide(shared, gold + predicted - shared),
         )
         is_empty = (n_gold == 0) & (n_predicted == 0)
         columns = {
@@ -265,7 +245,7 @@ class SpanScores:
         }
         if self.tokens is not None and self.has_text is not None:
             is_unknown = ~self.has_text | ((self.tokens.gold == 0) & (self.tokens.predicted == 0))
-            for name, column in zip(TOKEN_MEASURES, _coverage_ratios(self.tokens), strict=True):
+            for name, column in zip(TOKEN_MEASURES, _precision_recall_f1(self.tokens), strict=True):
                 columns[name] = np.where(is_unknown, np.nan, column)
         return columns
 
@@ -304,30 +284,23 @@ def score_columns(
     """Score columns that `sort_distinct` has ordered; other arguments are those of `score_spans`."""
     pairs = find_pairs(gold, predicted, tolerance)
     matches = match_one_to_one(pairs, gold.size, predicted.size)
-    best = match_best(pairs)
-    is_correct = np.zeros(predicted.size, dtype=bool)
-    is_correct[pairs.predicted[pairs.tolerant >= MIN_OVERLAP]] = True
 
     def count(answers: NDArray[np.intp] | Ints) -> Ints:
         return np.bincount(answers, minlength=n_answers)
 
-    def add_up(matched: Pairs, values: Floats) -> Floats:
+    def add_up(values: Floats) -> Floats:
         # Without any row bincount would count instead of summing.
-        return np.bincount(gold.answer[matched.gold], values, minlength=n_answers).astype(np.float64)
+        return np.bincount(answer, values, minlength=n_answers).astype(np.float64)
 
     answer = gold.answer[matches.gold]
     return SpanScores(
         n_gold=count(gold.answer),
         n_predicted=count(predicted.answer),
-        exact=add_up(matches, matches.exact),
-        tolerant=add_up(matches, matches.tolerant),
+        exact=add_up(matches.exact),
+        tolerant=add_up(matches.tolerant),
         n_perfect=count(answer[matches.exact == 1.0]),
         n_good=count(answer[matches.tolerant >= GOOD_MATCH]),
         n_matched=count(answer[matches.tolerant >= MIN_OVERLAP]),
-        best_exact=add_up(best, best.exact),
-        best_tolerant=add_up(best, best.tolerant),
-        n_found=count(gold.answer[best.gold[best.tolerant >= MIN_OVERLAP]]),
-        n_correct=count(predicted.answer[is_correct]),
         characters=measure_coverage(gold, predicted, n_answers),
     )
 
@@ -353,14 +326,9 @@ def add_tokens(
     return replace(scores, tokens=tokens, has_text=has_text)
 
 
-def _coverage_ratios(covered: Coverage) -> tuple[Floats, Floats, Floats, Floats]:
+def _precision_recall_f1(covered: Coverage) -> tuple[Floats, Floats, Floats]:
     shared, gold, predicted = covered
-    return (
-        _divide(shared, predicted),
-        _divide(shared, gold),
-        _divide(2 * shared, gold + predicted),
-        _divide(shared, gold + predicted - shared),
-    )
+    return _divide(shared, predicted), _divide(shared, gold), _divide(2 * shared, gold + predicted)
 
 
 def _divide(part: Floats | Ints, whole: Ints) -> Floats:

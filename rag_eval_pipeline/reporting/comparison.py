@@ -16,7 +16,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, results_path
+from rag_eval_pipeline.evaluation.results import VERDICTS_FILE, QualityThresholds, results_path
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.storage import PAGE, read_scores
 from rag_eval_pipeline.formats.dataset import open_dataset
@@ -24,7 +24,6 @@ from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
 from rag_eval_pipeline.metrics.verdicts import (

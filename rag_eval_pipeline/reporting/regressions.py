@@ -17,9 +17,8 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
-from rag_eval_pipeline.evaluation.results import check_thresholds
+from rag_eval_pipeline.evaluation.results import QualityThresholds, check_thresholds
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.metrics.claims import QualityThresholds
 from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
 from rag_eval_pipeline.reporting.baselines import (
     all_published,

@@ -1,4 +1,4 @@
-"""The word tokenizer for every script; only official scorers (SQuAD, HotpotQA, MLQA) have their own.
+"""The word tokenizer for every script; only SQuAD's scorer has its own.
 
 A word is a run of letters, digits and underscores with their marks. In scripts that are written without spaces each
 character is a word.

@@ -262,13 +262,11 @@ def test_estimate_is_by_measured_answers_and_spends_nothing(scripted):
     assert (before.to_ask, before.requests, before.tokens, before.basis) == (16, 16.0, None, None)
     assert (after.to_ask, after.requests, after.tokens, after.usd) == (16, 16.0, 160.0, 8.0)
     assert (after.spent.usd, after.exceeds) == (8.0, ("usd",))
-    # With a model judge: verdicts, labels and two calls of a rating for each of 16 answers, which are scored again.
+    # With a model judge: verdicts and two calls of a rating for each of 16 answers, which are scored again.
     server = {"endpoint": {"base_url": "http://127.0.0.1:9/v1"}, "chat": {"model": "m"}}
-    change_defaults(
-        scripted, judge={"kind": "openai", "settings": {**server, "ratings": ["answer_accuracy"], "claim_labels": True}}
-    )
+    change_defaults(scripted, judge={"kind": "openai", "settings": {**server, "ratings": ["answer_accuracy"]}})
     judged = estimate(scripted, pair_of(scripted), now=NIGHT)
-    assert (before.judge_requests, judged.judge_requests, judged.to_ask) == (0, 4 * 16, 0)
+    assert (before.judge_requests, judged.judge_requests, judged.to_ask) == (0, 3 * 16, 0)
     assert asked(scripted) == []
 
 

@@ -64,8 +64,6 @@ def honest(body: dict[str, Any]) -> str:
     if data["task"] == "rating":
         return json.dumps({"nonce": nonce, "rationale": "it is", "rating": 2})
     cited = {text["id"]: text["text"] for text in data["cited_texts"]}
-    if data["task"] == "entailment":
-        return _entailment(nonce, data, cited)
 
     def value(claim: str, texts: list[str]) -> str:
         words = set(claim.casefold().rstrip(".").split())
@@ -73,6 +71,13 @@ def honest(body: dict[str, Any]) -> str:
         return "no_text" if not texts else "supported" if words <= held else "not_found"
 
     claims = {claim["id"]: claim["text"].partition(" [")[0] for claim in data["claims"]}
+    if data["task"] == "entailment":
+        texts = {claim["id"]: [cited[i] for i in claim["against"]] for claim in data["claims"]}
+        labels = [
+            {"id": one, "rationale": "-", "entailed": value(claim, texts[one]) == "supported"}
+            for one, claim in claims.items()
+        ]
+        return json.dumps({"nonce": nonce, "labels": labels})
 
     def best(claim: str, text: str) -> str:
         own = claims.values() if claim == "any" else [claims[claim]]
@@ -121,22 +126,3 @@ def verdict_is(*verdicts: str) -> Callable[[dict[str, Any]], str]:
             reply["correctness"]["verdict"] = left.pop(0) if len(left) > 1 else left[0]
 
     return honest_but(change)
-
-
-def _entailment(nonce: str, data: dict[str, Any], cited: dict[str, str]) -> str:
-    """By words: what stands in a text is entailed by it."""
-
-    def holds(claim: str, text: str) -> bool:
-        words = set(claim.casefold().rstrip(".").split())
-        return words <= set(text.casefold().replace(".", " ").split())
-
-    labels = []
-    for claim in data["claims"]:
-        against = claim["against"]
-        text = data[against] if isinstance(against, str) else " ".join(cited[i] for i in against)
-        passages = data["passages"] if isinstance(against, str) else []
-        entailing = [passage["id"] for passage in passages if holds(claim["text"], passage["text"])]
-        labels.append(
-            {"id": claim["id"], "rationale": "-", "entailed": holds(claim["text"], text), "passages": entailing}
-        )
-    return json.dumps({"nonce": nonce, "labels": labels})

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.judges.claims import choose_gold, gold_claims, split_claims, verbatim_share
-from rag_eval_pipeline.judges.judgement import Case, CitedText
+from rag_eval_pipeline.judges.claims import split_claims
+from rag_eval_pipeline.judges.judgement import CitedText
 
 CASES = {
     "sentences":            ("It opened. It closed!",                      ["It opened.", "It closed!"]),
@@ -62,21 +62,6 @@ def test_citation_without_a_mark_belongs_to_every_claim_without_one():
     assert [claim.citations for claim in split_claims("The lamp was lit.", outside)] == [()]
 
 
-GOLD = {
-    #                     gold                                        claims
-    "a name":            ("Ada Thorne",                               ["Ada Thorne"]),
-    "sentences":         ("It was lit in 1887. Ada Thorne lit it.",   ["It was lit in 1887.", "Ada Thorne lit it."]),
-    "a title that asks": ("Who's Afraid of Virginia Woolf?",          ["Who's Afraid of Virginia Woolf?"]),
-    "a bare yes":        ("Yes.",                                     []),
-    "a refusal":         ("The document does not say.",               []),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("gold", "expected"), GOLD.values(), ids=GOLD)
-def test_claims_of_a_gold_answer(gold, expected):
-    assert gold_claims(gold) == expected
-
-
 @given(
     answer=st.text(st.sampled_from('ab A. !?\n[1]【】|#*"“”。\x1a-:5é')) | st.text(),
     marks=st.lists(st.tuples(st.integers(-1, 30), st.integers(-1, 30)), max_size=4),
@@ -93,40 +78,3 @@ def test_claims_are_in_order_and_have_each_mark_once(answer, marks):
     marked = [number for claim in claims for number in claim.citations if number not in beside]
     assert len(marked) == len(set(marked))
     assert all(set(claim.citations) == (set(claim.citations) - beside or beside) for claim in claims)
-
-
-GOLDS = {
-    #                          accepted                                    answer                       chosen
-    "the one with most words": (("the keeper", "Ada Thorne"),               "It was Ada Thorne.",        "Ada Thorne"),
-    "the longest of equals":   (("1887", "in June 1887"),                   "In June 1887.",             "in June 1887"),
-    "none that claims":        (("Yes",),                                   "Yes.",                      None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("accepted", "answer", "chosen"), GOLDS.values(), ids=GOLDS)
-def test_choose_gold(accepted, answer, chosen):
-    found = choose_gold(Case("1", "?", accepted, False, answer))
-
-    assert (found and found.text) == chosen
-
-
-TEXT = "The light-\nhouse was lit in\n1887 [3], by “Ada” Thorne. It was sold."
-VERBATIM = {
-    #                                   answer                                            texts     share
-    "all of it":                       ("It was sold.",                                   [TEXT],   1.0),
-    "but for case and punctuation":    ("The lighthouse was lit in 1887 by ADA Thorne!",  [TEXT],   1.0),
-    "half of the claims":              ("It was sold. It was bought.",                    [TEXT],   0.5),
-    "a word between":                  ("It was never sold.",                             [TEXT],   0.0),
-    "in two texts":                    ("It was sold.",                  ["It was.", "Sold."],      0.0),
-    "a refusal":                       ("I don't know.",                                  [TEXT],   None),
-    "nothing claimed":                 ("Yes.",                                           [TEXT],   None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("where", ["cited", "retrieved"])
-@pytest.mark.parametrize(("answer", "texts", "share"), VERBATIM.values(), ids=VERBATIM)
-def test_verbatim_share(answer, texts, share, where):
-    cited = tuple(CitedText("a.pdf", text, len(answer), len(answer)) for text in texts) if where == "cited" else ()
-    case = Case("1", "?", (), False, answer, (*cited, CitedText("b.pdf", None, 0, 0)), tuple(texts) * (not cited))
-
-    assert verbatim_share(case) == share

@@ -1,6 +1,4 @@
-"""Labels of others, read as a judge's, give the scores that their official scorers published."""
-
-import json
+"""Labels of single citations give ALCE's scores; citations are relevant, and cite, by their support."""
 
 import msgspec
 import pytest
@@ -8,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.evaluation.judging import judgement_scores
-from rag_eval_pipeline.judges.judgement import Case, CitationLabels, CitedText, Claim, Entailment, Judgement, Support
+from rag_eval_pipeline.judges.judgement import Case, CitationLabels, CitedText, Claim, Judgement, Support
 from tests.alce_loop import walked
 
 SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
@@ -16,30 +14,6 @@ SUPPORTED, NOT_FOUND = Support("supported", 1.0), Support("not_found", 0.0)
 
 def stored(judgement):
     return msgspec.json.decode(msgspec.json.encode(judgement), type=Judgement)
-
-
-def test_ragchecker_published_example(shared):
-    (record,) = json.loads((shared / "oracles" / "ragchecker" / "checking_outputs.json").read_text())["results"]
-    answer, contexts = record["response"], tuple(one["text"] for one in record["retrieved_context"])
-
-    def flags(name):
-        return tuple(label == "Entailment" for label in record[name])
-
-    def rows(name):
-        return tuple(tuple(label == "Entailment" for label in row) for row in record[name])
-
-    entailment = Entailment(
-        record["gt_answer"], tuple(" ".join(claim) for claim in record["gt_answer_claims"]),
-        flags("answer2response"), flags("response2answer"), rows("retrieved2response"), rows("retrieved2answer"),
-    )  # fmt: skip
-    claims = tuple(Claim(0, len(answer), (), None, None) for _ in record["answer2response"])
-    case = Case("0", record["query"], (record["gt_answer"],), False, answer, (), contexts)
-
-    row = judgement_scores(case, stored(Judgement("0", "completed", claims=claims, entailment=entailment)))
-
-    assert row.outcome == "scored"
-    found = {name.removeprefix("ragchecker/"): score for name, score in row.scores.items() if "/" in name}
-    assert found == record["metrics"]
 
 
 def as_judgement(answer, entailing):

@@ -152,7 +152,7 @@ async def test_lexical_judgement_has_correctness_and_claims_and_no_support():
     assert [claim.citations for claim in found.claims] == [(0,), (1, 2), (3,)]
     assert not judge.judges_support
     assert {(claim.by_citations, claim.by_contexts, claim.labels) for claim in found.claims} == {(None, None, None)}
-    assert (found.citation_support, found.entailment) == ((None,) * 4, None)
+    assert found.citation_support == (None,) * 4
 
 
 def test_lexical_refusal_has_no_claims():

@@ -289,19 +289,12 @@ async def test_labels_take_one_call_more(opened, case):
         judgement = await judge.judge(case)
 
     assert [data["task"] for data in sections(server)] == ["judgement", "entailment"]
-    data = sections(server)[1]
     # The first claim's second citation does not entail it alone, so it is asked whether the first is enough.
+    data = sections(server)[1]
     assert [(claim["text"], claim["against"]) for claim in data["claims"]] == [
-        ("The light was built in 1874 .", "gold_answer"),
-        ("It was red .", "gold_answer"),
-        ("1874", "answer"),
-        ("The light was built in 1874 .", ["s1"]),
+        ("The light was built in 1874 .", ["s1"])
     ]
-    assert [passage["id"] for passage in data["passages"]] == ["p1", "p2"]
-    found = judgement.entailment
-    assert (found.gold, found.gold_claims) == ("1874", ("1874",))
-    assert (found.correct, found.covered) == ((False, False), (True,))
-    assert (found.grounded, found.retrieved) == (((True, False), (False, False)), ((True, False),))
+    assert [one["id"] for one in data["cited_texts"]] == ["s1"]
     assert [claim.labels for claim in judgement.claims] == [
         CitationLabels((True, False), (None, True)),
         CitationLabels((True,), (None,)),
@@ -310,34 +303,34 @@ async def test_labels_take_one_call_more(opened, case):
 
 
 BARE = {
-    #                       change of the case                                                   calls that ask for labels of
-    "a refusal":           ({"answer": "I do not know.", "citations": ()},                       [["answer"]]),
-    "an impossible question": ({"accepted": (), "is_impossible": True, "citations": ()},         []),
-}  # fmt: skip
+    "a refusal": {"answer": "I do not know.", "citations": ()},
+    "a citation a claim": {"answer": "It was red [1].", "citations": (CitedText("a.pdf", "It was red.", 11, 14),)},
+}
 
 
-@pytest.mark.parametrize(("change", "calls"), BARE.values(), ids=BARE)
-async def test_labels_are_asked_only_for_what_has_some(change, calls, opened, case):
+@pytest.mark.parametrize("change", BARE.values(), ids=BARE)
+async def test_labels_take_no_call_where_no_claim_has_several_citations(change, opened, case):
     async with opened(claim_labels=True) as (judge, server):
-        judgement = await judge.judge(msgspec.structs.replace(case, **change))
+        await judge.judge(msgspec.structs.replace(case, **change))
 
-    assert [[claim["against"] for claim in data["claims"]] for data in sections(server)[1:]] == calls
-    assert (judgement.entailment and judgement.entailment.covered) == ((False,) if calls else None)
+    assert [data["task"] for data in sections(server)] == ["judgement"]
 
 
-async def test_labels_of_many_claims_take_more_calls(opened, case):
-    async with opened(claim_labels=True, claims_per_call=3) as (judge, server):
-        judgement = await judge.judge(case)
+async def test_labels_of_many_citations_take_more_calls(opened, case):
+    # Each of the three entails nothing alone: "It was tall" and "red" and "old" are in one text each.
+    texts, answer = ("It was tall.", "and red", "and old"), "It was tall and red and old [1][2][3]."
+    cited = tuple(CitedText(f"{n}.pdf", text, 28 + 3 * n, 31 + 3 * n) for n, text in enumerate(texts))
 
-    assert [len(data["claims"]) for data in sections(server)[1:]] == [3, 1]
-    # Citations alone have no passages to be compared with.
-    assert sections(server)[2]["passages"] == []
-    assert judgement.claims[0].labels == CitationLabels((True, False), (None, True))
+    async with opened(claim_labels=True, claims_per_call=2) as (judge, server):
+        judgement = await judge.judge(msgspec.structs.replace(case, answer=answer, citations=cited))
+
+    assert [len(data["claims"]) for data in sections(server)[1:]] == [2, 1]
+    assert [claim.labels for claim in judgement.claims] == [CitationLabels((False,) * 3, (False,) * 3)]
 
 
 SPOILT = {
     "without a label": lambda labels: labels.pop(),
-    "of an unknown passage": lambda labels: labels[0].update(passages=["p7"]),
+    "with another field": lambda labels: labels[0].update(passages=[]),
 }
 
 
@@ -348,7 +341,7 @@ async def test_labels_that_cannot_be_read_are_flagged_and_missing(spoil, opened,
     async with opened(answer, claim_labels=True) as (judge, server):
         judgement = await judge.judge(case)
 
-    assert (judgement.status, judgement.flags, judgement.entailment) == ("completed", ("labels_failed",), None)
+    assert (judgement.status, judgement.flags) == ("completed", ("labels_failed",))
     assert [claim.labels for claim in judgement.claims] == [None, None]
     assert judgement.correctness.verdict == "correct"
     assert len(server.bodies) == 3  # the verdicts, the labels, and their repair

@@ -6,17 +6,13 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.claims import (
     CLAIM_COUNTS,
-    RAGCHECKER_MEASURES,
     CitedStatement,
     JudgedCitation,
     JudgedClaim,
-    QualityThresholds,
     alce_scores,
-    broken_thresholds,
     claim_scores,
     context_scores,
     overall_scores,
-    ragchecker_scores,
 )
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from tests.alce_loop import walked
@@ -105,49 +101,6 @@ def test_alce_scores_equal_the_official_loop(drawn):
     assert tuple(alce_scores(statements).values()) == walked(answer, entailing)
 
 
-def test_ragchecker_scores_by_hand():
-    # Of the answer's claims the first is wrong and in the useful first passage, the second right and in none. Of the
-    # gold answer's claims the first is in the first passage and in the answer.
-    scores = ragchecker_scores([False, True], [True, False], [[1, 0, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]])
-
-    assert scores == {
-        "precision": 1 / 2, "recall": 1 / 2, "f1": 1 / 2,
-        "claim_recall": 1 / 2, "context_precision": 1 / 3, "context_utilization": 1.0,
-        "noise_sensitivity_in_relevant": 1 / 2, "noise_sensitivity_in_irrelevant": 0.0,
-        "hallucination": 0.0, "self_knowledge": 1 / 2, "faithfulness": 1 / 2,
-    }  # fmt: skip
-    noise = ragchecker_scores([False], [True], [[False, True]], [[True, False]])
-    assert noise["noise_sensitivity_in_irrelevant"] == 1.0
-
-
-ABSENT = {
-    "an answer without claims": (([], [False], [], [[True]]), {"recall", "claim_recall", "context_precision", "context_utilization"}),
-    "nothing retrieved": (([True], [True], [[]], [[]]), {"precision", "recall", "f1"}),
-    "nothing useful retrieved": (([True], [True], [[True]], [[False]]), set(RAGCHECKER_MEASURES) - {"context_utilization"}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("labels", "present"), ABSENT.values(), ids=ABSENT)
-def test_ragchecker_scores_are_absent_where_there_is_nothing_to_score(labels, present):
-    assert set(ragchecker_scores(*labels)) == present
-
-
-def flag_rows(n, width):
-    return st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=n, max_size=n)
-
-
-@given(st.tuples(*[st.integers(1, 4)] * 3).flatmap(
-    lambda n: st.tuples(flag_rows(1, n[0]), flag_rows(1, n[1]), flag_rows(n[0], n[2]), flag_rows(n[1], n[2]))
-))  # fmt: skip
-def test_ragchecker_claims_are_faithful_hallucinated_or_known(flags):
-    scores = ragchecker_scores(flags[0][0], flags[1][0], *flags[2:])
-
-    assert scores["faithfulness"] + scores["hallucination"] + scores["self_knowledge"] == pytest.approx(1)
-    assert all(0.0 <= score <= 1.0 for score in scores.values())
-    noise = scores["noise_sensitivity_in_relevant"] + scores["noise_sensitivity_in_irrelevant"]
-    assert noise + scores["hallucination"] == pytest.approx(1 - scores["precision"])
-
-
 def cite(start, end, file_name="a.pdf"):
     return Citation(file_name, None, Span(start, end))
 
@@ -195,20 +148,3 @@ def test_overall_score_has_the_specifications_weights_and_spreads_that_of_a_miss
     without_spans = {name: score for name, score in SCORES.items() if name != SPAN}
     assert overall_scores(without_spans) == {whole: pytest.approx(0.635 / 0.7), part: pytest.approx(0.7)}
     assert overall_scores({"f1": 1.0}) == {}
-
-
-LIMITS = QualityThresholds(
-    span_accuracy=0.8, citation_validity=0.7, answer_consistency=0.8, hallucination_tolerance=0.1
-)
-GOOD = {SPAN: 0.8, QUALITY: 0.7, CONSISTENCY: 0.8, HALLUCINATION: 0.1}
-BROKEN = {
-    "all reached exactly":       (GOOD, LIMITS, []),
-    "too much is unsupported":   (GOOD | {HALLUCINATION: 0.11}, LIMITS, ["hallucination_tolerance"]),
-    "the last bit does not decide": (GOOD | {QUALITY: 0.1 * 7 - 1e-16}, LIMITS, []),
-    "limits that are not set":   (dict.fromkeys(GOOD, 0.0), QualityThresholds(answer_consistency=0.8), ["answer_consistency"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("scores", "thresholds", "expected"), BROKEN.values(), ids=BROKEN)
-def test_broken_thresholds(scores, thresholds, expected):
-    assert broken_thresholds(scores, thresholds) == expected

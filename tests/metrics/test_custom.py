@@ -1,6 +1,7 @@
 """A custom metric gives a number of its range, a record with one, or nothing; errors name metric and question."""
 
 import dataclasses
+import json
 import math
 import re
 
@@ -10,6 +11,7 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, MetricInfo, QuestionMetric, Range, score_question
+from rag_eval_pipeline.metrics.spans import Citation, Span
 from tests.conftest import REPOSITORY
 
 QUESTION = AnsweredQuestion(
@@ -36,15 +38,55 @@ def fail(_):
     raise RuntimeError("no network\nat all")
 
 
-def test_metric_of_the_documentation_works():
+@pytest.fixture(scope="module")
+def documented():
+    """The metrics of the documentation, by their names."""
     text = (REPOSITORY / "docs" / "how-to" / "custom-metric.md").read_text()
-    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names = {}
+    exec("".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), names)
+    return names
 
-    exec(example, names)
 
-    assert score_question(names["BREVITY"], QUESTION).value == 1.0
-    assert score_question(names["BREVITY"], dataclasses.replace(QUESTION, text="word " * 40)).value == 0.5
+def test_metric_of_the_documentation_works(documented):
+    assert score_question(documented["BREVITY"], QUESTION).value == 1.0
+    assert score_question(documented["BREVITY"], dataclasses.replace(QUESTION, text="word " * 40)).value == 0.5
+
+
+# Printed by rouge-score 0.1.2, rougeL without stemmer.
+ROUGE = {
+    "another order": ("The quick brown fox jumps over the lazy dog.", "A quick brown dog outran the lazy fox!", 0.47058823529411764),
+    "a clause moved": ("It opened in 1887, under Ada Thorne.", "Ada Thorne opened it in 1887", 0.4615384615384615),
+    "nothing shared": ("yes", "no", 0.0),
+    "equal": ("Rollo", "Rollo", 1.0),
+    "an abstention": ("", "Rollo", 0.0),
+    "full stops and commas separate": ("U.S. $1,000.50", "1,000 U.S. dollars", 0.4000000000000001),
+    "a repetition": ("the the the", "the", 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "gold", "expected"), ROUGE.values(), ids=ROUGE)
+def test_documented_rouge_l_is_that_of_rouge_score(answer, gold, expected, documented):
+    asked = dataclasses.replace(QUESTION, text=answer, accepted_answers=("...", gold))
+
+    assert score_question(documented["ROUGE_L"], asked).value == pytest.approx(expected, abs=1e-15)
+
+
+# The mean that hotpot_evaluate_v1.py prints for these predictions of the 40 questions.
+def test_documented_joint_f1_is_that_of_hotpotqa(documented, benchmarks):
+    scores = []
+    for i, row in enumerate(json.loads((benchmarks / "hotpotqa" / "hotpot_sample.json").read_text())):
+        gold, facts = row["answer"], zip(*row["supporting_facts"].values(), strict=True)
+        wanted = [Citation(title, None, Span(10 * n, 10 * n + 10)) for title, n in facts]
+        # Of five questions: right, too long, yes, missing, the first word.
+        answer = [gold, f"{gold} of it", "yes", "", gold.split()[0]][i % 5]
+        # Of four questions: right, one, one too many, and none.
+        cited = [wanted, wanted[:1], [*wanted, Citation("Elsewhere", None, Span(0, 10))], []][i % 4]
+        asked = dataclasses.replace(
+            QUESTION, text=answer, accepted_answers=(gold,), gold_citations=wanted, citations=cited
+        )
+        scores.append(score_question(documented["JOINT_F1"], asked).value)
+
+    assert sum(scores) / 40 == pytest.approx(0.2807663292589763, abs=1e-15)
 
 
 GOOD = {

@@ -6,7 +6,6 @@ from bench import oracles as official
 
 SCORERS = {
     "SQuAD": (official.squad, 34),
-    "RAGChecker": (lambda folder: official.ragchecker(folder / "ragchecker"), 11),
     "ai-rag-chat-evaluator": (lambda folder: official.published_run(folder / "ai-rag-chat-evaluator"), 9),
 }
 

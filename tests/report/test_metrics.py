@@ -17,7 +17,7 @@ LABELS = {
     "a measure with its cutoff": ("ndcg@10", "nDCG@10"),
     "words of a name": ("span_precision", "Span precision"),
     "the field's spelling inside": ("char_f1", "Char F1"),
-    "a family of one scorer": ("ragchecker/claim_recall", "RAGChecker claim recall"),
+    "a part of a metric": ("quality/clarity", "Quality clarity"),
     "a cutoff with a fraction": ("hit@0.5", "Hit@0.5"),
     "markup is no name and stays": ("<img src=x>", "<img src=x>"),
     "a sentence stays": ("Failure rate", "Failure rate"),
@@ -95,14 +95,14 @@ def test_metric_groups_are_in_order():
 
 
 def test_metric_groups_have_further_custom_and_unknown_metrics_once():
-    further = {"rouge_l": HALF, "f1": HALF, "thanks": HALF, "unheard_of": HALF}
+    further = {"exact_match": HALF, "f1": HALF, "thanks": HALF, "unheard_of": HALF}
     file = RunFile(
         further_metrics=further, own_metrics={"thanks": CustomMetric("Words of thanks.", category="answers")}
     )
 
     found = names(metric_groups(made_header(), file, NOBODY))
 
-    assert found["Answers"] == ["f1", "rouge_l", "thanks"]
+    assert found["Answers"] == ["f1", "exact_match", "thanks"]
     assert found["Further measures"] == ["unheard_of"]
 
 
