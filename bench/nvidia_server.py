@@ -335,11 +335,11 @@ def record(server: NvidiaServer, folder: Path, target: Path) -> None:
     server.fill(PAPERS, corpus.pages())
     recorder = Recorder(server.url)
     with json_server(recorder) as proxy:
-        settings = {"rag": {"base_url": proxy.url}, "collection": PAPERS, "generate": GENERATE}
+        settings = {"rag": {"base_url": proxy.url}, "collection": PAPERS, "extra_body": GENERATE}
         asyncio.run(_ask(settings, corpus, QUESTIONS))
         settings["page_base"] = 1  # found out above
         for changes in ({"enable_reranker": False}, {"agentic": True}, {"agentic": True, "enable_streaming": False}):
-            asyncio.run(_ask({**settings, "generate": GENERATE | changes}, corpus, QUESTIONS[:1]))
+            asyncio.run(_ask({**settings, "extra_body": GENERATE | changes}, corpus, QUESTIONS[:1]))
         asyncio.run(_ask({**settings, "collection": "missing"}, corpus, ["Why?"]))
         with contextlib.suppress(ServiceError):
             asyncio.run(_ask({**settings, "collection": "missing", "page_base": "auto"}, corpus, []))

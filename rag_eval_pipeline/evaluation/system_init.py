@@ -433,7 +433,7 @@ async def _propose_nvidia(wanted: Wanted, place: _Place) -> Proposal:
         async with Endpoint(EndpointSettings.model_validate(endpoint), folder=place.file.parent) as client:
             await check_ready(client, name, check_dependencies=True)
         found.append(f"The {name} at {endpoint['base_url']} and the servers behind it are healthy.")
-    lines += ['collection: "{benchmark}_{corpus}"', "# generate: {reranker_top_k: 10, temperature: 0}"]
+    lines += ['collection: "{benchmark}_{corpus}"', "# extra_body: {reranker_top_k: 10, temperature: 0}"]
     text = file_text(wanted.name, wanted.kind, lines)
     _parsed(text, place.file)
     return Proposal(text=text, asked="GET v1/health of each server; no question was asked", guesses=found)

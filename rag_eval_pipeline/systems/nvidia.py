@@ -5,7 +5,7 @@ import dataclasses
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import pydantic
@@ -41,6 +41,7 @@ from rag_eval_pipeline.web.sse import EventParser
 CORPUS_DIGITS = 12  # of the corpus's fingerprint in a collection's name
 NAME_LENGTH = 255  # characters of a collection's name in Milvus
 NOT_OFFERED = frozenset({404, 405, 501})
+OWN_FIELDS = frozenset({"messages", "use_knowledge_base", "enable_citations", "collection_names"})
 
 # What `/v1/health` reports about the servers behind a server; `skipped` and `unknown` are not used.
 DEPENDENCIES = ("databases", "object_storage", "nim", "processing", "task_management")
@@ -66,74 +67,6 @@ def _template(value: str) -> str:
     if _NOT_IN_NAMES.search(_FIELD.sub("", value).replace("-", "_")):
         raise ValueError("letters, digits, - and _, with {benchmark} and {corpus}")
     return value
-
-
-Share = Annotated[float, pydantic.Field(ge=0, le=1)]
-
-
-class GenerateSettings(Model):
-    """Parameters of `/v1/generate`; one that is not set is not sent, so the server's default holds."""
-
-    reranker_top_k: int | None = pydantic.Field(None, ge=0, le=25, description="Passages that the model reads.")
-    vdb_top_k: int | None = pydantic.Field(None, ge=0, le=400, description="Passages that the reranker reads.")
-    temperature: Share | None = pydantic.Field(None, description="Temperature of the model.")
-    top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="top_p of the model.")
-    max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Maximum tokens of the answer.")
-    min_tokens: int | None = pydantic.Field(None, ge=0, description="Minimum tokens of the answer.")
-    ignore_eos: bool | None = pydantic.Field(None, description="Continue after the model's end-of-sequence token.")
-    min_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Minimum tokens of reasoning.")
-    max_thinking_tokens: int | None = pydantic.Field(None, ge=0, description="Maximum tokens of reasoning.")
-    stop: tuple[str, ...] | None = pydantic.Field(None, description="Texts at which the answer ends.")
-    enable_reranker: bool | None = pydantic.Field(None, description="Rerank the passages with a second model.")
-    enable_query_rewriting: bool | None = pydantic.Field(None, description="Rewrite the question before searching.")
-    enable_guardrails: bool | None = pydantic.Field(None, description="Refuse what the guardrails forbid.")
-    enable_filter_generator: bool | None = pydantic.Field(None, description="Generate a filter from the question.")
-    enable_vlm_inference: bool | None = pydantic.Field(None, description="Use a vision model for images.")
-    filter_expr: str | tuple[JsonObject, ...] | None = pydantic.Field(
-        None, description="Filter of the vector store: an expression (Milvus), or a list of clauses (Elasticsearch)."
-    )
-    confidence_threshold: Share | None = pydantic.Field(None, description="Minimum score of a passage.")
-    model: str | None = pydantic.Field(None, description="The model that answers.")
-    llm_endpoint: str | None = pydantic.Field(None, description="Its address.")
-    embedding_model: str | None = pydantic.Field(None, description="The model that embeds the question.")
-    embedding_endpoint: str | None = pydantic.Field(None, description="Its address.")
-    reranker_model: str | None = pydantic.Field(None, description="The model that orders the passages.")
-    reranker_endpoint: str | None = pydantic.Field(None, description="Its address.")
-    vlm_model: str | None = pydantic.Field(None, description="The vision model.")
-    vlm_endpoint: str | None = pydantic.Field(None, description="Its address.")
-    vlm_temperature: Share | None = pydantic.Field(None, description="Its temperature.")
-    vlm_top_p: float | None = pydantic.Field(None, ge=0.1, le=1, description="Its top_p.")
-    vlm_max_tokens: int | None = pydantic.Field(None, ge=0, le=128_000, description="Its maximum tokens of the answer.")
-    vlm_max_total_images: int | None = pydantic.Field(None, ge=0, le=64, description="Maximum images that it reads.")
-    vlm_enable_thinking: bool | None = pydantic.Field(None, description="Let it reason before it answers.")
-    vlm_thinking_token_budget: int | None = pydantic.Field(
-        None, ge=0, le=65_536, description="Maximum tokens of its reasoning."
-    )
-    vlm_filter_thinking_tokens: bool | None = pydantic.Field(None, description="Leave its reasoning out of the answer.")
-    vdb_endpoint: str | None = pydantic.Field(None, description="Address of the vector store.")
-    agentic: bool | None = pydantic.Field(None, description="Use the agentic mode.")
-    enable_streaming: bool | None = pydantic.Field(
-        None, description="Stream the answer of the agentic mode; false: it comes whole."
-    )
-
-    @pydantic.field_validator("filter_expr", mode="before")
-    @classmethod
-    def _is_filter(cls, value: Any) -> Any:
-        is_list = isinstance(value, list | tuple) and all(isinstance(clause, dict) for clause in value)
-        if value is not None and not isinstance(value, str) and not is_list:
-            raise ValueError("an expression, or a list of clauses")
-        return value
-
-    @pydantic.model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.reranker_top_k is not None and self.vdb_top_k is not None and self.reranker_top_k > self.vdb_top_k:
-            raise ValueError(f"reranker_top_k at most as large as vdb_top_k ({self.vdb_top_k})")
-        return self
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        """The parameters that are set, as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True)
 
 
 class NvidiaSettings(Model):
@@ -162,7 +95,11 @@ class NvidiaSettings(Model):
     check_dependencies: bool = pydantic.Field(
         True, description="Ask /v1/health also about the services behind the server, and do not start if one is down."
     )
-    generate: GenerateSettings = pydantic.Field(GenerateSettings(), description="Parameters of /v1/generate.")
+    extra_body: JsonObject = pydantic.Field(
+        default_factory=dict,
+        description="Further fields of every request to /v1/generate, such as reranker_top_k and temperature; for one "
+        "that is not set the server's default holds.",
+    )
     page_base: Literal["auto", 0, 1] = pydantic.Field(
         "auto",
         description="Number of a document's first page on this server; auto finds it by comparing passages"
@@ -180,6 +117,13 @@ class NvidiaSettings(Model):
     @classmethod
     def _switch(cls, value: Any) -> Any:
         return {"enabled": value} if isinstance(value, bool) else value
+
+    @pydantic.field_validator("extra_body")
+    @classmethod
+    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if OWN_FIELDS & value.keys():
+            raise ValueError(f"fields other than {', '.join(sorted(OWN_FIELDS))}, which are set for each question")
+        return value
 
     def collection_name(self, benchmark: str, corpus_fingerprint: str) -> str:
         """Return the collection of a corpus, in the letters that Milvus allows."""
@@ -214,12 +158,12 @@ class NvidiaSystem:
             "use_knowledge_base": True,
             "enable_citations": True,
             "collection_names": [server.collection],
-            **settings.generate.sent,
+            **settings.extra_body,
         }
 
     def configuration(self) -> Configuration:
         """Return the settings, and the server's defaults for those that are not set."""
-        sent = self._settings.generate.sent
+        sent = {name: value for name, value in self._settings.extra_body.items() if value is not None}
         server = self._server.configuration
         stated: Configuration = {
             "model": sent.get("model", part_at(server, "models", "llm_model")),
@@ -236,7 +180,7 @@ class NvidiaSystem:
     def _is_reranked(self) -> bool | None:
         """Whether the passages are reranked; without, a score is a distance or 0. None if the server does not say."""
         stated = part_at(self._server.configuration, "feature_toggles", "enable_reranker")
-        found = self._settings.generate.sent.get("enable_reranker", stated)
+        found = self._settings.extra_body.get("enable_reranker", stated)
         return found if isinstance(found, bool) else None
 
     def server_configuration(self) -> Mapping[str, Any] | None:
@@ -380,10 +324,10 @@ async def read_configuration(endpoint: Endpoint) -> Mapping[str, Any] | None:
 
 
 def _published(value: Any) -> Any:
-    """Return a parameter as one value: texts with commas between them, filters as JSON."""
-    if not isinstance(value, list):
-        return value
-    return ", ".join(value) if all(isinstance(item, str) for item in value) else json.dumps(value, sort_keys=True)
+    """Return a parameter as one value: texts with commas between them, other lists and objects as JSON."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
 
 
 def _streamed_text(body: bytes | None) -> str | None:

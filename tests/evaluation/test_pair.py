@@ -81,7 +81,7 @@ OTHER_ANSWERS = {
     ("openai", "the temperature"): {"chat": {"model": "m", "temperature": 1}},
     ("openai", "the prompt"): {"system_prompt": "Be brief."},
     ("openai", "the retrieval"): {"retrieval": {"k": 3}},
-    ("nvidia", "the passages read"): {"generate": {"reranker_top_k": 3}},
+    ("nvidia", "the passages read"): {"extra_body": {"reranker_top_k": 3}},
     ("nvidia", "the chunks"): {"upload": {"chunk_size": 100, "chunk_overlap": 10}},
     ("python", "the arguments"): {"arguments": {"k": 3}},
     ("replay", "the file"): {"path": "others.jsonl"},

@@ -13,7 +13,7 @@ import pytest
 from examples.mock_server.nvidia_rag import GenerateRequest, SearchRequest
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
 from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from tests.examples import plain_http
 from tests.examples.papers import BELL, LIGHT
@@ -22,7 +22,6 @@ from tests.json_server import json_server
 RECORDED = Path(__file__).with_name("recorded")
 EXCHANGES = json.loads((RECORDED / "exchanges.json").read_text())["exchanges"]
 SCHEMAS = json.loads((RECORDED / "fields.json").read_text())["schemas"]
-ALWAYS_SENT = {"messages", "use_knowledge_base", "enable_citations", "collection_names"}
 GENERATE = {"reranker_top_k": 2, "max_tokens": 8}
 
 
@@ -46,7 +45,7 @@ def replayed():
 
 
 def settings(server, **changes):
-    values = {"rag": {"base_url": server.url}, "collection": "marsh_point", "generate": GENERATE}
+    values = {"rag": {"base_url": server.url}, "collection": "marsh_point", "extra_body": GENERATE}
     return NvidiaSettings.model_validate(values | changes)
 
 
@@ -69,7 +68,7 @@ async def test_answers_of_the_real_server(replayed, corpus):
 
 async def test_distances_of_the_real_server_are_no_scores(replayed, corpus):
     generate = GENERATE | {"enable_reranker": False}
-    async with open_nvidia(settings(replayed, page_base=1, generate=generate), corpus) as system:
+    async with open_nvidia(settings(replayed, page_base=1, extra_body=generate), corpus) as system:
         answer = await system.answer(Query("1", "When was the Marsh Point light first lit?"))
 
     assert [passage.document for passage in answer.contexts][:1] == ["light.pdf"]
@@ -79,7 +78,7 @@ async def test_distances_of_the_real_server_are_no_scores(replayed, corpus):
 @pytest.mark.parametrize("changes", [{}, {"enable_streaming": False}], ids=["in stages", "whole"])
 async def test_agentic_answer_of_the_real_server_is_its_last_draft(replayed, corpus, changes):
     generate = GENERATE | {"agentic": True} | changes
-    async with open_nvidia(settings(replayed, page_base=1, generate=generate), corpus) as system:
+    async with open_nvidia(settings(replayed, page_base=1, extra_body=generate), corpus) as system:
         answer = await system.answer(Query("1", "When was the Marsh Point light first lit?"))
 
     assert re.fullmatch("Answer [0-9a-f]{12} naïve & short.", answer.answer)
@@ -93,30 +92,6 @@ async def test_error_of_the_real_server_is_in_its_words(replayed, corpus):
 
     assert (answer.status, answer.error_code) == ("error", "http_400")
     assert answer.error.startswith("HTTP 400: Collection missing does not exist.")
-
-
-def test_parameters_are_those_of_the_interface():
-    published = SCHEMAS["Prompt"]["properties"]
-    ours = GenerateSettings.model_json_schema()["properties"]
-
-    assert set(ours) == set(published) - ALWAYS_SENT
-    # The published description allows 0 passages; the server of 2.6.0 itself refuses them.
-    looser = {("reranker_top_k", "minimum"), ("vdb_top_k", "minimum")}
-    assert {place for place in bounds(ours) - bounds(published) if place[:2] not in looser} == UNBOUNDED
-    assert {place for place in bounds(published) - bounds(ours) if place[:2] not in looser} == set()
-
-
-UNBOUNDED = {(name, "minimum", 0) for name in ("min_tokens", "min_thinking_tokens", "max_thinking_tokens")}
-
-
-def bounds(properties):
-    return {
-        (name, bound, option[bound])
-        for name, described in properties.items()
-        for option in described.get("anyOf", [described])
-        for bound in ("minimum", "maximum")
-        if bound in option
-    }
 
 
 def test_known_fields_of_an_event_are_the_published_ones():

@@ -4,13 +4,12 @@ import asyncio
 import dataclasses
 import json
 
-import pydantic
 import pytest
 
 from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.nvidia import GenerateSettings, NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 from tests.json_server import json_server
 
@@ -56,7 +55,7 @@ async def test_html_escapes_are_undone_unless_configured(canned, corpus, opened)
 
 async def test_parameters_are_sent_and_published(server, corpus, opened):
     async with opened(
-        server, corpus, generate={"reranker_top_k": 1, "enable_reranker": False, "stop": ["a", "b"]}
+        server, corpus, extra_body={"reranker_top_k": 1, "enable_reranker": False, "stop": ["a", "b"]}
     ) as s:
         answer = await s.answer(Query("1", "How long is the breakwater?"))
         stated = s.configuration()
@@ -69,7 +68,7 @@ async def test_parameters_are_sent_and_published(server, corpus, opened):
 
 async def test_filter_may_be_a_list_of_clauses(server, corpus, opened):
     clauses = [{"term": {"metadata.language": "en"}}]
-    async with opened(server, corpus, generate={"filter_expr": clauses}) as system:
+    async with opened(server, corpus, extra_body={"filter_expr": clauses}) as system:
         answer = await system.answer(Query("1", "How long is the breakwater?"))
 
     assert (answer.status, system.configuration()["filter_expr"]) == ("ok", json.dumps(clauses))
@@ -228,16 +227,25 @@ RAG = {"rag": {"base_url": "http://127.0.0.1:8081"}}
 FINGERPRINT = "0123456789abcdef" * 4
 
 
-def test_settings_send_zero_and_false_and_switch_the_upload():
-    given = {"temperature": 0, "reranker_top_k": 0, "enable_reranker": False, "stop": ["END"]}
-
-    assert GenerateSettings.model_validate(given).sent == given
-    assert GenerateSettings().sent == {}
+def test_settings_switch_the_upload():
     assert NvidiaSettings.model_validate(RAG | {"upload": False}).upload.enabled is False
-    with pytest.raises(pydantic.ValidationError):
-        GenerateSettings.model_validate({"reranker_top_k": 26})
-    with pytest.raises(pydantic.ValidationError, match="an expression, or a list of clauses"):
-        GenerateSettings.model_validate({"filter_expr": {"term": {}}})
+
+
+@pytest.mark.parametrize("extra", [{}, {"temperature": 0, "enable_reranker": False, "stop": ["END"], "model": None}])
+async def test_body_has_the_further_fields_as_they_are_and_no_others(corpus, extra):
+    event = {"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}
+    with json_server(lambda path, body: event if path == "/v1/generate" else {}) as server:
+        given = {"rag": {"base_url": server.url}, "page_base": 1, "collection": "papers", "extra_body": extra}
+        async with open_nvidia(NvidiaSettings.model_validate(given), corpus) as system:
+            await system.answer(Query("1", "Why?"))
+
+    assert server.bodies[-1] == {
+        "messages": [{"role": "user", "content": "Why?"}],
+        "use_knowledge_base": True,
+        "enable_citations": True,
+        "collection_names": ["papers"],
+        **extra,
+    }
 
 
 NAMES = {
