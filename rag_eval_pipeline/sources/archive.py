@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 import msgspec
-import pyarrow as pa
 
 from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError
 from rag_eval_pipeline.sources.compression import (
@@ -380,8 +379,7 @@ _ZIP_LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of name and extra f
 _ZIP_DIRECTORY_BYTES = 512  # of the directory for each member that the caps allow; a name of 60 bytes takes 140
 _ZIP_ENCRYPTED = 0x1 | 0x40 | 0x2000  # traditional, strong, and a masked directory
 _ZIP_PATCH = 0x20
-_ZIP_ZSTANDARD = 93
-_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZIP_ZSTANDARD)
+_ZIP_METHODS = {8: "deflated", 9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "zstandard", 95: "xz", 98: "PPMd"}
 
 
 def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, BinaryIO]]:
@@ -396,44 +394,8 @@ def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, Bi
             _check_zip_extents(archive, file, validator)
             accepted = [(_accepted_zip_entry(info, validator), info) for info in archive.infolist()]
             for member, info in accepted:
-                if member is None:
-                    continue
-                if info.compress_type == _ZIP_ZSTANDARD:
-                    yield member, cast(BinaryIO, _ZstandardMember(file, info))
-                else:
+                if member is not None:
                     yield member, cast(BinaryIO, archive.open(info))
-
-
-class _ZstandardMember(io.RawIOBase):
-    """A member compressed by zstandard, which zipfile cannot read before Python 3.14.
-
-    No more comes out than the directory states, and its checksum is verified at the end.
-    """
-
-    def __init__(self, file: BinaryIO, info: zipfile.ZipInfo) -> None:
-        file.seek(info.header_offset)
-        _, name_bytes, extra_bytes = _ZIP_LOCAL.unpack(file.read(_ZIP_LOCAL.size))
-        file.seek(info.header_offset + _ZIP_LOCAL.size + name_bytes + extra_bytes)
-        self._info, self._left, self._checksum = info, info.file_size, 0
-        compressed = io.BytesIO(file.read(info.compress_size))
-        self._stream = pa.CompressedInputStream(pa.PythonFile(compressed, mode="r"), "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what `read` passes
-        try:
-            data = self._stream.read(min(len(buffer), self._left + 1))
-        except OSError as error:  # Arrow's own, of the data
-            raise zipfile.BadZipFile(f"{self._info.orig_filename}: {error}") from None
-        self._left -= len(data)
-        self._checksum = zlib.crc32(data, self._checksum)
-        if self._left < 0:
-            raise zipfile.BadZipFile(f"{self._info.orig_filename} has more than {self._info.file_size:,} bytes")
-        if not data and self._checksum != self._info.CRC:
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self._info.orig_filename!r}")
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member | None:
@@ -443,10 +405,10 @@ def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member 
         raise validator.unsafe("files and folders, no links and no devices", name)
     if info.flag_bits & _ZIP_ENCRYPTED:
         raise validator.unsafe("members without a password", f"{name}: encrypted")
-    if info.flag_bits & _ZIP_PATCH or info.compress_type not in _ZIP_METHODS:
-        found = f"{name}: method {info.compress_type}"
-        expected = "members stored, deflated or compressed by zstandard"
-        raise validator.unsafe(expected, found, hint="Pack it anew with the usual method.")
+    if info.flag_bits & _ZIP_PATCH or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        method = _ZIP_METHODS.get(info.compress_type, f"method {info.compress_type}")
+        hint = "Unpack it and pack it anew with the usual method."
+        raise validator.unsafe("members stored or deflated", f"{name}: {method}", hint=hint)
     if kind == stat.S_IFDIR or name.endswith("/"):
         validator.folder(name)
         return None
