@@ -19,6 +19,7 @@ import pyarrow.ipc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.trec import checked_qrels, checked_topics
+from rag_eval_pipeline.sources.archive import detect_container
 from rag_eval_pipeline.sources.arrow_types import ColumnTypes, arrow_field, is_castable, merge_columns
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile, Reader, RejectedRow, batch_of_objects
 from rag_eval_pipeline.sources.compression import open_decoded
@@ -96,17 +97,23 @@ def read_relation(
         if spec.files is not None:
             yield DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
             return
-        shown, has_rows = shown_path(paths, name), False
-        for batch in _decode(found[name], InputFile(found[name].path, name, shown, spec, types=types)):
-            has_rows = has_rows or bool(batch.rejected or batch.rows.num_columns)
-            yield batch
-        if not has_rows:
-            raise InputError("empty_source", shown, "rows", found="none")
+        yield from _decode(found[name], InputFile(found[name].path, name, shown_path(paths, name), spec, types=types))
 
     shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
     paths_by_name = {name: file.path for name, file in found.items()}
     relation = spool_relation(paths_by_name, read, shown, source_columns=source_columns)
     return dataclasses.replace(relation, notes=(*shard_notes(relation.files), *relation.notes))
+
+
+def read_file(path: Path) -> Relation:
+    """Read a file that is no source of a benchmark, such as recorded answers, with the `source_columns`."""
+    file = SourceFile(path.name, path, detect_container(path, str(path)).compression)
+    spec = SourceSpec(path=(path.name,))
+
+    def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
+        return _decode(file, InputFile(path, name, str(path), spec, types=types))
+
+    return spool_relation({path.name: path}, read, str(path), source_columns=True)
 
 
 def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_columns: bool) -> Relation:
@@ -248,7 +255,16 @@ def _add_lines(lines: "dict[str, machine_array[int]]", name: str, batch: Decoded
 
 
 def _decode(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode a file with the reader of its format."""
+    """Decode a file with the reader of its format, and refuse it if it has no rows."""
+    has_rows = False
+    for batch in _decoded(source, file):
+        has_rows = has_rows or bool(batch.rejected or batch.rows.num_columns)
+        yield batch
+    if not has_rows:
+        raise InputError("empty_source", file.shown, "rows", found="none")
+
+
+def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
     with open_decoded(source.path, source.compression, shown=file.shown) as handle:
         sample = handle.read(SAMPLE_BYTES)
     is_whole = len(sample) < SAMPLE_BYTES

@@ -6,17 +6,18 @@ wrong answer. A latency that was not recorded is None.
 """
 
 import contextlib
+import heapq
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import msgspec
-import pyarrow as pa
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, fault_line
@@ -24,8 +25,9 @@ from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format, parse_value
 from rag_eval_pipeline.formats.results import QueryResult, Status
 from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
+from rag_eval_pipeline.sources.batches import RejectedRow
+from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
 from rag_eval_pipeline.storage.files import sha256_of
-from rag_eval_pipeline.storage.parquet import read_rows
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer, to_rag_answer
 from rag_eval_pipeline.systems.messages import CONTEXTS
@@ -42,8 +44,7 @@ from rag_eval_pipeline.systems.values import WrongShape, describe, identifier, i
 
 PLACEHOLDERS = ("benchmark", "system", "started")
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")
-FORMS = "JSON lines, a list in JSON, .results.json, SQuAD's predictions, responses.parquet or a TREC run"
-PARQUET_MAGIC = b"PAR1"
+FORMS = "JSON lines, a list in JSON, .results.json, SQuAD's predictions, a table (CSV, Excel, parquet) or a TREC run"
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TREC_FIELDS = 6
@@ -52,6 +53,7 @@ FILES_SHOWN = 20
 
 IDS = ("query_id", "question_id", "id", "source_id")
 QUESTIONS = ("question", "query_text", "query", "user_input")
+SCALARS = ("latency_ms", "abstained")
 STATUSES = get_args(Status)
 NO_ERROR_GIVEN = "the recording has no answer and does not say why"
 NULL_ANSWER = "the recorded answer is null; a recording that abstains says abstained: true"
@@ -66,7 +68,7 @@ class ReplaySettings(Model):
         min_length=1,
         description="File with the answers, relative to this file; `{benchmark}` and `{system}` are replaced by names, "
         "`{started:%Y-%m-%d}` by the time (UTC) at which the evaluation began: a file a night, which needs "
-        "`deterministic: false`. JSON lines, a list in JSON, .results.json, responses.parquet or a TREC run, "
+        "`deterministic: false`. JSON lines, a list in JSON, .results.json, CSV, Excel, parquet or a TREC run, "
         "recognised by content.",
     )
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
@@ -287,11 +289,9 @@ def read_recordings(path: Path, aliases: Mapping[str, str]) -> Recordings:
 
     Raises:
         InputError: `missing_file`, `unreadable_file`, `bad_gzip`, `unknown_form`, `bad_recording`, `bad_json`,
-            `bad_encoding`, `bad_parquet`, `duplicate_question`, `no_recordings`, and those of a TREC run.
+            `bad_encoding`, `duplicate_question`, `no_recordings`, and those of a TREC run and of tables.
     """
     data = read_bytes(path)
-    if data.startswith(PARQUET_MAGIC):
-        return _index(path, "parquet", _from_parquet(path, aliases))
     whole = (gunzip(data, path) if data.startswith(GZIP_MAGIC) else data).removeprefix(BYTE_ORDER_MARK)
     text = whole.lstrip()
     if text.startswith(b"["):
@@ -301,10 +301,17 @@ def read_recordings(path: Path, aliases: Mapping[str, str]) -> Recordings:
         if _is_json_lines(text):
             return _index(path, "lines", _from_lines(whole, path, aliases))
         return _from_object(text, path)
-    first_record = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"")
-    if len(first_record.split()) >= TREC_FIELDS:
+    if _is_run(text):
         return _index(path, "trec", _from_run(path, aliases))
-    raise InputError("unknown_form", path, FORMS, found=text[:80].decode(errors="backslashreplace"))
+    if b"\n" not in text and b"\0" not in text:  # a sentence, and not one of the binary tables
+        raise InputError("unknown_form", path, FORMS, found=text[:80].decode(errors="backslashreplace"))
+    return _index(path, "table", _from_table(path, aliases))
+
+
+def _is_run(text: bytes) -> bool:
+    """Return whether the first record is of a TREC run, and not a header or a sentence of as many words."""
+    record = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"").split()
+    return len(record) >= TREC_FIELDS and (record[1] == b"Q0" or any(byte in b"0123456789" for byte in record[4]))
 
 
 def _is_json_lines(text: bytes) -> bool:
@@ -331,13 +338,32 @@ def _from_lines(text: bytes, path: Path, aliases: Mapping[str, str]) -> Iterator
             yield _parse_row(row, number, path, aliases)
 
 
-def _from_parquet(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
+def _from_table(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
+    """Yield the rows of a CSV, TSV, Excel, parquet or Arrow file, as they are read for benchmarks."""
+    table = read_file(path)
+    if not {*IDS, *QUESTIONS} & set(table.schema.names):
+        found = f"columns {', '.join(table.schema.names[:-2])}"
+        raise InputError("unknown_form", path, f"a column {' or '.join((*IDS, *QUESTIONS))}", found=found)
+    rejected = ((one.row, one) for one in table.rejected)
+    rows = ((row.pop(SOURCE_ROW), row) for batch in table.batches() for row in batch.to_pylist())
+    for number, row in heapq.merge(rejected, rows, key=itemgetter(0)):
+        if isinstance(row, RejectedRow):
+            fault = InputError(row.code, path, row.expected, row=number, field=row.field, found=row.found)
+            yield _failed_row(None, number, path, fault)
+        else:
+            del row[SOURCE_FILE]
+            yield _parse_row({name: _cell(name, value) for name, value in row.items()}, number, path, aliases)
+
+
+def _cell(name: str, value: Any) -> Any:
+    """Return a cell; in a table of texts lists and objects are JSON, and so are times and truth values."""
+    is_json = isinstance(value, str) and (value.lstrip()[:1] in ("[", "{") or name in SCALARS)
+    if not is_json or name in {*IDS, *QUESTIONS, *ANSWERS}:
+        return value
     try:
-        rows = read_rows(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError("bad_parquet", path, "a whole parquet file", found=str(error).splitlines()[0]) from None
-    for number, row in enumerate(rows, start=1):
-        yield _parse_row(row, number, path, aliases)
+        return json.loads(value.lower() if name in SCALARS else value) if value else None
+    except (ValueError, RecursionError):
+        return value
 
 
 def _from_object(text: bytes, path: Path) -> Recordings:

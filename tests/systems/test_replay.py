@@ -3,10 +3,12 @@
 import contextlib
 import gzip
 import json
+import lzma
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
+import openpyxl
 import pytest
 
 from rag_eval_pipeline.errors import InputError
@@ -34,6 +36,9 @@ RAGAS = {
 }  # fmt: skip
 
 
+CSV_CONTEXTS = '"' + json.dumps(ROW["contexts"]).replace('"', '""') + '"'
+
+
 @pytest.fixture
 def replayed(corpus, tmp_path):
     """`async with replayed(name, content) as system`; content is text or bytes, None if the test wrote the file."""
@@ -54,6 +59,7 @@ FORMS = {
     "a list": ("a.json", json.dumps([ROW], indent=2), (PASSAGE,), "list"),
     "NVIDIA's evaluation data": ("a.json", json.dumps([NVIDIA]), (msgspec.structs.replace(PASSAGE, score=None),), "list"),
     "RAGAS' samples by their text": ("a.jsonl", json.dumps(RAGAS), (PASSAGE,), "lines"),
+    "CSV": ("a.csv", f"query_id,answer,contexts\n0,They do.,{CSV_CONTEXTS}\n1,12,\n", (PASSAGE,), "table"),
     "SQuAD's predictions": ("a.json", json.dumps({"0": "They do.", "1": ""}), (), "predictions"),
 }  # fmt: skip
 
@@ -67,6 +73,32 @@ async def test_forms_give_equal_answers(name, content, contexts, form, replayed)
     assert (answer.query_id, answer.status, answer.answer, answer.abstained) == ("0", "ok", "They do.", False)
     assert answer.contexts == contexts
     assert answer.usage == Usage(requests=0)
+
+
+async def test_table_has_its_lists_times_and_truth_values_as_json(replayed, tmp_path):
+    """A workbook has the same texts as the CSV of it; a header of six words is no TREC run."""
+    header = ["what did he ask us question", "question", "response", "latency_ms", "abstained", "contexts"]
+    rows = [header, ["", SLEEP.text, "[1] They do.", 12.5, False, "Cats sleep."], ["", BARK.text, "", "", True, ""]]
+    workbook = openpyxl.Workbook()
+    for row in rows:
+        workbook.active.append(row)
+    workbook.save(tmp_path / "a.xlsx")
+    text = "\n".join("\t".join(map(str, row)) for row in rows)
+
+    for name, content in (("a.tsv", text), ("a.tsv.xz", lzma.compress(text.encode())), ("a.xlsx", None)):
+        async with replayed(name, content) as system:
+            answer, abstention = await system.answer(SLEEP), await system.answer(BARK)
+
+        assert (answer.answer, answer.latency_ms, answer.contexts[0].text) == ("[1] They do.", 12.5, "Cats sleep.")
+        assert (abstention.status, abstention.abstained) == ("ok", True)
+
+
+async def test_row_of_a_table_that_cannot_be_read_is_named(replayed):
+    async with replayed("a.csv", "query_id,answer\n0,They do.\n1,No,3\n") as system:
+        kept, (warning,) = await system.answer(SLEEP), system.warnings()
+
+    assert kept.answer == "They do."
+    assert warning.startswith("a.csv, row 2: expected 2 cells")
 
 
 async def test_answers_of_an_evaluation_are_replayed_unchanged(replayed, tmp_path):
@@ -329,6 +361,8 @@ async def test_recording_whose_ids_fit_two_ways_needs_the_setting(recorded, sour
 BAD = {
     #                                name        content                                                         code                  row   field
     "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
+    "a table of something else":    ("a.csv",    "name,age\nAda,3\n",                                           "unknown_form",       None, None),
+    "a header alone":               ("a.csv",    "query_id,answer\n",                                           "no_recordings",      None, None),
     "prose":                        ("a.txt",    "These are the answers.",                                       "unknown_form",       None, None),
     "an empty list":                ("a.json",   "[]",                                                           "no_recordings",      None, None),
     "lists in lists in lists":      ("a.jsonl",  '{"query_id": ' + "[" * 5000,                                  "bad_json",           None, None),
