@@ -11,14 +11,10 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from threading import Lock
 from typing import Literal, NamedTuple
 
 import pydantic
 from rapidfuzz.fuzz import partial_ratio
-
-# The module itself: the package hands out a C extension where one is installed, of another version.
-from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it has no stubs
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.claims import split_claims
@@ -27,7 +23,7 @@ from rag_eval_pipeline.metrics.answers import is_accepted
 from rag_eval_pipeline.text.normalise import fold, plain, unify
 from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
-from rag_eval_pipeline.text.tokens import tokenize
+from rag_eval_pipeline.text.tokens import english_stem, tokenize
 
 RULES = "lexical/5"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
@@ -67,7 +63,6 @@ _STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905  # as lines of words
 )
 
-_LONGEST_STEMMED = 40  # letters; longer ones are not words, and a stemmer's time grows with them
 _BRIEF = 3  # words of a gold answer that is little but its number
 _SHORT = 4  # words of a gold answer that is a name
 _YES_NO_RECALL = 0.45  # of the words after an equal yes or no
@@ -341,16 +336,9 @@ def _word(token: str) -> _Word:
         stem = "%"
     elif COUNTING_WORDS.get(folded, 0) > 1:
         stem = str(COUNTING_WORDS[folded])
-    elif folded.isascii() and len(folded) <= _LONGEST_STEMMED:
-        with _STEMMING:
-            stem = _STEMMER.stemWord(folded)
     else:
-        stem = folded
+        stem = english_stem(folded)
     return _Word(folded, stem, 20 + min(len(folded), 10), is_stop)
-
-
-_STEMMER = EnglishStemmer()
-_STEMMING = Lock()  # a Snowball stemmer keeps the word it works on
 
 
 def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:

@@ -26,7 +26,7 @@ from rag_eval_pipeline.judges.judgement import Case, Claim, Judgement, Support
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.storage.files import sha256_of
 
-CODE = "nli/1"  # raised whenever the same model may judge differently
+CODE = "nli/2"  # raised whenever the same model may judge differently
 NliLabel = Literal["entailment", "neutral", "contradiction", "not_entailment"]
 _LABEL_SETS = ({"entailment", "neutral", "contradiction"}, {"entailment", "not_entailment"})
 _LIBRARIES = ("onnxruntime", "tokenizers")

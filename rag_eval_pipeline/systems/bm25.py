@@ -11,6 +11,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import pydantic
@@ -29,9 +30,11 @@ from rag_eval_pipeline.systems.base import (
     SystemCorpus,
 )
 from rag_eval_pipeline.systems.parsing import ABSTENTION
-from rag_eval_pipeline.text.tokens import has_unspaced, iterate_tokens, tokenize
+from rag_eval_pipeline.text.normalise import fold, mask_citations, unify
+from rag_eval_pipeline.text.sentences import sentence_ends
+from rag_eval_pipeline.text.tokens import english_stem, has_unspaced, iterate_tokens, tokenize
 
-VERSION = "embedded/2"  # raised whenever equal settings may answer differently
+VERSION = "embedded/3"  # raised whenever equal settings may answer differently
 INDEX_HEAP_BYTES = 50_000_000  # one segment for corpora of some 100,000 passages; tantivy needs 15 MB at least
 OVERFETCH = 4  # candidates a retrieved passage: ties at the edge are then ordered by us, and reranking has a choice
 CHARACTERS_PER_WORD = 2  # about; in scripts that are written without spaces
@@ -218,23 +221,22 @@ def _retrieved(hit: _Hit, rank: int) -> RetrievedPassage:
 
 # --- Passages
 
-# A sentence ends at `.`, `!` or `?` with closing marks, before white space and a capital or digit, at an empty line, or
-# at the full stop of a script that needs no space after it. `Dr. Smith` and `3.5 m` do not end one.
-_SENTENCE_END = re.compile(
-    r"(?<!\b[A-Z])(?<!\b(?:Dr|Mr|St|No))(?<!\b(?:Mrs|vol))[.!?][\"'”’)\]]*(?:\[\d+\])*\s+(?=[\"'“‘(]?[A-Z0-9])|\n\s*\n"
-    r"|[。！？｡។။།॥।]+[\"'”’」』）)\]]*(?:\[\d+\])*\s*"
-)
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+# Line breaks of a page are blanks, and the full stops of some scripts end sentences as those that are known do.
+_AS_BLANKS = str.maketrans("\n\r\t｡။།॥", "   。।।।")
 
 
 def split_sentences(page: PageText) -> Iterator[Sentence]:
     """Yield the sentences of a page in order, without surrounding white space."""
-    begin = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(page.text)), len(page.text)]:
-        raw = page.text[begin:end]
-        if text := raw.strip():
-            start = page.start + begin + len(raw) - len(raw.lstrip())
-            yield Sentence(page.document, page.page, start, start + len(text), text)
-        begin = end
+    breaks = [0, *(match.end() for match in _PARAGRAPHS.finditer(page.text)), len(page.text)]
+    for begin, stop in pairwise(breaks):
+        paragraph = mask_citations(page.text[begin:stop]).translate(_AS_BLANKS)  # `lit in 1887.[2] Its tower`
+        ends = [0, *sentence_ends(paragraph), len(paragraph)]
+        for first, last in pairwise(ends):
+            raw = page.text[begin + first : begin + last]
+            if text := raw.strip():
+                start = page.start + begin + first + len(raw) - len(raw.lstrip())
+                yield Sentence(page.document, page.page, start, start + len(text), text)
 
 
 def split_passages(pages: Iterable[PageText], *, words: int) -> Iterator[Passage]:
@@ -296,7 +298,7 @@ def terms(text: str) -> list[str]:
 def _placed_terms(text: str) -> Iterator[Term]:
     """Yield stems of words, and bigrams where words have no spaces, in order; function words are left out."""
     stems = (
-        Term(stem(word[0]), word.start()) for word in _spaced_matches(text) if word[0].casefold() not in STOP_WORDS
+        Term(_stem(word[0]), word.start()) for word in _spaced_matches(text) if word[0].casefold() not in STOP_WORDS
     )
     if has_unspaced(text):
         pairs = (term for term in bigrams(text) if not _FUNCTION_CHARACTERS.search(term.text))
@@ -305,15 +307,8 @@ def _placed_terms(text: str) -> Iterator[Term]:
         yield from stems
 
 
-def stem(word: str) -> str:
-    """Return the folded word without its commonest English endings: `lights`, `lighted`, `lighting` are one term."""
-    folded = "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if not unicodedata.combining(c))
-    folded = re.sub(r"['’]s?$", "", folded)
-    for ending, least in (("ing", 6), ("ies", 5), ("ed", 5), ("es", 5), ("s", 4)):
-        if folded.endswith(ending) and len(folded) >= least and not folded.endswith("ss"):
-            folded = folded[: -len(ending)] + ("y" if ending == "ies" else "")
-            break
-    return folded[:-1] if len(folded) > 4 and folded.endswith("e") else folded
+def _stem(word: str) -> str:
+    return english_stem(re.sub(r"'s?$", "", fold(unify(word))))
 
 
 def bigrams(text: str) -> Iterator[Term]:

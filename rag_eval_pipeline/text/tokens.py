@@ -1,12 +1,17 @@
-"""The word tokenizer for every script; only SQuAD's scorer has its own.
+"""The word tokenizer for every script, and the stemmer; only SQuAD's scorer has a tokenizer of its own.
 
 A word is a run of letters, digits and underscores with their marks. In scripts that are written without spaces each
 character is a word.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from threading import Lock
 
 import regex
+
+# The module itself: the package hands out a C extension where one is installed, of another version.
+from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it has no stubs
 
 # Inside a character class.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々〆"
@@ -18,6 +23,10 @@ RUN = rf"(?:(?![{UNSPACED}])\w)(?:(?![{UNSPACED}])[\w\p{{M}}])*+"
 _TOKEN = regex.compile(rf"[0-9A-Za-z_]++(?![\w\p{{M}}])|{CHARACTER}|{RUN}")
 _TOKEN_WITH_APOSTROPHES = regex.compile(rf"[0-9A-Za-z_]++(?![\w\p{{M}}'’])|{CHARACTER}|{RUN}(?:['’]{RUN})?+")
 _UNSPACED = regex.compile(rf"[{UNSPACED}]")
+
+_LONGEST_STEMMED = 40  # letters; longer ones are not words, and a stemmer's time grows with them
+_STEMMER = EnglishStemmer()
+_STEMMING = Lock()  # a Snowball stemmer keeps the word it works on
 
 
 def tokenize(text: str, *, keep_apostrophes: bool = False) -> list[str]:
@@ -33,6 +42,15 @@ def iterate_tokens(text: str, *, keep_apostrophes: bool = False) -> Iterator["re
 def has_unspaced(text: str) -> bool:
     """Whether any character belongs to a script that is written without spaces."""
     return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+@lru_cache(maxsize=100_000)
+def english_stem(folded: str) -> str:
+    """Return the Snowball stem of a folded word; words that are not ASCII stay as they are."""
+    if not folded.isascii() or len(folded) > _LONGEST_STEMMED:
+        return folded
+    with _STEMMING:
+        return str(_STEMMER.stemWord(folded))
 
 
 def _pattern(keep_apostrophes: bool) -> "regex.Pattern[str]":

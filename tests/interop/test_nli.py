@@ -183,7 +183,7 @@ def test_bad_model_is_one_line(folder, damage, code, message):
 def test_config_that_does_not_name_the_labels_is_not_compared(folder):
     (folder / "config.json").write_text('{"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}}')
 
-    assert judge_in(folder).fingerprint.startswith("nli/1 tiny-nli ")
+    assert judge_in(folder).fingerprint.startswith("nli/2 tiny-nli ")
 
 
 def test_fingerprint_is_of_the_files_and_settings_and_not_of_the_place(folder, tmp_path):

@@ -33,10 +33,15 @@ def ask(question, pages=PAGES, **settings):
 
 
 def test_sentences_do_not_end_at_abbreviations_and_decimals():
-    page = PageText("a.pdf", 1, 0, "Dr. Smith measured 3.5 m. The St. Mary light was lit in 1887! No. 4 stayed dark.")
+    page = PageText(
+        "a.pdf",
+        1,
+        0,
+        "Dr. Smith measured 3.5 m. See Fig. 3 and\nSec. 2 of Prof. Li. It was lit in 1887.[2] No. 4 stayed dark.\n\nthen",
+    )
 
     assert [s.text for s in split_sentences(page)] == [
-        "Dr. Smith measured 3.5 m.", "The St. Mary light was lit in 1887!", "No. 4 stayed dark.",
+        "Dr. Smith measured 3.5 m.", "See Fig. 3 and\nSec. 2 of Prof. Li.", "It was lit in 1887.[2]", "No. 4 stayed dark.", "then",
     ]  # fmt: skip
 
 
