@@ -27,7 +27,7 @@ RUN cd /opt/rag-eval/lib/python3.*/site-packages \
 
 FROM ${PYTHON_IMAGE}
 # The list of tools/install_browser.sh, and tini: process 1 that passes signals on and reaps what browsers leave.
-# libatomic1 is of the Node.js that drives the browser. Without Noto, CJK, Hindi and emoji print as boxes.
+# libatomic1 is of the Node.js that drives the browser, libnss3-tools has certutil, for `ca_file`. Without Noto, CJK, Hindi and emoji print as boxes.
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
         chromium-headless-shell \
@@ -37,6 +37,7 @@ RUN apt-get update \
         fonts-noto-color-emoji \
         fonts-noto-core \
         libatomic1 \
+        libnss3-tools \
         tini \
     && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 # Any user may run it (compose.yaml gives the workspace's owner); this one does when nobody says otherwise.

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from rag_eval_pipeline.cli.doctor import CHECKS, SCRIPTS, Finding, Machine, lost
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
+from tests.web.certificates import Authority
 
 OF_THE_BROWSER = ("browser", "sandbox", "egress", "glyphs")
 
@@ -124,6 +126,20 @@ def test_without_a_browser_every_check_of_it_says_so(machine, monkeypatch):
 
     assert {finding.ok for finding in found.values()} == {False}
     assert all("[browser_missing]" in finding.found for finding in found.values())
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the browser has a keychain")
+def test_browser_that_cannot_be_given_the_authorities_of_ca_file_is_named(machine, stand_in, monkeypatch):
+    stand_in('exec "$REAL" "$@"')
+    (machine.workspace.egress_config.parent / "company.pem").write_bytes(Authority().pem)
+    machine.workspace.egress_config.write_text("ca_file: company.pem")
+    monkeypatch.setenv("PATH", str(machine.workspace.root))  # without certutil
+
+    found = examine(machine, "browser")["browser"]
+
+    assert not found.ok
+    assert "company.pem. Install certutil: apt-get install libnss3-tools" in found.found
 
 
 LOST = {

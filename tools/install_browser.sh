@@ -4,8 +4,8 @@
 # Without Noto, CJK, Hindi and emoji print as boxes, and their characters vanish from the text of the PDF.
 set -euo pipefail
 
-# libatomic1: of the Node.js that drives the browser; a minimal system has none.
-PACKAGES="chromium-headless-shell libatomic1 fonts-liberation fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji fontconfig"
+# libatomic1: of the Node.js that drives the browser; a minimal system has none. libnss3-tools: certutil, for `ca_file`.
+PACKAGES="chromium-headless-shell libatomic1 libnss3-tools fonts-liberation fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji fontconfig"
 
 found() { rag-eval doctor --only browser >/dev/null 2>&1; }
 fonts() { command -v fc-list >/dev/null && [ -n "$(fc-list :lang=zh)" ] && [ -n "$(fc-list :lang=hi)" ]; }

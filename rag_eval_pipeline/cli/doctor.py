@@ -74,15 +74,20 @@ class Machine:
 
 
 def browser(machine: Machine) -> Finding:
-    """Chromium and its driver are found, and both run."""
+    """Chromium and its driver are found, both run, and it can be given the authorities of `ca_file`."""
     from rag_eval_pipeline.corpus.rendering.browser import browser_version, check_driver, find_browser
+    from rag_eval_pipeline.corpus.rendering.trust_store import missing_certutil
+    from rag_eval_pipeline.web.egress import read_egress_config
 
     try:
         found = find_browser()
         version = browser_version(found)
         check_driver()
-    except ServiceError as error:
+        ca_file = read_egress_config(machine.workspace.egress_config).ca_file
+    except (ServiceError, InputError) as error:
         return Finding("browser", False, str(error))
+    if ca_file is not None and (todo := missing_certutil()):
+        return Finding("browser", False, f"{version} at {found} cannot be given the authorities of {ca_file}. {todo}")
     return Finding("browser", True, f"{version} at {found}")
 
 

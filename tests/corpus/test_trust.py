@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import ssl
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from corpus.hostile.drawing import shows
 from corpus.making import png, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
+from rag_eval_pipeline.corpus.rendering.trust_store import missing_certutil, write_trust_store
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, read_egress_config
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
@@ -148,9 +149,11 @@ def test_ca_file_is_relative_to_the_settings_and_must_be_readable(ca_file, tmp_p
     assert (refused.value.code, refused.value.file) == ("bad_ca_file", str(tmp_path / name))
 
 
+needs_certutil = pytest.mark.skipif(missing_certutil() is not None, reason="needs certutil of libnss3-tools")
 GREEN, RED, BLUE = (0, 160, 0), (200, 0, 0), (0, 0, 220)
 
 
+@needs_certutil
 @pytest.mark.browser
 def test_browser_trusts_the_authorities_of_ca_file_and_no_others(ca_file, tmp_path, own_temp):
     """One page of pictures: two of servers that are vouched for, and each of the others of one that is not."""
@@ -185,10 +188,20 @@ def test_browser_trusts_the_authorities_of_ca_file_and_no_others(ca_file, tmp_pa
     assert os.listdir(own_temp) == []
 
 
-@pytest.mark.browser
+@needs_certutil
 def test_trust_store_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(ServiceError) as refused:
         write_trust_store(tmp_path, [b"no certificate"])
 
     assert refused.value.code == "browser_trust"
-    assert "NSS error" in refused.value.message
+    assert "certutil: could not" in refused.value.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the browser has a keychain")
+def test_missing_certutil_is_named_with_its_package(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServiceError) as refused:
+        write_trust_store(tmp_path, [])
+
+    assert (refused.value.code, "libnss3-tools" in str(refused.value)) == ("browser_trust", True)
+    assert list(tmp_path.iterdir()) == []
