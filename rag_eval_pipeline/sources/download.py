@@ -24,18 +24,13 @@ from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Progress, check_url, fetcher
+from rag_eval_pipeline.web.settings import HEADER_NAME, RESERVED_HEADERS
 
 MAX_SOURCE_BYTES = MAX_DECODED_BYTES  # a document's 100 MB would stop every large benchmark
 LOCK_WAIT_S = 3600.0  # another process's download of the same URL: 2 GiB at 5 Mbit/s
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2, token
 _VALUE = re.compile(r"[\x20-\x7e\t]*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-# How bytes travel and which of them are asked for is settled between the client and the server.
-_RESERVED = {
-    *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "range", "te", "trailer"),
-    *("if-modified-since", "if-none-match", "if-range", "transfer-encoding", "upgrade"),
-}
 _CHECK = "Check `url` in benchmark.yaml."
 _HEADERS = "State the header that the server asks for under `headers`, with ${NAME} for a secret."
 _HINTS = {
@@ -112,7 +107,7 @@ def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: 
     values: dict[str, str] = {}
     for name, stated in headers.items():
         lower = name.lower()
-        if not _NAME.fullmatch(name) or lower in _RESERVED or lower.startswith("proxy-"):
+        if not HEADER_NAME.fullmatch(name) or lower in RESERVED_HEADERS or lower.startswith("proxy-"):
             raise InputError("bad_header", url, "a header that a source may set", field=name)
         if "${" in _VARIABLE.sub("", stated):
             raise InputError("bad_header", url, "variables as ${NAME}", field=name)

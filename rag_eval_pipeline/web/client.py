@@ -24,7 +24,7 @@ import httpx
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.web.limits import RateLimiter, backoff, retry_after
+from rag_eval_pipeline.web.limits import RETRIED_STATUSES, RateLimiter, backoff, retry_after
 from rag_eval_pipeline.web.settings import Credentials, EndpointSettings
 from rag_eval_pipeline.web.sse import Event, EventParser
 from rag_eval_pipeline.web.tls import tls_context
@@ -32,7 +32,6 @@ from rag_eval_pipeline.web.tls import tls_context
 CONNECT_MAX_S = 10.0  # a server that is there accepts within a packet's round trip; more is a full queue or a firewall
 EXCERPT_BYTES = 500  # of a body that a message quotes
 
-RETRIED_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})
 RETRIED_CODES = frozenset(
     {"connection_refused", "connection_reset", "connection_broken", "dns", "connect_timeout", "attempt_timeout"}
 )

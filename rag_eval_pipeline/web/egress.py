@@ -21,11 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import expectation, value_hint
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.web.settings import HEADER_NAME, VARIABLE_NAME
+from rag_eval_pipeline.web.settings import HEADER_NAME, RESERVED_HEADERS, VARIABLE_NAME
 from rag_eval_pipeline.web.tls import authorities
 
 _HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
-_FRAMING = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "range"}
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -112,7 +111,8 @@ class EgressConfig(BaseModel):
         default=None,
         description="PEM file with the certificates of a company's own authorities, relative to this file's folder. "
         "They are trusted in addition to the usual ones by all that fetches documents and downloads sources, and on "
-        "Linux by the browser for what pages are made of; elsewhere the browser goes by the machine's keychain.",
+        "Linux by the browser for what pages are made of, which takes `certutil` (apt package libnss3-tools); "
+        "elsewhere the browser goes by the machine's keychain.",
     )
     allow_no_sandbox: bool = Field(
         default=False,
@@ -133,7 +133,7 @@ class EgressConfig(BaseModel):
             if origin_of(entry) is None or urlsplit(entry).path not in {"", "/"}:
                 raise ValueError(f"{entry!r} is not an origin such as https://wiki.example.com")
             for header, variable in headers.items():
-                if not HEADER_NAME.fullmatch(header) or header.lower() in _FRAMING:
+                if not HEADER_NAME.fullmatch(header) or header.lower() in RESERVED_HEADERS:
                     raise ValueError(f"{header!r} cannot be sent as a header of credentials")
                 if not VARIABLE_NAME.fullmatch(variable):
                     raise ValueError(

@@ -24,7 +24,7 @@ from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, fetched_body
 from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, secret
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
-from rag_eval_pipeline.web.limits import HostLimits, retry_after
+from rag_eval_pipeline.web.limits import RETRIED_STATUSES, HostLimits, retry_after
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
 
 # Stamina logs each retry through structlog where that is installed, and structlog prints to stdout, into a command's
@@ -33,7 +33,6 @@ stamina.instrumentation.set_on_retry_hooks([])
 
 USER_AGENT = "Mozilla/5.0 (compatible; rag-eval-pipeline)"
 REDIRECTS = {301, 302, 303, 307, 308}
-BUSY = {429, 500, 502, 503, 504}
 RETRY_WAIT_S = 0.3  # before the second attempt; doubled for each further one
 RETRY_WAIT_MAX_S = 10.0  # also the longest Retry-After that is honoured
 # The proxy ends a connection after 30 s without a byte, which would make a body without a stated length seem whole.
@@ -276,7 +275,7 @@ class Fetcher:
         location: str | None = response.extensions.get(_LOCATION)
         if status in REDIRECTS and location is not None:
             return location
-        if status in BUSY:
+        if status in RETRIED_STATUSES:
             wait_s = retry_after(response.headers.get("retry-after"), dt.datetime.now(dt.UTC))
             if wait_s is not None:
                 self._limits.pause(url, min(wait_s, RETRY_WAIT_MAX_S))  # other requests need not find out

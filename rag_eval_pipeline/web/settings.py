@@ -16,9 +16,14 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.formats.model import Model
 
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Set by the client itself for every request; a second one would contradict it.
-_FRAMING = {"host", "connection", "content-length", "content-type", "transfer-encoding", "accept-encoding"}
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a header's name (RFC 9110, 5.6.2)
+# Headers that say how bytes travel and which of them are asked for: the client sets them itself for every request.
+RESERVED_HEADERS = frozenset(
+    {
+        *("accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive", "range"),
+        *("if-modified-since", "if-none-match", "if-range", "te", "trailer", "transfer-encoding", "upgrade"),
+    }
+)
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASK = "***"
 # Bodies are masked too, because a server may quote a key; but a key such as EMPTY or test is a word of answers.
@@ -97,7 +102,7 @@ class EndpointSettings(Model):
     @classmethod
     def _headers(cls, value: dict[str, str]) -> dict[str, str]:
         for header, variable in value.items():
-            if not HEADER_NAME.fullmatch(header) or header.lower() in _FRAMING:
+            if not HEADER_NAME.fullmatch(header) or header.lower() in RESERVED_HEADERS:
                 raise ValueError("headers that a request may carry beside its own")
             if not VARIABLE_NAME.fullmatch(variable):
                 raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")
