@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from rag_eval_pipeline.errors import InputError
 
 REMOVED: dict[str, str] = {
+    "compression": "Delete it: how a file is compressed is detected from its content.",
     "settings.generate": "Rename it to `extra_body`: its fields are sent as they are, under the server's names.",
     "robots": "Delete it: robots.txt is no longer read; `host_requests` and `host_delay_s` limit the load on a host.",
     "RAG_EVAL_STORE": "Unset it: several machines share the workspace as a folder, such as NFS, EFS or Filestore "

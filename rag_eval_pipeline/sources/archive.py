@@ -24,10 +24,9 @@ import msgspec
 
 from rag_eval_pipeline.errors import MACHINE_ERRORS, InputError
 from rag_eval_pipeline.sources.compression import (
-    MAX_DECODED_BYTES,
-    MAX_RATIO,
-    RATIO_FLOOR_BYTES,
+    UNPACKED,
     Compression,
+    Limits,
     detect_compression,
     open_decoded,
 )
@@ -55,8 +54,7 @@ class Caps(NamedTuple):
     """How much an archive may hold."""
 
     members: int = 10_000  # files and folders
-    size_bytes: int = MAX_DECODED_BYTES  # of all files together
-    ratio: float = MAX_RATIO  # unpacked bytes for each byte of the archive; enforced from 10 MB unpacked
+    sizes: Limits = UNPACKED  # of all files together
 
 
 CAPS = Caps()
@@ -226,11 +224,12 @@ class _Validator:
         if name in self.files:
             raise self.unsafe("each member once", raw_name, hint="Pack it anew from a folder.")
         self._size += size
-        if self._size > self.caps.size_bytes:
-            raise self.bomb(f"at most {self.caps.size_bytes:,} bytes unpacked", "more")
-        if self._size > max(RATIO_FLOOR_BYTES, self.caps.ratio * self._archive_bytes):
+        sizes = self.caps.sizes
+        if self._size > sizes.max_bytes:
+            raise self.bomb(f"at most {sizes.max_bytes:,} bytes unpacked", "more")
+        if self._size > sizes.allowed(self._archive_bytes):
             found = f"{self._size:,} from {self._archive_bytes:,}"
-            raise self.bomb(f"at most {self.caps.ratio:g} bytes for each byte of the archive", found)
+            raise self.bomb(f"at most {sizes.ratio:g} bytes for each byte of the archive", found)
         self.files[name] = Member(name, size)
         return self.files[name]
 
@@ -310,8 +309,8 @@ def _tar_members(
     tarfile stops silently at a header that it cannot read; here the archive has its end mark or is damaged.
     """
     caps = validator.caps
-    size = caps.size_bytes + caps.members * _HEADERS_BYTES
-    with open_decoded(path, compression, shown=validator.shown, max_bytes=size, max_ratio=caps.ratio) as file:
+    sizes = caps.sizes._replace(max_bytes=caps.sizes.max_bytes + caps.members * _HEADERS_BYTES)
+    with open_decoded(path, compression, shown=validator.shown, limits=sizes) as file:
         limited = _HeaderLimitReader(file, validator)
         with tarfile.open(
             fileobj=limited, mode="r|", tarinfo=_StrictHeader, encoding="utf-8", errors="surrogateescape"

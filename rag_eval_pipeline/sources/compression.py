@@ -6,13 +6,14 @@ member in silence.
 """
 
 import bz2
+import gzip
 import io
 import lzma
 import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -20,9 +21,23 @@ from rag_eval_pipeline.errors import InputError
 
 Compression = Literal["gz", "bz2", "xz", "zst"]
 
-MAX_DECODED_BYTES = 2 << 30  # above any source that one machine maps in a night, below what fills its disk
-MAX_RATIO = 200  # JSONL of repetitive text reaches 20-50, a gzip of zeros 1,030
-RATIO_FLOOR_BYTES = 10_000_000  # so little does no harm at any ratio, and short files may repeat one row
+
+class Limits(NamedTuple):
+    """How many bytes may come out of a file: `floor_bytes` at any ratio, else `ratio` for each byte of the file."""
+
+    max_bytes: int
+    floor_bytes: int  # so little does no harm, and short files may repeat one row
+    ratio: float = 200  # JSONL of repetitive text reaches 20-50, a gzip of zeros 1,030
+
+    def allowed(self, file_bytes: int) -> int:
+        """Return how much may come out of so many bytes."""
+        return int(min(self.max_bytes, max(self.floor_bytes, self.ratio * file_bytes)))
+
+
+# Of archives and compressed files: above any source that one machine maps in a night, below what fills its disk.
+UNPACKED = Limits(2 << 30, 10_000_000)
+WORKBOOK = Limits(2 << 30, 100_000_000)
+DECODED = Limits(8 << 30, 1 << 30)  # of rows on disk; columns that repeat a value may have any ratio
 
 _BUFFER_BYTES = 1 << 20
 _READ_BYTES = 1 << 18
@@ -48,33 +63,23 @@ def open_decoded(
     compression: Compression | None,
     *,
     shown: str,
-    max_bytes: int = MAX_DECODED_BYTES,
-    max_ratio: float = MAX_RATIO,
+    limits: Limits = UNPACKED,
 ) -> io.BufferedReader:
     """Open a file as a stream of its decompressed bytes; without a compression, the file itself, without limits.
 
     Args:
         shown: The file's name in messages.
-        max_ratio: Decompressed bytes for each byte of the file; enforced from 10 MB.
     """
     if compression is None:
         return path.open("rb")
     file = path.open("rb", buffering=0)
     try:
-        decoder = _Frames(file) if compression == "zst" else _Members(file, compression)
-        reader = _CountingReader(file, decoder.read, f"{compression} data", shown, max_bytes, max_ratio)
+        decode = _decoder(file, compression)
+        reader = _CountingReader(file, decode, f"{compression} data", shown, limits)
         return io.BufferedReader(reader, _BUFFER_BYTES)
     except BaseException:
         file.close()
         raise
-
-
-class _DamageError(Exception):
-    """What is wrong with the data, and at which byte of the file."""
-
-    def __init__(self, what: str, at: int) -> None:
-        super().__init__(what)
-        self.what, self.at = what, at
 
 
 class _CountingReader(io.RawIOBase):
@@ -91,11 +96,9 @@ class _CountingReader(io.RawIOBase):
         decode: Callable[[int], bytes],
         kind: str,
         shown: str,
-        max_bytes: int,
-        max_ratio: float,
+        limits: Limits,
     ) -> None:
-        self._file, self._decode, self._kind, self._shown = file, decode, kind, shown
-        self._max_bytes, self._max_ratio = max_bytes, max_ratio
+        self._file, self._decode, self._kind, self._shown, self._limits = file, decode, kind, shown, limits
         self._size = 0
         self._head = b""
 
@@ -108,12 +111,11 @@ class _CountingReader(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader and `read` pass
         try:
             data = self._decode(len(buffer)) if len(buffer) else b""
-        except _DamageError as damage:
-            raise self._damaged(damage.what, damage.at) from None
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the disk failed, not the data
-            raise self._damaged(str(error), self._file.tell()) from error
+            found, hint = f"{error} (byte {self._file.tell():,} of the file)", "Download or compress the file anew."
+            raise InputError("bad_compression", self._shown, f"whole {self._kind}", found=found, hint=hint) from error
         if len(self._head) < _HEAD_BYTES:
             self._head = (self._head + data)[:_HEAD_BYTES]
             again = detect_compression(self._head)
@@ -131,90 +133,47 @@ class _CountingReader(io.RawIOBase):
 
     def _check_limits(self) -> None:
         read = self._file.tell()
-        if self._size > self._max_bytes:
-            expected = f"at most {self._max_bytes:,} bytes decoded"
-        elif self._size > max(RATIO_FLOOR_BYTES, self._max_ratio * read):
-            expected = f"at most {self._max_ratio:g} bytes for each byte of the file"
-        else:
+        if self._size <= self._limits.allowed(read):
             return
+        expected = f"at most {self._limits.ratio:g} bytes for each byte of the file"
+        if self._size > self._limits.max_bytes:
+            expected = f"at most {self._limits.max_bytes:,} bytes decoded"
         found, hint = f"{self._size:,} bytes from {read:,}", "To trust the file, decode it by hand and name the result."
         raise InputError("archive_bomb", self._shown, expected, found=found, hint=hint)
 
-    def _damaged(self, what: str, at: int) -> InputError:
-        found, hint = f"{what} (byte {at:,} of the file)", "Download or compress the file anew."
-        return InputError("bad_compression", self._shown, f"whole {self._kind}", found=found, hint=hint)
 
-
-class _GzipMember:
-    """A gzip member with the interface of `bz2.BZ2Decompressor`; checksum and length are verified at its end."""
-
-    def __init__(self) -> None:
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)  # 16: gzip's header and trailer
-
-    @property
-    def eof(self) -> bool:
-        return self._inflate.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inflate.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inflate.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inflate.decompress(self._inflate.unconsumed_tail + data, max_length)
-
-
-_DECOMPRESSORS: dict[Compression, Callable[[], Any]] = {
-    "gz": _GzipMember,
-    "bz2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
-}
+def _decoder(file: io.FileIO, compression: Compression) -> Callable[[int], bytes]:
+    """Return what decodes the next bytes, at most so many; none only at the end."""
+    if compression == "zst":
+        return _Frames(file).read
+    if compression == "gz":
+        return gzip.GzipFile(fileobj=file).read
+    if compression == "bz2":
+        return _Members(file, bz2.BZ2Decompressor).read
+    return _Members(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)).read
 
 
 class _Members:
-    """Members of gzip, bzip2 or xz in sequence; NULs may follow, as tapes and block devices leave them."""
+    """Members of bzip2 or xz in sequence; NULs may follow, as tapes and block devices leave them."""
 
-    def __init__(self, file: io.FileIO, compression: Compression) -> None:
-        self._file = file
-        self._new_member, self._signature = _DECOMPRESSORS[compression], _SIGNATURES[compression]
-        self._member: Any = None
-        self._input = b""
+    def __init__(self, file: io.FileIO, new_member: Callable[[], Any]) -> None:
+        self._file, self._new_member, self._member = file, new_member, new_member()
 
     def read(self, size: int) -> bytes:
         while True:
-            if self._member is None:
-                self._begin(b"", is_first=True)
-            elif self._member.eof and not self._begin(self._member.unused_data, is_first=False):
-                return b""
-            data = b""
-            if needs_input := self._member.needs_input:
-                data, self._input = self._input or self._file.read(_READ_BYTES) or b"", b""
-            decoded: bytes = self._member.decompress(data, size)
-            if decoded:
-                return decoded
-            if needs_input and not data and not self._member.eof:
-                raise _DamageError("the data is cut short", self._file.tell())
-
-    def _begin(self, rest: bytes, *, is_first: bool) -> bool:
-        """Start the next member; return False if there is none."""
-        if not is_first:
-            rest = rest.lstrip(b"\0")
-        while len(rest) < _HEAD_BYTES:
-            more = self._file.read(_READ_BYTES)
-            if not more:
-                break
-            rest = rest + more if rest or is_first else more.lstrip(b"\0")
-        if not rest and not is_first:
-            return False
-        if not self._signature.match(rest):
-            where = "the data begins with" if is_first else "the end of the data is followed by"
-            raise _DamageError(f"{where} {rest[:8]!r}", self._file.tell() - len(rest))
-        self._input = rest
-        self._member = self._new_member()
-        return True
+            if self._member.eof:
+                rest = self._member.unused_data.lstrip(b"\0")
+                while not rest and (more := self._file.read(_READ_BYTES)):
+                    rest = more.lstrip(b"\0")
+                if not rest:
+                    return b""
+                self._member = self._new_member()  # which refuses what is no member
+            else:
+                rest = (self._file.read(_READ_BYTES) or b"") if self._member.needs_input else b""
+                if self._member.needs_input and not rest:
+                    raise EOFError("the data is cut short")
+            if decoded := self._member.decompress(rest, size):
+                return bytes(decoded)
 
 
 class _Frames:
@@ -227,6 +186,6 @@ class _Frames:
 
     def read(self, size: int) -> bytes:
         if not _SIGNATURES["zst"].match(self._head):
-            raise _DamageError(f"the data begins with {self._head[:8]!r}", 0)
+            raise ValueError(f"the data begins with {self._head[:8]!r}")
         data: bytes = self._stream.read(size)
         return data

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.compression import DECODED
 from rag_eval_pipeline.storage.process import run_module
 
-MAX_DECODED_BYTES = 8 << 30  # on disk
-MAX_RATIO = 200  # decoded bytes for each byte of the file, as of archives
-RATIO_FLOOR_BYTES = 1 << 30  # decoded; below it, columns that repeat a value may have any ratio
 MEMORY_BYTES = 2 << 30  # address space beyond the interpreter's
 DEADLINE_S = 600.0
 
@@ -45,8 +43,7 @@ def run_decoder(decoder: Decoder, handle: BinaryIO, folder: Path, shown: str, jo
     """
     with _on_disk(handle, folder) as plain:
         size = plain.seek(0, io.SEEK_END)
-        max_bytes = min(MAX_DECODED_BYTES, max(RATIO_FLOOR_BYTES, MAX_RATIO * size))
-        limits = {"max_bytes": max_bytes, "memory_bytes": MEMORY_BYTES}
+        limits = {"max_bytes": DECODED.allowed(size), "memory_bytes": MEMORY_BYTES}
         (folder / "job.json").write_text(json.dumps({**job, **limits}))
         try:
             # Arrow's default memory pool reserves address space by the gigabyte.

@@ -53,16 +53,12 @@ class SourceFiles:
         found = {}
         for name, path in self._stated(spec):
             packing = detect_container(path, shown_path(self.paths, name))
-            stated = spec.compression
-            if packing == Container(None, "zip") and stated is None and zip_format(path, shown_path(self.paths, name)):
+            if packing == Container(None, "zip") and zip_format(path, shown_path(self.paths, name)):
                 found[name] = SourceFile(name, path)
-                continue
-            if packing.archive is not None and stated is None:
-                members = self._members(name, path, spec.member)
-                found.update({member.name: member for member in members})
-                continue
-            compression = packing.compression if stated is None else None if stated == "none" else stated
-            found[name] = SourceFile(name, path, compression)
+            elif packing.archive is not None:
+                found.update({member.name: member for member in self._members(name, path, spec.member)})
+            else:
+                found[name] = SourceFile(name, path, packing.compression)
         return list(found.values())
 
     def listed_files(self, spec: SourceSpec) -> list[SourceFile]:

@@ -63,9 +63,6 @@ class SourceSpec(SpecPart):
     member: RelativePath | None = Field(
         default=None, description="A name or glob: the data files inside an archive that has several files."
     )
-    compression: Literal["none", "gz", "bz2", "xz", "zst"] | None = Field(
-        default=None, description="By default detected from the content, as archives always are."
-    )
     format: Format | None = Field(default=None, description="By default detected from the content.")
     encoding: str | None = Field(
         default=None,

@@ -18,14 +18,12 @@ from openpyxl import load_workbook
 from openpyxl.utils import get_column_letter
 from openpyxl.utils.cell import range_boundaries
 
+from rag_eval_pipeline.sources.compression import WORKBOOK
 from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, RefusedError, run_worker, write_rows
 
 ROW_NUMBER = "row"
 BATCH_ROWS = 4_096
 HEADER_ROWS = 50  # among which the header is looked for
-MAX_RATIO = 200  # unpacked bytes for each byte of the file; enforced from 100 MB
-RATIO_FLOOR_BYTES = 100_000_000
-MAX_UNPACKED_BYTES = 2 << 30
 
 _PERCENT = re.compile(r"0(?:\.(0+))?\s?%")
 _LEADING_ZEROS = re.compile(r"0{2,}")
@@ -85,9 +83,9 @@ def _refuse_bomb(file: Any) -> None:
     size = file.seek(0, 2)
     with zipfile.ZipFile(file) as archive:
         unpacked = sum(info.file_size for info in archive.infolist())
-    if unpacked > min(MAX_UNPACKED_BYTES, max(RATIO_FLOOR_BYTES, MAX_RATIO * size)):
+    if unpacked > WORKBOOK.allowed(size):
         raise RefusedError(
-            f"at most {MAX_RATIO} bytes for each byte of the workbook, and {MAX_UNPACKED_BYTES:,} bytes",
+            f"at most {WORKBOOK.ratio:g} bytes for each byte of the workbook, and {WORKBOOK.max_bytes:,} bytes",
             f"{unpacked:,} from {size:,}",
             code="archive_bomb",
         )

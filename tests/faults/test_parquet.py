@@ -20,6 +20,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources import decoder
 from rag_eval_pipeline.sources.batches import InputFile
+from rag_eval_pipeline.sources.compression import DECODED
 from rag_eval_pipeline.sources.parquet import read_parquet
 from rag_eval_pipeline.sources.parquet_worker import plain_type
 from rag_eval_pipeline.sources.spec import SourceSpec
@@ -134,7 +135,12 @@ def value_bomb(rows, size):
 
 LIMITS = {
     # the limit, its value here, a file that needs more, what is said
-    "decoded bytes": ("RATIO_FLOOR_BYTES", 50_000_000, (4_000, 100_000), "at most 50,000,000 decoded bytes"),
+    "decoded bytes": (
+        "DECODED",
+        DECODED._replace(floor_bytes=50_000_000),
+        (4_000, 100_000),
+        "at most 50,000,000 decoded bytes",
+    ),
     "memory of a row": ("MEMORY_BYTES", 100 << 20, (1, 120_000_000), "within 100 MB"),
     "time": ("DEADLINE_S", 0.01, (1, 1), "decoded within 0.01 s"),
 }

@@ -28,6 +28,7 @@ from rag_eval_pipeline.sources.archive import (
     extract,
     is_wanted,
 )
+from rag_eval_pipeline.sources.compression import UNPACKED
 from tests.conftest import REPOSITORY
 
 COMPRESS = {
@@ -148,7 +149,7 @@ def test_archive_rejects_unsafe_names(tmp_path, name):
 def test_archive_accepts_what_limits_of_names_and_sizes_just_allow(tmp_path, pack):
     inner = zip_of({"../x": b""})  # stays a file
     files = {"é" * 127: b"1", "/".join(["x" * 204] * 5): b"2", "/".join("x" * 32): b"3", "..a/...": b"4", "-rf": inner}
-    caps = Caps(members=len(files), size_bytes=sum(map(len, files.values())))
+    caps = Caps(len(files), UNPACKED._replace(max_bytes=sum(map(len, files.values()))))
 
     assert content(unpack(tmp_path, pack(files), caps=caps).folder) == files
 
@@ -264,8 +265,8 @@ def test_zip_rejects_entries_that_share_data(tmp_path):
 BOMBS = {
     "zip: members": (zip_of({str(n): b"" for n in range(11)}), Caps(members=10)),
     "tar: members": (tar_of({str(n): b"" for n in range(11)}), Caps(members=10)),
-    "zip: size": (zip_of({"a": b"12345", "b": b"67890"}), Caps(size_bytes=9)),
-    "tar: size": (tar_of({"a": b"12345", "b": b"67890"}), Caps(size_bytes=9)),
+    "zip: size": (zip_of({"a": b"12345", "b": b"67890"}), Caps(sizes=UNPACKED._replace(max_bytes=9))),
+    "tar: size": (tar_of({"a": b"12345", "b": b"67890"}), Caps(sizes=UNPACKED._replace(max_bytes=9))),
     "zip: ratio": (zip_of({"a": bytes(10_500_000)}), Caps()),
     "tar.gz: ratio": (gzip.compress(tar_of({"a": bytes(10_500_000)})), Caps()),
     "tar: a name of 1 MB": (tar_of({"x" * 1_000_000: b""}), Caps()),
@@ -372,12 +373,13 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from rag_eval_pipeline.sources.archive import Caps, extract
+from rag_eval_pipeline.sources.compression import UNPACKED
 from rag_eval_pipeline.errors import InputError
 used = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20),) * 2)
 folder, size = Path(sys.argv[1]), int(sys.argv[2])
 try:
-    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(ratio=1e9, size_bytes=size)).members[0].size)
+    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(sizes=UNPACKED._replace(ratio=1e9, max_bytes=size))).members[0].size)
 except InputError as error:
     print(error.code)
 """

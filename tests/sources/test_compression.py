@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.compression import RATIO_FLOOR_BYTES, detect_compression, open_decoded
+from rag_eval_pipeline.sources.compression import UNPACKED, detect_compression, open_decoded
 
 
 def zstandard(data):
@@ -105,8 +105,8 @@ def test_data_compressed_twice_is_refused(tmp_path, kind):
 def test_what_is_larger_than_the_limit_is_refused(tmp_path, kind):
     data = COMPRESS[kind](ROWS)
 
-    assert decoded(tmp_path / "x", data, kind, max_bytes=len(ROWS)) == ROWS
-    assert refusal(tmp_path / "x", data, kind, max_bytes=len(ROWS) - 1).code == "archive_bomb"
+    assert decoded(tmp_path / "x", data, kind, limits=UNPACKED._replace(max_bytes=len(ROWS))) == ROWS
+    assert refusal(tmp_path / "x", data, kind, limits=UNPACKED._replace(max_bytes=len(ROWS) - 1)).code == "archive_bomb"
 
 
 def zeros(kind, size):
@@ -115,7 +115,7 @@ def zeros(kind, size):
 
 
 def test_high_ratio_is_refused_once_it_could_do_harm(tmp_path, kind):
-    assert len(decoded(tmp_path / "x", zeros(kind, RATIO_FLOOR_BYTES), kind)) == RATIO_FLOOR_BYTES
+    assert len(decoded(tmp_path / "x", zeros(kind, UNPACKED.floor_bytes), kind)) == UNPACKED.floor_bytes
     assert refusal(tmp_path / "x", zeros(kind, 200_000_000), kind).code == "archive_bomb"
 
 
@@ -124,7 +124,7 @@ def test_bomb_is_decoded_within_flat_memory(tmp_path, kind):
     (tmp_path / "x").write_bytes(COMPRESS[kind](bytes(30_000_000)))
     tracemalloc.start()
     try:
-        with open_decoded(tmp_path / "x", kind, shown="x", max_ratio=1e9) as stream:
+        with open_decoded(tmp_path / "x", kind, shown="x", limits=UNPACKED._replace(ratio=1e9)) as stream:
             assert sum(map(len, iter(lambda: stream.read(65_536), b""))) == 30_000_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
