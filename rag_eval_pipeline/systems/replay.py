@@ -310,8 +310,10 @@ def read_recordings(path: Path, aliases: Mapping[str, str]) -> Recordings:
 
 def _is_run(text: bytes) -> bool:
     """Return whether the first record is of a TREC run, and not a header or a sentence of as many words."""
-    record = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"").split()
-    return len(record) >= TREC_FIELDS and (record[1] == b"Q0" or any(byte in b"0123456789" for byte in record[4]))
+    first = next((line for line in text.split(b"\n") if line.strip()[:1] not in {b"", b"#"}), b"")
+    record = first.decode(errors="replace").split()
+    is_text = not {"\0", "\ufffd"} & set("".join(record))
+    return is_text and len(record) >= TREC_FIELDS and (record[1] == "Q0" or any(map(str.isdigit, record[4])))
 
 
 def _is_json_lines(text: bytes) -> bool:
