@@ -54,24 +54,17 @@ async def test_html_escapes_are_undone_unless_configured(canned, corpus, opened)
 
 
 async def test_parameters_are_sent_and_published(server, corpus, opened):
-    async with opened(
-        server, corpus, extra_body={"reranker_top_k": 1, "enable_reranker": False, "stop": ["a", "b"]}
-    ) as s:
+    clauses = [{"term": {"metadata.language": "en"}}]
+    extra = {"reranker_top_k": 1, "enable_reranker": False, "stop": ["a", "b"], "filter_expr": clauses}
+    async with opened(server, corpus, extra_body=extra) as s:
         answer = await s.answer(Query("1", "How long is the breakwater?"))
         stated = s.configuration()
 
     assert len(answer.contexts) == 1
     assert (stated["retrieval_k"], stated["reranking_enabled"], stated["stop"]) == (1, False, "a, b")
+    assert stated["filter_expr"] == json.dumps(clauses)
     assert (stated["model"], stated["embedding_model"], stated["page_base"]) == ("mock/llm", "mock/bm25", 1)
     assert s.server_configuration()["rag_configuration"]["vdb_top_k"] == 100
-
-
-async def test_filter_may_be_a_list_of_clauses(server, corpus, opened):
-    clauses = [{"term": {"metadata.language": "en"}}]
-    async with opened(server, corpus, extra_body={"filter_expr": clauses}) as system:
-        answer = await system.answer(Query("1", "How long is the breakwater?"))
-
-    assert (answer.status, system.configuration()["filter_expr"]) == ("ok", json.dumps(clauses))
 
 
 async def test_distances_of_a_server_that_states_to_rerank_are_left_out_and_said(corpus, settings):
