@@ -6,7 +6,8 @@ import json
 import msgspec
 import pytest
 
-from rag_eval_pipeline.judges.prompts import injection_signs
+from rag_eval_pipeline.judges.prompts import injection_signs, judgement_prompt
+from rag_eval_pipeline.judges.replies import Unparsable, parse_judgement
 from tests.judges.judge_server import data_of, verdict_is
 
 ZERO_WIDTH = "\u200b".join
@@ -111,15 +112,13 @@ REPEATS = (
 
 
 @pytest.mark.fault(50)
-async def test_reply_that_repeats_the_data_is_no_verdict(opened, wrong):
-    replies = [obey(saying) for saying, obey in zip(SAYINGS.values(), itertools.cycle(REPEATS), strict=False)]
-    twice = iter([reply for reply in replies for _ in range(2)])
+@pytest.mark.parametrize("obey", REPEATS)
+def test_reply_that_repeats_the_data_is_no_verdict(obey, wrong):
+    asked = judgement_prompt(wrong, [], asks_correctness=True, evidence_chars=10_000, salt="")
 
-    async with opened(lambda body: next(twice)) as (judge, _):
-        found = [await judge.judge(attacked(wrong, saying, "contexts")) for saying in SAYINGS.values()]
-
-    assert {(judgement.status, judgement.error_code) for judgement in found} == {("failed", "judge_unparsable")}
-    assert all(judgement.correctness is None and judgement.claims == () for judgement in found)
+    for saying in SAYINGS.values():
+        with pytest.raises(Unparsable):
+            parse_judgement(obey(saying), asked, wrong)
 
 
 @pytest.mark.fault(50)

@@ -15,7 +15,6 @@ from rag_eval_pipeline.metrics.claims import (
     overall_scores,
 )
 from rag_eval_pipeline.metrics.spans import Citation, Span
-from tests.alce_loop import walked
 
 
 def test_claim_scores_of_four_claims_and_three_citations():
@@ -76,6 +75,30 @@ ALCE = {
 def test_alce_scores(statements, recall, precision):
     assert alce_scores(statements) == {"citation_recall": recall, "citation_precision": precision}
     assert alce_scores([]) == {}
+
+
+def walked(answer, entailing):
+    """ALCE's loop over the citations of an answer, as its published code walks it; sets of passages entail."""
+
+    def entails(passages, statement):
+        return any(needed <= set(passages) for needed in entailing[statement])
+
+    supported = precise = cited = 0
+    for number, passages in enumerate(answer):
+        joint = bool(passages) and entails(passages, number)
+        cited += len(passages)
+        supported += joint
+        if joint and len(passages) > 1:
+            for passage in passages:
+                if entails([passage], number):
+                    precise += 1
+                else:
+                    others = list(passages)
+                    others.remove(passage)
+                    precise += not entails(others, number)
+        else:
+            precise += joint
+    return supported / len(answer), precise / cited if cited else 0
 
 
 PASSAGES = st.lists(st.integers(0, 3), max_size=3)
