@@ -16,7 +16,7 @@ import msgspec
 from rag_eval_pipeline.exports.folder import copy_checked
 from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json, write_train_json
+from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
@@ -35,7 +35,7 @@ def write_nvidia(source: ExportSource, folder: Path) -> Written:
     (folder / "corpus").mkdir()
     for name, document in zip(names, source.documents, strict=True):
         copy_checked(source.paths.corpus / name, folder / "corpus" / name, document.pdf_sha256 or "")
-    write_train_json(folder / "train.json", rows)
+    atomic_write_json(folder / "train.json", msgspec.to_builtins(rows))
     counts, notes = {"questions": len(rows), "documents": len(names)}, (*name_notes(names), *_impossible_note(rows))
     if source.answers is None:
         return Written(counts, notes=notes)

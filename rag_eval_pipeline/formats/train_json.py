@@ -5,7 +5,7 @@ basename under `corpus/`.
 Source: Dataset layout, `train.json`, and conversion: checklist.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,6 @@ import msgspec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import decode_utf8, read_bytes, read_json_bytes
 from rag_eval_pipeline.formats.model import Finding, decoding_error, finding
-from rag_eval_pipeline.storage.files import publishing
 
 
 class TrainContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,20 +42,6 @@ def read_train_json(path: Path) -> list[TrainRow]:
         raise
     except (msgspec.DecodeError, RecursionError) as error:
         raise decoding_error(error, path) from error
-
-
-def write_train_json(path: Path, rows: Iterable[TrainRow]) -> int:
-    """Publish rows, indented by two spaces, in constant memory; return their number."""
-    encoder = msgspec.json.Encoder()
-    count = 0
-    with publishing(path) as file:
-        file.write(b"[")
-        for row in rows:
-            text = msgspec.json.format(encoder.encode(row), indent=2).replace(b"\n", b"\n  ")
-            file.write((b",\n  " if count else b"\n  ") + text)
-            count += 1
-        file.write(b"\n]\n" if count else b"]\n")
-    return count
 
 
 def check_train_json(path: Path, *, corpus: Path | None = None) -> list[Finding]:
