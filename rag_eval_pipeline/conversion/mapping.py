@@ -155,9 +155,9 @@ def short_form_sql(columns: QuestionColumns) -> str:
         if ours == "files" and template_columns(theirs):
             selected.append(f"{_template_sql(theirs)} AS {ours}")
         elif isinstance(theirs, str):
-            selected.append(f"{_quoted(theirs)} AS {ours}")
+            selected.append(f"{identifier(theirs)} AS {ours}")
         elif theirs:
-            fields = ", ".join(f"{_quoted(name)}: {_quoted(name)}" for name in theirs)
+            fields = ", ".join(f"{identifier(name)}: {identifier(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
     return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
 
@@ -169,13 +169,19 @@ def template_columns(files: str | None) -> list[str]:
 
 def _template_sql(template: str) -> str:
     parts = _PLACEHOLDER.split(template)  # texts and columns in turn
-    texts = ["'" + part.replace("'", "''") + "'" for part in parts[::2]]
-    columns = [f"CAST({_quoted(part)} AS VARCHAR)" for part in parts[1::2]]
+    texts = [literal(part) for part in parts[::2]]
+    columns = [f"CAST({identifier(part)} AS VARCHAR)" for part in parts[1::2]]
     return " || ".join(text for pair in zip_longest(texts, columns) for text in pair if text not in (None, "''"))
 
 
-def _quoted(name: str) -> str:
+def identifier(name: str) -> str:
+    """Return a name in SQL; it is always quoted, so that reserved words need no list."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _renamed(columns: QuestionColumns, source: Relation) -> Mapped:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import Column, Field, literal
+from rag_eval_pipeline.conversion.mapping import literal
+from rag_eval_pipeline.scaffold.columns import Column, Field
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile

@@ -5,6 +5,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from rag_eval_pipeline.conversion.mapping import identifier
+
 SAMPLE_VALUE_CHARACTERS = 50
 
 Kind = Literal[
@@ -64,16 +66,6 @@ class Column:
     def field_kind(self, name: str) -> Kind | None:
         """Return the kind of a field; None if there is no field of that name."""
         return next((item.kind for item in self.fields if item.name == name), None)
-
-
-def identifier(name: str) -> str:
-    """Return a name in SQL; it is always quoted, so that reserved words need no list."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return a text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def field_of(name: str, kind: pa.DataType) -> Field:

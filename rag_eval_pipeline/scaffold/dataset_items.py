@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag_eval_pipeline.scaffold.columns import Column, identifier
+from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag_eval_pipeline.scaffold.columns import Column, literal
+from rag_eval_pipeline.conversion.mapping import literal
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     Corpus,

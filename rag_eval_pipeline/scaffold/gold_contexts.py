@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
+from rag_eval_pipeline.conversion.mapping import identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, DataFile, FolderProfile

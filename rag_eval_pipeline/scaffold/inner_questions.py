@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rag_eval_pipeline.scaffold.columns import Column, identifier
+from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.links import BODIES, Corpus, Link, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.nesting import nested_columns
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile

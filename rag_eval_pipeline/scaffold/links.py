@@ -13,8 +13,9 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
-from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ROLES, ListForm, as_column, is_gold, list_forms, normalised
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context

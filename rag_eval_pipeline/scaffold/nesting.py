@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import Column, Kind, identifier, literal
+from rag_eval_pipeline.conversion.mapping import identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column, Kind
 
 MAX_DEPTH = 3  # of structs in structs
 MAX_KEYS = 100  # of the objects in a column; more are data that is keyed by ids

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
-from rag_eval_pipeline.scaffold.columns import Column, identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 

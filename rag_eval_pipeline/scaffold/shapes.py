@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import Column, Field, identifier
+from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.scaffold.columns import Column, Field
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,

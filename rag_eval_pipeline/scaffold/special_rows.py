@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import Column, Field, identifier
+from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.scaffold.columns import Column, Field
 from rag_eval_pipeline.scaffold.links import BODIES, free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, identifier, literal
+from rag_eval_pipeline.conversion.mapping import identifier, literal
+from rag_eval_pipeline.scaffold.columns import Column, Field, Kind
 from rag_eval_pipeline.scaffold.links import (
     Corpus,
     Link,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.scaffold.columns import identifier
+from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.scaffold.profile import Origin
 
 SOURCE = "source"  # the relation whose rows become questions
