@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.io import decode_utf8, parse_json, read_bytes
 
+CSV = (".csv",)
+
 
 class CsvRow(NamedTuple):
     """A record: its 1-based number without the header, and its text by column."""

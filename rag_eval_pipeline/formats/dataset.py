@@ -17,7 +17,8 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.csv import CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
+from rag_eval_pipeline.formats.csv import CSV, CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
+from rag_eval_pipeline.formats.evret import read_evret
 from rag_eval_pipeline.formats.fields import UNVERSIONED, SemanticVersion, split_version
 from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.formats.model import (
@@ -37,7 +38,6 @@ from rag_eval_pipeline.formats.model import (
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
 
-CSV = (".csv",)
 ENDINGS = JSON + YAML + CSV
 
 QueryType = Literal["factual", "analytical", "comparative", "temporal"]
@@ -159,6 +159,23 @@ class EvaluationDataset(FileModel):
         """Return the dataset of a file in any form."""
         return cls.model_validate(read_evaluation_dataset(path).dataset)
 
+    @classmethod
+    def from_json(cls, path: Path | str) -> Self:
+        """Return the dataset of a JSON file: an evaluation dataset if it has a `dataset_id`, else Evret's."""
+        path = Path(path)
+        return cls._of(path, is_evaluation_dataset=has_key(read_json_bytes(path), "dataset_id"))
+
+    @classmethod
+    def from_csv(cls, path: Path | str) -> Self:
+        """Return the dataset of a CSV file: an evaluation dataset if it has a column `dataset_id`, else Evret's."""
+        path = Path(path)
+        return cls._of(path, is_evaluation_dataset="dataset_id" in read_csv_table(path).columns)
+
+    @classmethod
+    def _of(cls, path: Path, *, is_evaluation_dataset: bool) -> Self:
+        read = read_evaluation_dataset if is_evaluation_dataset else read_evret_dataset
+        return cls.model_validate(read(path).dataset)
+
 
 def _require_unique(what: str, ids: Iterable[str]) -> None:
     seen: set[str] = set()
@@ -230,6 +247,22 @@ def parse_evaluation_dataset(path: Path) -> ReadDataset:
         raise InputError("unknown_form", path, f"a name ending in {', '.join(ENDINGS)}")
     findings = _fill_name_and_version(value, path)
     return ReadDataset(parse_value(EvaluationDataset, value), findings)
+
+
+def read_evret_dataset(path: Path) -> ReadDataset:
+    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
+    try:
+        return parse_evret_dataset(path)
+    except pydantic.ValidationError as error:
+        raise first_of(errors_in(dataset_findings(path, error))) from error
+
+
+def parse_evret_dataset(path: Path) -> ReadDataset:
+    """Return the same; raise pydantic's error with all faults of the content."""
+    value, findings = read_evret(path)
+    name = split_version(dataset_stem(path))
+    head = {"dataset_id": name.dataset_id, "name": name.dataset_id, "version": name.version or UNVERSIONED}
+    return ReadDataset(EvaluationDataset.model_validate(head | value), findings)
 
 
 def dataset_findings(path: Path, error: pydantic.ValidationError) -> list[Finding]:

@@ -17,20 +17,9 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.csv import read_csv_table
-from rag_eval_pipeline.formats.dataset import (
-    CSV,
-    DatasetMetadata,
-    EvaluationDataset,
-    EvaluationQuery,
-    ReadDataset,
-    SourceDocument,
-    dataset_findings,
-    dataset_stem,
-)
-from rag_eval_pipeline.formats.fields import UNVERSIONED, split_version
+from rag_eval_pipeline.formats.csv import CSV, read_csv_table
 from rag_eval_pipeline.formats.io import read_json_bytes
-from rag_eval_pipeline.formats.model import errors_in, finding, first_of, listed
+from rag_eval_pipeline.formats.model import Finding, finding, listed
 
 IDS = ("query_id", "id")
 TEXTS = ("query_text", "query")
@@ -157,32 +146,25 @@ def is_evret_csv(columns: Sequence[str]) -> bool:
     return bool(set(TEXTS) & set(columns)) and bool({*IDS, *DOCUMENT_LABELS, *ANSWER_LABELS} & set(columns))
 
 
-def read_evret_dataset(path: Path) -> ReadDataset:
-    """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
-    try:
-        return parse_evret_dataset(path)
-    except pydantic.ValidationError as error:
-        raise first_of(errors_in(dataset_findings(path, error))) from error
+def read_evret(path: Path) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Return the fields of an evaluation dataset that Evret's JSON or CSV holds, and what is doubtful in it.
 
-
-def parse_evret_dataset(path: Path) -> ReadDataset:
-    """Return the same; raise pydantic's error with all faults of the content."""
+    Raises:
+        InputError: The file cannot be read.
+        pydantic.ValidationError: Its content is wrong.
+    """
     reading = _Reading(path.name.endswith(CSV))
     file = _File.model_validate_json(_csv_as_json(path) if reading.is_csv else read_json_bytes(path), context=reading)
-    name = split_version(dataset_stem(path))
-    dataset = EvaluationDataset(
-        dataset_id=name.dataset_id,
-        name=name.dataset_id,
-        version=name.version or UNVERSIONED,
-        metadata=DatasetMetadata(size=len(file.queries)),
-        queries=tuple(map(_dataset_query, file.queries)),
-        documents=None if file.documents is None else tuple(map(_dataset_document, file.documents)),
-    )
+    value = {
+        "metadata": {"size": len(file.queries)},
+        "queries": list(map(_dataset_query, file.queries)),
+        "documents": None if file.documents is None else list(map(_dataset_document, file.documents)),
+    }
     unread = "a field of Evret's; it is not read"
     doubts = [finding("warning", "unknown_field", path, unread, field=one) for one in sorted(file.model_extra or ())]
     for (code, column, expected), rows in reading.doubts.items():
         doubts.append(finding("warning", code, path, f"{expected}: rows {listed(rows)}", field=column))
-    return ReadDataset(dataset, tuple(doubts))
+    return value, tuple(doubts)
 
 
 def _csv_as_json(path: Path) -> str:
@@ -193,16 +175,16 @@ def _csv_as_json(path: Path) -> str:
     return json.dumps({"queries": [row.cells for row in table.rows]})
 
 
-def _dataset_query(query: _Query) -> EvaluationQuery:
+def _dataset_query(query: _Query) -> dict[str, Any]:
     answers = {"expected_answers": query.expected_answers} if query.expected_answers else {}
-    return EvaluationQuery(
-        query_id=query.query_id,
-        query_text=query.query_text,
-        relevant_documents=tuple(query.relevant_doc_ids),
-        metadata={**(query.model_extra or {}), **answers},
-    )
+    return {
+        "query_id": query.query_id,
+        "query_text": query.query_text,
+        "relevant_documents": query.relevant_doc_ids,
+        "metadata": {**(query.model_extra or {}), **answers},
+    }
 
 
-def _dataset_document(document: _Document) -> SourceDocument:
+def _dataset_document(document: _Document) -> dict[str, Any]:
     metadata = {**(document.model_extra or {}), **(document.metadata or {})}
-    return SourceDocument(document_id=document.doc_id, content=document.text, metadata=metadata)
+    return {"document_id": document.doc_id, "content": document.text, "metadata": metadata}

@@ -15,9 +15,8 @@ from typing import Self
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, excerpt
-from rag_eval_pipeline.formats.csv import read_csv_table
+from rag_eval_pipeline.formats.csv import CSV, read_csv_table
 from rag_eval_pipeline.formats.dataset import (
-    CSV,
     EvaluationDataset,
     EvaluationQuery,
     ReadDataset,
@@ -25,8 +24,9 @@ from rag_eval_pipeline.formats.dataset import (
     dataset_findings,
     has_key,
     parse_evaluation_dataset,
+    parse_evret_dataset,
 )
-from rag_eval_pipeline.formats.evret import is_evret_csv, parse_evret_dataset
+from rag_eval_pipeline.formats.evret import is_evret_csv
 from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.io import JSON, checked_json, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, finding, listed, model_findings, parse_file

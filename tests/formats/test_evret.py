@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset import SourceDocument
-from rag_eval_pipeline.formats.evret import read_evret_dataset
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, SourceDocument, read_evret_dataset
+from tests.formats.dataset_values import csv_text
 
 # Evret: Dataset Format, the examples; one query with expected answers, one with ids of documents.
 ANSWER = "Flights above 500 dollars require manager approval before booking business travel."
@@ -69,6 +69,26 @@ def test_evret_takes_id_and_version_from_the_files_name(name, tmp_path):
 
     assert (dataset.dataset_id, dataset.name) == ("flights", "flights")
     assert dataset.version == ("1.2.0" if "_v" in name else "0.0.0")
+
+
+def test_from_json_recognises_an_evaluation_dataset_by_its_id(tmp_path):
+    theirs = tmp_path / "flights.json"
+    theirs.write_text(json.dumps(JSON_EXAMPLE))
+    dataset = EvaluationDataset.from_json(str(theirs))
+    dataset.write(tmp_path / "ours.eval.json")
+
+    assert labels(dataset) == LABELS
+    assert EvaluationDataset.from_json(tmp_path / "ours.eval.json") == dataset
+
+
+def test_from_csv_recognises_an_evaluation_dataset_by_its_column(tmp_path):
+    theirs = tmp_path / "flights.csv"
+    theirs.write_text(CSV_EXAMPLE)
+    dataset = EvaluationDataset.from_csv(str(theirs))
+    (tmp_path / "ours.eval.csv").write_bytes(csv_text(dataset))
+
+    assert labels(dataset) == LABELS
+    assert EvaluationDataset.from_csv(tmp_path / "ours.eval.csv") == dataset
 
 
 FIELDS = {

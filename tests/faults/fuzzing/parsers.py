@@ -39,8 +39,7 @@ from rag_eval_pipeline.evaluation.results import read_quality_thresholds
 from rag_eval_pipeline.evaluation.settings import merged_settings
 from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, write_responses
 from rag_eval_pipeline.formats.citations import find_citations
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
-from rag_eval_pipeline.formats.evret import read_evret_dataset
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, read_evret_dataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.model import errors_in
 from rag_eval_pipeline.formats.results import EvaluationResults
