@@ -340,7 +340,7 @@ def rescore(
 
     Example: rag-eval rescore skarn-railway embedded
     """
-    from rag_eval_pipeline.evaluation.judging import judging_report
+    from rag_eval_pipeline.evaluation.judging import JudgementCounts
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.runs import load_evaluation
     from rag_eval_pipeline.reporting.maintenance import rescore as run
@@ -350,7 +350,7 @@ def rescore(
     for rescored in run(root, load_pair(root, benchmark, system), evaluations or ()):
         done.append({"evaluation_id": rescored.evaluation_id, "benchmark": benchmark, "system": system})
         print_notes(f"{rescored.evaluation_id}: {fault.message}" for fault in rescored.metric_faults)
-        if sentence := judging_report(load_evaluation(root, rescored.evaluation_id)).sentence:
+        if sentence := JudgementCounts.read(load_evaluation(root, rescored.evaluation_id)).report.sentence:
             print_notes([f"{rescored.evaluation_id}: {sentence}."])
     emit(done, as_json, (str(one["evaluation_id"]) for one in done))
     print_next(as_json, "rag-eval report --open")

@@ -76,18 +76,16 @@ def responses(
 
 
 def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metrics: list[str]) -> dg.MaterializeResult:
-    from rag_eval_pipeline.evaluation.judging import judging_report
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import score_pair
-    from rag_eval_pipeline.evaluation.runs import load_evaluation
     from rag_eval_pipeline.metrics.registry import metric_label
 
     asset, root = context.asset_key.path[-1], resource.workspace
     with as_dagster_failure(context):
         report = score_pair(root, load_pair(root, *pair_names(context)), asset)
         checks = [report.retrieved.check()] if report.retrieved else []
-        if asset == "judge_scores":
-            judging = judging_report(load_evaluation(root, report.evaluation_id))
+        if report.judgements:
+            judging = report.judgements.report
             found = {"failed": judging.failed, "judged": judging.judged, **judging.reasons}
             checks = [Check(name="answers_were_judged", passed=not judging.failed, blocking=False, numbers=found)]
     counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}

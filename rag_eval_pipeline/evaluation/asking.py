@@ -35,7 +35,6 @@ from rag_eval_pipeline.evaluation.runs import (
     unanswered_queries,
 )
 from rag_eval_pipeline.evaluation.settings import digest
-from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
@@ -102,12 +101,19 @@ def ask(
             the errors of a server that cannot be used.
     """
     with locked_pair(workspace, pair):
-        return asyncio.run(_ask(workspace, pair, now, progress, which))
+        return ask_questions(workspace, pair, now=now, progress=progress, which=which)[0]
+
+
+def ask_questions(
+    workspace: Workspace, pair: Pair, *, now: datetime, progress: Progress | None, which: Which
+) -> tuple[AskingReport, Evaluation]:
+    """Do the same under the caller's lock, and return the evaluation as well."""
+    return asyncio.run(_ask(workspace, pair, now, progress, which))
 
 
 async def _ask(
     workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
-) -> AskingReport:
+) -> tuple[AskingReport, Evaluation]:
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
     evaluation = begin_evaluation(workspace, pair, previous, now, which)
     statuses = answer_statuses(evaluation)
@@ -123,6 +129,7 @@ async def _ask(
             workspace,
             pair.paths,
             pair.system,
+            pair.files,
             fingerprint=pair.fingerprints.corpus,
             started=evaluation.record.opened_at,
             queries=pair.dataset.queries,
@@ -147,7 +154,7 @@ async def _ask(
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or clock.now())
-    return report
+    return report, evaluation
 
 
 async def _ask_missing(
@@ -210,7 +217,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
                 preview.append({"question": text, "answer": answer.answer or answer.error, "status": answer.status})
             yield answer
 
-    write_responses(evaluation.responses, counted(index.records(query.query_id for query in pair.queries)))
+    evaluation.write_answers(counted(index.records(query.query_id for query in pair.queries)))
     failed = errors.total()
     if failed == len(pair.queries):
         # The next attempt asks again: a server that is down once must not count as down for ever.
@@ -365,13 +372,13 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         workspace,
         pair.paths,
         pair.system,
+        pair.files,
         fingerprint=pair.fingerprints.corpus,
         started=clock.now(),
         queries=pair.dataset.queries,
         retrieval_only=pair.dataset.is_retrieval_only,
     )
     corpus = replace(corpus, observe=observe)
-    files = CorpusFiles.read(pair.paths)
     answers: list[RagAnswer] = []
     rows: list[dict[str, Any]] = []
     async with file.traits.open(settings, corpus) as opened:
@@ -384,9 +391,9 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
                 timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,
             )
             unread = dict.fromkeys(key for reply in replies for key in unread_keys(reply))
-            rows.append(reply_row(query.query_text, answers[-1], files, list(unread)))
+            rows.append(reply_row(query.query_text, answers[-1], pair.files, list(unread)))
             replies.clear()
-        warnings = [*opened.warnings(), *retrieved_documents(answers, files, kind=file.kind).warnings()]
+        warnings = [*opened.warnings(), *retrieved_documents(answers, pair.files, kind=file.kind).warnings()]
     return {
         "benchmark": pair.paths.name,
         "system": pair.system,

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Self
@@ -88,19 +89,26 @@ class CorpusFiles:
         """Return the first file name of the document that a name means; the name itself if the corpus has none."""
         return self.aliases.get(name, name)
 
+    @cached_property
     def pages(self) -> list[PageText]:
-        """Return the pages of each document once."""
+        """The pages of each document once."""
         return [
             PageText(page.file_name, page.page, page.start, page.text)
             for page in read_pages(self._paths.pages)
             if self.canonical(page.file_name) == page.file_name
         ]
 
+    @cached_property
+    def texts(self) -> "CorpusTexts":
+        """The sentences of the pages."""
+        return CorpusTexts(self.pages)
+
 
 def system_corpus(
     workspace: Workspace,
     paths: BenchmarkPaths,
     system: str,
+    files: CorpusFiles,
     *,
     fingerprint: str,
     started: datetime,
@@ -108,7 +116,6 @@ def system_corpus(
     retrieval_only: bool = False,
 ) -> SystemCorpus:
     """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
-    files = CorpusFiles.read(paths)
     return SystemCorpus(
         benchmark=paths.name,
         folder=paths.corpus,
@@ -117,7 +124,7 @@ def system_corpus(
         fingerprint=fingerprint,
         system=system,
         started=started,
-        pages=files.pages,
+        pages=lambda: files.pages,
         settings_folder=workspace.system_file(system).parent,
         state_folder=workspace.system_state(system, paths.name),
         retrieval_only=retrieval_only,
@@ -155,7 +162,7 @@ def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dic
     """Return the words of each document that any side cites, by file name."""
     cited = {citation.file_name for side in sides for one in side for citation in one}
     pages: dict[str, list[PageText]] = {}
-    for page in files.pages():
+    for page in files.pages:
         if page.document in cited:
             pages.setdefault(page.document, []).append(page)
     return {
@@ -233,19 +240,37 @@ class RetrievedDocuments:
         )
 
 
+class PassageCounts:
+    """Counts the passages of a run's answers by whether the corpus has their documents."""
+
+    def __init__(self, files: CorpusFiles) -> None:
+        self._files = files
+        self._answers = self._passages = self._unnamed = self._unknown = self._paged = 0
+        self._returned: str | None = None
+
+    def add(self, answer: RagAnswer) -> None:
+        """Count the passages of one answer."""
+        self._answers += answer.status == "ok"
+        self._passages += len(answer.contexts)
+        for passage in answer.contexts:
+            self._paged += passage.page is not None
+            if not passage.document:
+                self._unnamed += 1
+            elif passage.document not in self._files:
+                self._unknown += 1
+                self._returned = passage.document if self._returned is None else self._returned
+
+    def total(self, kind: str) -> RetrievedDocuments:
+        """Return the counts; `kind` is the system's."""
+        in_corpus = None if self._returned is None else self._files.most_like(self._returned)
+        return RetrievedDocuments(
+            self._answers, self._passages, self._unnamed, self._unknown, self._returned, in_corpus, kind, self._paged
+        )
+
+
 def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:
     """Count the passages of a run's answers by whether the corpus has their documents."""
-    n_answers = n_passages = unnamed = unknown = paged = 0
-    returned: str | None = None
+    counts = PassageCounts(files)
     for answer in answers:
-        n_answers += answer.status == "ok"
-        n_passages += len(answer.contexts)
-        for passage in answer.contexts:
-            paged += passage.page is not None
-            if not passage.document:
-                unnamed += 1
-            elif passage.document not in files:
-                unknown += 1
-                returned = passage.document if returned is None else returned
-    in_corpus = None if returned is None else files.most_like(returned)
-    return RetrievedDocuments(n_answers, n_passages, unnamed, unknown, returned, in_corpus, kind, paged)
+        counts.add(answer)
+    return counts.total(kind)

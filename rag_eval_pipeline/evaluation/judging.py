@@ -6,22 +6,25 @@ Models), with their scores beside the judge's.
 
 import asyncio
 import hashlib
+import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, get_args
 
 import msgspec
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
 from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, damaged, iter_responses
+from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, damaged
+from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
@@ -79,10 +82,18 @@ class BudgetedJudge:
         self._ledger.flush()
 
 
+class JudgedAnswers(NamedTuple):
+    """The scores of each question, the counts of the judgements, and what evaluators are to evaluate."""
+
+    rows: ScoreTable
+    counts: "JudgementCounts"
+    events: list[Event]
+
+
 def judge_answers(
     workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None = None
-) -> Sequence[QueryScores]:
-    """Judge every answer, store the judgements, and return the scores of each question; all skipped without a judge.
+) -> JudgedAnswers:
+    """Judge every answer and store the judgements; all questions are skipped without a judge.
 
     Raises:
         ServiceError: The judge cannot be used, or its daily budget is used up; judgements so far stay in its cache.
@@ -92,20 +103,18 @@ def judge_answers(
 
 def make_cases(pair: Pair, answers: Iterable[RagAnswer]) -> Iterator[Case | None]:
     """Yield a case for each answer, in the dataset's order; None for an answer that did not arrive."""
-    files = CorpusFiles.read(pair.paths)
-    texts = CorpusTexts(files.pages())
     for query, answer in zip(pair.queries, answers, strict=True):
-        yield make_case(query, answer, files, texts)
+        yield make_case(query, answer, pair.files)
 
 
-def make_case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles, texts: CorpusTexts) -> Case | None:
+def make_case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> Case | None:
     """Return an answer with its question, citations and passages as a case; None if it did not arrive."""
     if answer.status != "ok" or answer.answer is None:
         return None
     cited = tuple(
         CitedText(
             document=citation.file_name,
-            text=texts.cited(files.canonical(citation.file_name), citation.start_char, citation.end_char),
+            text=files.texts.cited(files.canonical(citation.file_name), citation.start_char, citation.end_char),
             marker_start=len(answer.answer) if citation.marker_start is None else citation.marker_start,
             marker_end=len(answer.answer) if citation.marker_end is None else citation.marker_end,
         )
@@ -153,22 +162,70 @@ class JudgingReport(NamedTuple):
         return f"the judge could not judge {self.failed} of {judged} answers: {codes}" if self.failed else ""
 
 
-def judging_report(evaluation: Evaluation) -> JudgingReport:
-    """Count the judgements of an evaluation; answers that never arrived are not failures of the judge."""
-    statuses: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    for judgement in read_judgements(evaluation):
-        statuses[judgement.status] += 1
-        if judgement.status != "completed":
-            reasons[judgement.error_code or judgement.status] += 1
-    failed = statuses.total() - statuses["completed"]
-    return JudgingReport(statuses["completed"], failed, dict(reasons.most_common()))
+class JudgementCounts:
+    """The judgements of an evaluation in numbers; answers that never arrived have none."""
+
+    def __init__(self) -> None:
+        self._completed = 0
+        self._reasons: Counter[str] = Counter()
+        self._flags: Counter[str] = Counter()
+        self._models: set[str] = set()
+        self._usage: dict[form.JudgeUsageName, array[float]] = {}
+
+    @classmethod
+    def read(cls, evaluation: Evaluation) -> Self:
+        """Count the stored judgements of an evaluation; raises `bad_judgements`."""
+        counts = cls()
+        for judgement in read_judgements(evaluation):
+            counts.add(judgement)
+        return counts
+
+    def add(self, judgement: Judgement) -> None:
+        """Count a judgement."""
+        if judgement.status == "completed":
+            self._completed += 1
+        else:
+            self._reasons[judgement.error_code or judgement.status] += 1
+        self._flags.update(judgement.flags)
+        if judgement.model is not None:
+            self._models.add(judgement.model)
+        for name in get_args(form.JudgeUsageName):
+            self._usage.setdefault(name, array("d")).append(getattr(judgement.usage, name))
+
+    @property
+    def report(self) -> JudgingReport:
+        """How many answers were judged."""
+        return JudgingReport(self._completed, self._reasons.total(), dict(self._reasons.most_common()))
+
+    @property
+    def usage(self) -> dict[form.JudgeUsageName, float]:
+        """The sums of what judging used; empty without a judge."""
+        return {name: math.fsum(values) for name, values in self._usage.items()}
+
+    def record(self, kind: str, fingerprint: str) -> form.JudgeRecord:
+        """Return which judge was used, with the counts."""
+        return form.JudgeRecord(
+            kind=kind,
+            fingerprint=fingerprint,
+            models=tuple(sorted(self._models)),
+            completed=self._completed,
+            failed=self._reasons.total(),
+            flags=dict(sorted(self._flags.items())),
+        )
 
 
 async def _judge_answers(
     workspace: Workspace, evaluation: Evaluation, pair: Pair, progress: Callable[[int, int], None] | None
-) -> Sequence[QueryScores]:
+) -> JudgedAnswers:
     settings, numbers = pair.settings.judge, count(1)
+    account = evaluation.record.evaluation_id
+    counts, events = JudgementCounts(), list[Event]()
+    asked = zip(pair.queries, evaluation.answers, strict=True)
+    cases = ((answer, make_case(query, answer, pair.files)) for query, answer in asked)
+
+    def add_event(case: Case | None, judgement: Judgement | None = None) -> None:
+        if case is not None and pair.settings.evaluators is not None:
+            events.append(Event(f"{account}/{case.query_id}", case, judgement))
 
     def report() -> None:
         if progress is not None:
@@ -177,23 +234,26 @@ async def _judge_answers(
     async with open_judge(settings, workspace.judge_cache) as judge:
         if judge is None:
             evaluation.judgements.unlink(missing_ok=True)
-            return [QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries]
+            if pair.settings.evaluators is not None:
+                for _, case in cases:
+                    add_event(case)
+            skipped = (QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries)
+            return JudgedAnswers(ScoreTable.of(skipped, []), counts, events)
         parts = [ScoreTable.of([], [])]  # a list of rows would need ten times as much memory
-        answers = iter_responses(evaluation.responses)
-        account = evaluation.record.evaluation_id
         with BudgetedJudge(judge, workspace, settings, account) as paid, publishing(evaluation.judgements) as file:
-            cases = make_cases(pair, iter_responses(evaluation.responses))
             while batch := list(islice(cases, CASES_AT_ONCE)):
                 rows: list[QueryScores] = []
-                for case, judgement in zip(batch, await _judge_batch(paid, batch, report), strict=True):
-                    answer = next(answers)
+                judgements = await _judge_batch(paid, [case for _, case in batch], report)
+                for (answer, case), judgement in zip(batch, judgements, strict=True):
+                    add_event(case, judgement)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
                         continue
+                    counts.add(judgement)
                     file.write(msgspec.json.encode(judgement) + b"\n")
                     rows.append(judgement_scores(case, judgement, judges_support=judge.judges_support))
                 parts.append(ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores))))
-        return ScoreTable.joined(parts)
+        return JudgedAnswers(ScoreTable.joined(parts), counts, events)
 
 
 async def _judge_batch(judge: Judge, cases: list[Case | None], report: Callable[[], None]) -> list[Judgement | None]:
@@ -331,7 +391,7 @@ def calibrate_judge(
     cases: list[Case] = []
     pooled: list[Label] = []
     for one, (other, found), given in zip(labelled, answered, labels, strict=True):
-        made = [case for case in make_cases(other, iter_responses(found.responses)) if case is not None]
+        made = [case for case in make_cases(other, found.answers) if case is not None]
         several = len(labelled) > 1
         new_cases, new_labels = name_by_system(one.name, made, given) if several else (made, given)
         cases += new_cases
@@ -377,31 +437,21 @@ def _answers_of(workspace: Workspace, benchmark: str, labelled: Labelled) -> tup
     return pair, newest
 
 
-def add_evaluator_scores(
-    workspace: Workspace, evaluation: Evaluation, pair: Pair, rows: Sequence[QueryScores]
-) -> Sequence[QueryScores]:
+def add_evaluator_scores(workspace: Workspace, evaluation: Evaluation, pair: Pair, judged: JudgedAnswers) -> ScoreTable:
     """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows."""
     config = pair.settings.evaluators
     if config is None:
-        return rows
-    events = list(_events(evaluation, pair))
+        return judged.rows
     evaluation_id = evaluation.record.evaluation_id
-    batch = evaluate_events(events, config, evaluation_id=evaluation_id, now=clock.now())
+    batch = evaluate_events(judged.events, config, evaluation_id=evaluation_id, now=clock.now())
     batch.write(evaluations_path(workspace.evaluations, evaluation_id))
     scores: dict[str, dict[str, float]] = {}
     for one in batch.evaluations:
         if isinstance(one.score, int | float):  # a category has no mean
             query_id = one.target_event_id.removeprefix(f"{evaluation_id}/")
             scores.setdefault(query_id, {})[PREFIX + one.evaluator_name] = float(one.score)
-    return [_joined(row, scores.get(row.query_id, {})) for row in rows]
-
-
-def _events(evaluation: Evaluation, pair: Pair) -> Iterator[Event]:
-    judgements = {judgement.query_id: judgement for judgement in read_judgements(evaluation)}
-    for case in make_cases(pair, iter_responses(evaluation.responses)):
-        if case is not None:
-            event_id = f"{evaluation.record.evaluation_id}/{case.query_id}"
-            yield Event(event_id, case, judgements.get(case.query_id))
+    rows = [_joined(row, scores.get(row.query_id, {})) for row in judged.rows]
+    return ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores)))
 
 
 def _joined(row: QueryScores, more: dict[str, float]) -> QueryScores:

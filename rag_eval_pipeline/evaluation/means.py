@@ -11,8 +11,6 @@ import numpy as np
 
 from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
-from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.evaluation.scoring import (
     ANSWER_MEASURES,
     CITATION_MEASURES,
@@ -20,7 +18,7 @@ from rag_eval_pipeline.evaluation.scoring import (
     custom_metrics_of,
 )
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.evaluation.storage import PAGE, Flags, QueryScores, Responses, ScoreTable, read_scores
+from rag_eval_pipeline.evaluation.storage import PAGE, Flags, QueryScores, ScoreTable
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
@@ -133,63 +131,44 @@ class QuestionFacts(NamedTuple):
     has_citations: Flags
     is_impossible: Flags
 
+    @classmethod
+    def empty(cls, questions: int) -> Self:
+        """Return arrays to be filled by `note_question`."""
+        flags = np.zeros((2, questions), np.bool_)
+        return cls(np.empty(questions, np.int64), flags[0], flags[1])
+
+    def note_question(self, at: int, query: EvaluationQuery, numbers: dict[str, int]) -> None:
+        """Set the facts of the question at a place; `numbers` are those of the clusters so far."""
+        name = cluster_name(query)
+        self.clusters[at] = numbers.setdefault(name, len(numbers)) if name else len(self.clusters) + at
+        self.has_citations[at], self.is_impossible[at] = bool(query.citations), query.is_impossible
+
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """Questions, answers and scores of an evaluation, one of each per question, in the dataset's order."""
+    """The scores of an evaluation and the facts of its questions, one of each per question, in the dataset's order."""
 
-    queries: Sequence[EvaluationQuery]
-    answers: Iterable[RagAnswer]
+    questions: QuestionFacts
     retrieval: ScoreTable
     citations: ScoreTable
     answer_scores: ScoreTable
     judged: ScoreTable
+    overall: ScoreTable
     judges_support: bool = True
-
-    @classmethod
-    def read(cls, evaluation: Evaluation, pair: Pair) -> Self:
-        """Read an evaluation that has answers and all scores; raises `bad_responses`, `bad_scores`."""
-        return cls(
-            queries=pair.queries,
-            answers=Responses(evaluation.responses),
-            retrieval=read_scores(evaluation.scores("retrieval_scores")),
-            citations=read_scores(evaluation.scores("citation_scores")),
-            answer_scores=read_scores(evaluation.scores("answer_scores")),
-            judged=read_scores(evaluation.scores("judge_scores")),
-            judges_support=evaluation.record.settings.judge.judges_support,
-        )
-
-    @cached_property
-    def questions(self) -> QuestionFacts:
-        """What the means need to know of the questions."""
-        numbers: dict[str, int] = {}
-        clusters = np.empty(len(self.queries), np.int64)
-        flags = np.empty((2, len(self.queries)), np.bool_)
-        for at, query in enumerate(self.queries):
-            name = cluster_name(query)
-            clusters[at] = numbers.setdefault(name, len(numbers)) if name else len(self.queries) + at
-            flags[:, at] = bool(query.citations), query.is_impossible
-        return QuestionFacts(clusters, flags[0], flags[1])
 
     @cached_property
     def shares(self) -> JudgedShares:
         """The judge's shares over all answers."""
         return JudgedShares(self.judged, self.questions.clusters, judges_support=self.judges_support)
 
-    @cached_property
-    def overall(self) -> ScoreTable:
-        """The overall citation score, made of several scores; failed where one of them failed."""
-        tables = (self.answers, self.citations.only(WEIGHTS), self.judged.only(WEIGHTS))
-        rows = (_overall(answer, (one, other)) for answer, one, other in zip(*tables, strict=True))
-        return ScoreTable.of(rows, OVERALL)
 
-
-def _overall(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
+def overall_row(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
+    """Return the overall citation score of an answer, made of its scores; failed where one of them failed."""
     if failed := [row.reason for row in rows if row.outcome == "failed"]:
         return QueryScores(answer.query_id, "failed", failed[0])
     if answer.status != "ok":
         return QueryScores(answer.query_id, "failed", answer.status)
-    scores = overall_scores({name: score for row in rows for name, score in row.scores.items()})
+    scores = overall_scores({name: score for row in rows for name, score in row.scores.items() if name in WEIGHTS})
     return QueryScores(answer.query_id, "scored" if scores else "skipped", None if scores else "no_parts", scores)
 
 

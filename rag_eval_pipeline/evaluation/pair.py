@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus import CorpusFiles
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, merged_settings, metrics_fingerprint
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, StoredDataset, open_dataset
 from rag_eval_pipeline.formats.results import Fingerprints
@@ -16,9 +18,9 @@ from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_s
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
-    """What is evaluated, and its fingerprints."""
+    """What is evaluated, and its fingerprints; manifest and corpus text are read when they are first asked for."""
 
     paths: BenchmarkPaths
     system: str
@@ -32,6 +34,11 @@ class Pair:
     def queries(self) -> Sequence[EvaluationQuery]:
         """The questions to ask: the first of the dataset where the system's file sets a limit."""
         return self.dataset.queries[: self.system_file.limit]
+
+    @cached_property
+    def files(self) -> CorpusFiles:
+        """The corpus; only valid while the benchmark is locked against conversions."""
+        return CorpusFiles.read(self.paths)
 
 
 def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import PREVIEW_ROWS, AskingReport, Progress, ask
-from rag_eval_pipeline.evaluation.judging import JudgingReport, judging_report
+from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask_questions
+from rag_eval_pipeline.evaluation.judging import JudgingReport
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.results import publish, results_path
+from rag_eval_pipeline.evaluation.results import Scores, publish, read_all_scores, results_path
 from rag_eval_pipeline.evaluation.runs import (
     SCORE_FILES,
     Evaluation,
@@ -22,7 +21,7 @@ from rag_eval_pipeline.evaluation.runs import (
     same_answers,
 )
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric, open_results
+from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -58,29 +57,7 @@ def publish_pair(workspace: Workspace, pair: Pair) -> Published:
     """Publish the results of the pair's newest evaluation."""
     with locked_pair(workspace, pair):
         evaluation = _scored(workspace, pair)
-        results = publish(workspace, evaluation, pair, now=clock.now())
-    path = results_path(workspace, results.evaluation_id)
-    preview = [
-        {
-            "question": query.query_text, "answer": query.generated_answer or query.error or "",
-            "f1": query.individual_metrics.get("f1"), "ndcg@10": query.individual_metrics.get("ndcg@10"),
-        }
-        for query in islice(open_results(path).rows, PREVIEW_ROWS)
-    ]  # fmt: skip
-    return Published(
-        evaluation_id=results.evaluation_id,
-        title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
-        path=path,
-        headline=headline(results),
-        retrieval_level=results.retrieval_level,
-        metrics=_shares(results),
-        preview=preview,
-        partial=_partial(results),
-        judging=judging_report(evaluation),
-        rescored_from=evaluation.record.rescored_from,
-        faults=[fault.message for fault in results.metric_faults],
-        warnings=results.warnings,
-    )
+        return _publish(workspace, evaluation, pair, read_all_scores(evaluation))
 
 
 def evaluate(
@@ -95,11 +72,52 @@ def evaluate(
     Args:
         begin: Called with the name of each phase; what it returns is called with the numbers done and total.
     """
-    report = ask(workspace, pair, now=clock.now(), progress=begin("asking"), which=which)
-    for kind in SCORE_FILES:
-        score_pair(workspace, pair, kind, begin("judging" if kind == "judge_scores" else "scoring"))
-    begin("publishing")
-    return report, publish_pair(workspace, pair)
+    with locked_pair(workspace, pair):
+        asked, evaluation = ask_questions(workspace, pair, now=clock.now(), progress=begin("asking"), which=which)
+        scores = score_all(workspace, evaluation, pair, begin)
+        begin("publishing")
+        return asked, _publish(workspace, evaluation, pair, scores)
+
+
+def score_all(
+    workspace: Workspace,
+    evaluation: Evaluation,
+    pair: Pair,
+    begin: Callable[[str], Progress | None] = lambda phase: None,
+) -> Scores:
+    """Score an evaluation in every way."""
+    reports = {
+        kind: score(workspace, evaluation, pair, begin("judging" if kind == "judge_scores" else "scoring"))
+        for kind, score in SCORERS.items()
+    }
+    judgements = reports["judge_scores"].judgements
+    assert judgements is not None
+    return Scores({kind: report.rows for kind, report in reports.items()}, judgements)
+
+
+def _publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores) -> Published:
+    results, first, judgements = publish(workspace, evaluation, pair, scores, now=clock.now())
+    preview = [
+        {
+            "question": query.query_text, "answer": query.generated_answer or query.error or "",
+            "f1": query.individual_metrics.get("f1"), "ndcg@10": query.individual_metrics.get("ndcg@10"),
+        }
+        for query in first
+    ]  # fmt: skip
+    return Published(
+        evaluation_id=results.evaluation_id,
+        title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
+        path=results_path(workspace, results.evaluation_id),
+        headline=headline(results),
+        retrieval_level=results.retrieval_level,
+        metrics=_shares(results),
+        preview=preview,
+        partial=_partial(results),
+        judging=judgements.report,
+        rescored_from=evaluation.record.rescored_from,
+        faults=[fault.message for fault in results.metric_faults],
+        warnings=results.warnings,
+    )
 
 
 def headline(results: EvaluationResults) -> dict[str, float | None]:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import platform
-from array import array
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -15,40 +15,44 @@ from datetime import datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import IO, Literal, NamedTuple
 
 import numpy as np
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
-from rag_eval_pipeline.evaluation.corpus import NO_CITATIONS, CorpusFiles, retrieved_documents
-from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.evaluation.corpus import NO_CITATIONS, PassageCounts
+from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import (
+    OVERALL,
     Means,
+    QuestionFacts,
     ScoredRun,
     further_metrics,
     means_of,
     metric_of,
+    overall_row,
     retrieval_level,
 )
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.scoring import is_fault
 from rag_eval_pipeline.evaluation.settings import load_custom_metrics
-from rag_eval_pipeline.evaluation.storage import ScoreTable, scored_evaluation_id
+from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, Values, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.formats.row_files import write_with_rows
+from rag_eval_pipeline.formats.row_files import json_rows, write_with_json
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.claims import HALLUCINATION
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
+from rag_eval_pipeline.storage.files import errors_about
 from rag_eval_pipeline.storage.parquet import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.settings import EndpointSettings
@@ -65,16 +69,32 @@ THRESHOLDS = {
 }
 JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
 PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
+FIRST_KEPT = 5  # results of questions, for a preview
+SPOOLED_BYTES = 8 << 20  # of rows in memory before they go to a temporary file
 FAULTS_SHOWN = 10  # per metric; a metric that always fails always fails alike
 
 
-def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: datetime) -> form.EvaluationResults:
-    """Write the results file and mark the evaluation as published; returns the results without `query_results`.
+class Published(NamedTuple):
+    """Published results without `query_results`, the first of these, and the counts of the judgements."""
+
+    results: form.EvaluationResults
+    first: list[form.QueryResult]
+    judgements: JudgementCounts
+
+
+class Scores(NamedTuple):
+    """The scores of an evaluation by `SCORE_FILES`, and the counts of the judgements."""
+
+    tables: Mapping[str, ScoreTable]
+    judgements: JudgementCounts
+
+
+def read_all_scores(evaluation: Evaluation) -> Scores:
+    """Read the scores of an evaluation.
 
     Raises:
         InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
     """
-    limit_allocators()
     evaluation.require_answered()
     record = evaluation.record
     missing = [kind for kind in SCORE_FILES if scored_evaluation_id(evaluation.scores(kind)) != record.evaluation_id]
@@ -83,12 +103,56 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, *, now: da
             "missing_scores", evaluation.scores(missing[0]), f"scores of {record.evaluation_id}",
             hint=f"Materialize {', '.join(missing)} of {record.benchmark} x {record.system}.",
         )  # fmt: skip
-    parts = ScoredRun.read(evaluation, pair)
-    results = build_results(workspace, evaluation, pair, parts, now=_dated(workspace, record, now))
+    tables = {kind: read_scores(evaluation.scores(kind)) for kind in SCORE_FILES}
+    return Scores(tables, JudgementCounts.read(evaluation))
+
+
+def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores, *, now: datetime) -> Published:
+    """Write the results file and mark the evaluation as published; questions and answers are gone through once."""
+    limit_allocators()
     path = results_path(workspace, evaluation.record.evaluation_id)
-    write_with_rows(path, results, form.ROWS, query_results(parts))
+    facts = AnswerFacts(pair)
+    # The rows are in the middle of the file, and what comes before them is known after the last one.
+    with tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=str(evaluation.folder)) as rows, errors_about(path):
+        run = _write_rows(rows, evaluation, pair, scores.tables, facts)
+        results = build_results(
+            workspace, evaluation, pair, run, facts, scores.judgements, now=_dated(workspace, evaluation.record, now)
+        )
+        rows.seek(0)
+        write_with_json(path, results, form.ROWS, iter(lambda: rows.read(SPOOLED_BYTES), b""))
     evaluation.save(state="published", retrieval_level=results.retrieval_level)
-    return results
+    return Published(results, facts.first, scores.judgements)
+
+
+def _write_rows(
+    file: IO[bytes],
+    evaluation: Evaluation,
+    pair: Pair,
+    tables: Mapping[str, ScoreTable],
+    facts: "AnswerFacts",
+) -> ScoredRun:
+    """Write the result of each question, and return the scores with the overall ones."""
+    retrieval, citations, answer_scores, judged = (tables[kind] for kind in SCORE_FILES)
+    questions, numbers = QuestionFacts.empty(len(pair.queries)), dict[str, int]()
+    latest: list[QueryScores] = []
+
+    def results() -> Iterator[form.QueryResult]:
+        rows = zip(retrieval, citations, answer_scores, judged, strict=True)
+        for at, (query, answer, scores) in enumerate(zip(pair.queries, evaluation.answers, rows, strict=True)):
+            questions.note_question(at, query, numbers)
+            latest.append(overall_row(answer, (scores[1], scores[3])))
+            result = query_result(query, answer, *scores, latest[-1])
+            facts.add(answer, result)
+            yield result
+
+    def overall() -> Iterator[QueryScores]:
+        for text in json_rows(results(), keeps_nulls=form.EvaluationResults.keeps_nulls):
+            file.write(text)
+            yield latest.pop()
+
+    support = evaluation.record.settings.judge.judges_support
+    table = ScoreTable.of(overall(), OVERALL)
+    return ScoredRun(questions, retrieval, citations, answer_scores, judged, table, support)
 
 
 def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> datetime:
@@ -107,20 +171,20 @@ def results_path(workspace: Workspace, evaluation_id: str) -> Path:
 
 
 def build_results(
-    workspace: Workspace, evaluation: Evaluation, pair: Pair, parts: ScoredRun, *, now: datetime
-) -> form.EvaluationResults:
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, parts: ScoredRun, facts: "AnswerFacts",
+    judgements: JudgementCounts, *, now: datetime,
+) -> form.EvaluationResults:  # fmt: skip
     """Build the results of an evaluation without `query_results`, which would not fit into memory.
 
     Values that need a judge or a baseline are null with a reason.
     """
     record = evaluation.record
-    seed = record.settings.random_seed
     means = means_of(parts, record.settings)
-    files = CorpusFiles.read(pair.paths)
-    retrieved = retrieved_documents(parts.answers, files, kind=pair.system_file.kind)
-    answered = sum(answer.status == "ok" for answer in parts.answers)
+    measured = performance(workspace, evaluation, pair, facts, judgements)
     documents, pages = means.all_of("documents"), means.all_of("pages")
-    citations, answers = citation_metrics(parts, means, seed=seed), answer_metrics(parts, means)
+    citations = citation_metrics(parts, means, seed=record.settings.random_seed)
+    answers = answer_metrics(parts, means)
+    judge = record.fingerprints.judge
     return form.EvaluationResults(
         evaluation_id=record.evaluation_id,
         timestamp=now,
@@ -132,24 +196,24 @@ def build_results(
         configuration=record.configuration,
         fingerprints=record.fingerprints,
         summary=form.Summary(
-            total_queries=len(parts.queries),
-            successful_queries=answered,
-            failed_queries=len(parts.queries) - answered,
-            average_latency_ms=latency_stats(measured_latencies(parts.answers)).mean,
+            total_queries=facts.questions,
+            successful_queries=facts.answered,
+            failed_queries=facts.questions - facts.answered,
+            average_latency_ms=measured.latency_stats["mean"],
             total_evaluation_time_seconds=record.asking_seconds,
         ),
-        retrieval_level=retrieval_level(len(set(files.aliases.values())), documents, pages),
+        retrieval_level=retrieval_level(len(set(pair.files.aliases.values())), documents, pages),
         retrieval_metrics=documents,
         page_retrieval_metrics=pages,
         citation_metrics=citations,
         answer_quality_metrics=answers,
-        judge=judge_record(record.settings.judge.kind, record.fingerprints.judge, read_judgements(evaluation)),
+        judge=None if judge is None else judgements.record(record.settings.judge.kind, judge),
         judge_metrics=means.all_of("judged"),
-        performance_metrics=performance(workspace, evaluation, pair, parts.answers),
+        performance_metrics=measured,
         further_metrics=further_metrics(means),
         own_metrics=_custom_metrics(record.settings.custom_metrics),
         metric_faults=tuple(_first_faults(parts)),
-        warnings=(*record.warnings, *retrieved.warnings()),
+        warnings=(*record.warnings, *facts.passages.total(pair.system_file.kind).warnings()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
         query_results=(),
         statistical_analysis=form.StatisticalAnalysis(
@@ -160,50 +224,50 @@ def build_results(
     )
 
 
-def query_results(parts: ScoredRun) -> Iterator[form.QueryResult]:
-    """Yield the result of each question, in the dataset's order."""
-    kinds = (parts.retrieval, parts.citations, parts.answer_scores, parts.judged, parts.overall)
-    for query, answer, *rows in zip(parts.queries, parts.answers, *kinds, strict=True):
-        retrieval, citations, answer_scores, judged, overall = rows
-        documents: dict[str, float | None] = {}  # by their best rank, with the score of that passage
-        for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
-            documents.setdefault(passage.document, passage.score)
-        faults = {name: None for row in rows for name in row.faults}
-        yield form.QueryResult(
-            query_id=query.query_id,
-            query_text=query.query_text,
-            status=answer.status,
-            latency_ms=answer.latency_ms,
-            retrieval_results=form.RetrievalResults(
-                retrieved_docs=tuple(documents),
-                relevance_scores=tuple(documents.values()),
-                ground_truth_relevant=query.relevant_documents,
-            ),
-            generated_answer=answer.answer,
-            abstained=bool(answer_scores.scores.get("abstained", answer.abstained)),
-            citations=tuple(
-                CitationSpan(
-                    file_name=cited.file_name,
-                    start_char=cited.start_char,
-                    end_char=cited.end_char,
-                    page_number=cited.page_number,
-                )
-                for cited in answer.citations
-            ),
-            individual_metrics={
-                **faults,
-                **retrieval.scores,
-                "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
-                "exact_match": answer_scores.scores.get("exact_match"),
-                "f1": answer_scores.scores.get("f1"),
-                **{n: v for n, v in citations.scores.items() if n not in SPAN_COUNTS},
-                **{n: v for n, v in answer_scores.scores.items() if n != "abstained"},
-                "factual_consistency": None,  # where the judge gave none
-                **judged.scores,
-                **overall.scores,
-            },
-            error=answer.error,
-        )
+def query_result(
+    query: EvaluationQuery, answer: RagAnswer, retrieval: QueryScores, citations: QueryScores,
+    answer_scores: QueryScores, judged: QueryScores, overall: QueryScores,
+) -> form.QueryResult:  # fmt: skip
+    """Return the result of a question."""
+    documents: dict[str, float | None] = {}  # by their best rank, with the score of that passage
+    for passage in sorted(answer.contexts, key=lambda passage: passage.rank):
+        documents.setdefault(passage.document, passage.score)
+    faults = {name: None for row in (retrieval, citations, answer_scores, judged, overall) for name in row.faults}
+    return form.QueryResult(
+        query_id=query.query_id,
+        query_text=query.query_text,
+        status=answer.status,
+        latency_ms=answer.latency_ms,
+        retrieval_results=form.RetrievalResults(
+            retrieved_docs=tuple(documents),
+            relevance_scores=tuple(documents.values()),
+            ground_truth_relevant=query.relevant_documents,
+        ),
+        generated_answer=answer.answer,
+        abstained=bool(answer_scores.scores.get("abstained", answer.abstained)),
+        citations=tuple(
+            CitationSpan(
+                file_name=cited.file_name,
+                start_char=cited.start_char,
+                end_char=cited.end_char,
+                page_number=cited.page_number,
+            )
+            for cited in answer.citations
+        ),
+        individual_metrics={
+            **faults,
+            **retrieval.scores,
+            "citation_span_accuracy": citations.scores.get("tolerance_jaccard"),
+            "exact_match": answer_scores.scores.get("exact_match"),
+            "f1": answer_scores.scores.get("f1"),
+            **{n: v for n, v in citations.scores.items() if n not in SPAN_COUNTS},
+            **{n: v for n, v in answer_scores.scores.items() if n != "abstained"},
+            "factual_consistency": None,  # where the judge gave none
+            **judged.scores,
+            **overall.scores,
+        },
+        error=answer.error,
+    )
 
 
 def answer_metrics(parts: ScoredRun, means: Means) -> form.AnswerQualityMetrics:
@@ -222,14 +286,17 @@ def answer_metrics(parts: ScoredRun, means: Means) -> form.AnswerQualityMetrics:
 
 
 def _abstention(parts: ScoredRun) -> form.Abstention:
+    rows = parts.answer_scores
+    is_scored, is_skipped = rows.has("scored"), rows.has("skipped")
+    values, has = rows.values("abstained")
+    abstained = np.zeros(len(rows), np.bool_)
+    abstained[has] = values != 0.0
+    columns = (parts.questions.is_impossible, abstained, is_scored)
     asked = [
-        AskedQuestion(bool(is_impossible), bool(row.scores["abstained"]) if row.outcome == "scored" else None)
-        for is_impossible, row in zip(
-            parts.questions.is_impossible, parts.answer_scores.only(["abstained"]), strict=True
-        )
-        if row.outcome != "skipped"
+        AskedQuestion(is_impossible, is_abstention if scored else None)
+        for is_impossible, is_abstention, scored in zip(*(one[~is_skipped].tolist() for one in columns), strict=True)
     ]
-    names = parts.questions.clusters[~parts.answer_scores.has("skipped")]
+    names = parts.questions.clusters[~is_skipped]
     counts = count_abstentions(asked)
     rates = {name: metric_of(rate) for name, rate in abstention_rates(asked, names).items()}
     return form.Abstention(**asdict(counts), **rates)
@@ -287,52 +354,46 @@ def _total(rows: ScoreTable, measure: str) -> int:
     return int(rows.values(measure)[0].sum())
 
 
-def judge_record(kind: str, fingerprint: str | None, judgements: Iterable[Judgement]) -> form.JudgeRecord | None:
-    """Return which judge was used and its counts; None without one."""
-    if fingerprint is None:
-        return None
-    statuses: Counter[str] = Counter()
-    flags: Counter[str] = Counter()
-    models = set()
-    for judgement in judgements:
-        statuses[judgement.status] += 1
-        flags.update(judgement.flags)
-        if judgement.model is not None:
-            models.add(judgement.model)
-    return form.JudgeRecord(
-        kind=kind,
-        fingerprint=fingerprint,
-        models=tuple(sorted(models)),
-        completed=statuses["completed"],
-        failed=statuses["failed"],
-        flags=dict(sorted(flags.items())),
-    )
+class AnswerFacts:
+    """What results state of the answers of a run, gathered answer by answer."""
 
+    def __init__(self, pair: Pair) -> None:
+        self.questions = 0
+        self.answered = 0
+        self.latencies: list[float] = []  # measured ones, of answered questions
+        self.sources: set[str | None] = set()  # the evaluations that measured them; None for this one
+        self.calls: list[CallUsage] = []
+        self.passages = PassageCounts(pair.files)
+        self.first: list[form.QueryResult] = []
+        self._is_free = pair.system_file.traits.is_free
 
-def judge_usage(judgements: Iterable[Judgement]) -> dict[form.JudgeUsageName, float]:
-    """Return the sums of what judging used; empty without a judge."""
-    sums: dict[form.JudgeUsageName, array[float]] = {}
-    for judgement in judgements:
-        for name in get_args(form.JudgeUsageName):
-            sums.setdefault(name, array("d")).append(getattr(judgement.usage, name))
-    return {name: math.fsum(values) for name, values in sums.items()}
+    def add(self, answer: RagAnswer, result: form.QueryResult | None = None) -> None:
+        """Note one answer, with its result if the first ones are to be kept."""
+        self.questions += 1
+        if answer.status == "ok":
+            self.answered += 1
+            if answer.latency_ms is not None:
+                self.latencies.append(answer.latency_ms)
+        self.sources.add(answer.reused_from)
+        self.calls.append(_call(answer, is_free=self._is_free))
+        self.passages.add(answer)
+        if result is not None and len(self.first) < FIRST_KEPT:
+            self.first.append(result)
 
 
 def performance(
-    workspace: Workspace, evaluation: Evaluation, pair: Pair, answers: Iterable[RagAnswer]
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, facts: AnswerFacts, judgements: JudgementCounts
 ) -> form.PerformanceMetrics:
     """Measure time, memory and tokens; reused answers keep the values of the evaluation that measured them."""
-    sources = {answer.reused_from for answer in answers}
-    source = sources.pop() if len(sources) == 1 else None  # if some were measured now, all count as measured now
+    # If some were measured now, all count as measured now.
+    source = next(iter(facts.sources)) if len(facts.sources) == 1 else None
     try:
         measured = load_evaluation(workspace, source) if source else evaluation
     except InputError:
         measured = evaluation  # that run was removed: its latencies are in the answers, its samples are lost
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
-    latencies = measured_latencies(answers)
-    latency = latency_stats(latencies)
-    is_free = pair.system_file.traits.is_free
-    usage = api_usage(_call(answer, is_free=is_free) for answer in answers)
+    latency = latency_stats(facts.latencies)
+    usage = api_usage(facts.calls)
 
     def resource(name: str) -> form.ResourceUsage:
         used = resource_usage(samples.get(name, []))
@@ -341,7 +402,7 @@ def performance(
     return form.PerformanceMetrics(
         latency_stats={name: getattr(latency, name) for name in ("mean", "p50", "p95", "p99", "min", "max")},
         latency_reason=latency.reason,
-        latency_intervals=latency_intervals(latencies, seed=evaluation.record.settings.random_seed),
+        latency_intervals=latency_intervals(facts.latencies, seed=evaluation.record.settings.random_seed),
         resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
         resource_usage_of="evaluation" if _endpoints(pair) else "evaluation_and_system",
         api_usage={
@@ -352,15 +413,10 @@ def performance(
             "estimated_cost_usd": usage.estimated_cost_usd,
             "answers_without_tokens": usage.n_without_tokens,
         },
-        judge_usage=judge_usage(read_judgements(evaluation)),
+        judge_usage=judgements.usage,
         in_flight=evaluation.record.in_flight,
         reused_from=source,
     )
-
-
-def measured_latencies(answers: Iterable[RagAnswer]) -> list[float]:
-    """Return the measured latencies of the answered questions."""
-    return [answer.latency_ms for answer in answers if answer.status == "ok" and answer.latency_ms is not None]
 
 
 def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:
@@ -547,18 +603,20 @@ def results_thresholds(
         fingerprint=record.fingerprints.judge,
         task="support",
     )
-    scored: Counter[str] = Counter()
-    broken: Counter[str] = Counter()
-    measures = [measure for measure, _ in THRESHOLDS.values()]
-    for one, other in zip(parts.citations.only(measures), parts.judged.only(measures), strict=True):
-        scores = {**one.scores, **other.scores}
-        scored.update(scores.keys())
-        broken.update(broken_thresholds(scores, thresholds))
+
+    def scores_of(name: str) -> Values:
+        table = parts.citations if name == "span_accuracy" else parts.judged
+        return table.values(THRESHOLDS[name][0])[0]
+
+    def count_broken(name: str) -> int:
+        scores = scores_of(name).tolist()
+        return sum(name in broken_thresholds({THRESHOLDS[name][0]: score}, thresholds) for score in scores)
+
     return {
         name: form.HeldThreshold(
             **held._asdict(),
-            answers_scored=scored[THRESHOLDS[name][0]],
-            answers_broken=None if held.reason else broken[name],
+            answers_scored=len(scores_of(name)),
+            answers_broken=None if held.reason else count_broken(name),
         )
         for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
     }

@@ -21,7 +21,7 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.evaluation.storage import iter_responses, write_responses
+from rag_eval_pipeline.evaluation.storage import Answers
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
@@ -84,6 +84,7 @@ class Evaluation:
         self.responses = folder / "responses.parquet"  # answers in the dataset's order, one row per question
         self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
         self.resources = folder / "resources.json"  # samples of memory and processor use while asking
+        self.answers = Answers(self.responses)
 
     def scores(self, kind: str) -> Path:
         """Return the path of one of `SCORE_FILES`."""
@@ -101,10 +102,16 @@ class Evaluation:
                 hint=f"Materialize responses of {self.record.benchmark} x {self.record.system}.",
             )  # fmt: skip
 
+    def write_answers(self, answers: Iterable[RagAnswer]) -> None:
+        """Publish the answers."""
+        self.answers = Answers.write(self.responses, answers)
+
     def save(self, **changes: Any) -> None:
         """Publish the record with some fields changed."""
-        self.record = self.record.model_copy(update=changes)
-        self.record.write(self.folder / "evaluation.json")
+        record = self.record.model_copy(update=changes)
+        if record != self.record:
+            record.write(self.folder / "evaluation.json")
+        self.record = record
 
 
 class _Pointer(FileModel):
@@ -158,9 +165,9 @@ def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
 def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
     """Create an evaluation of these fields under a new id; it is not yet the newest of its pair."""
     folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
-    evaluation = Evaluation(folder, EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields))
-    evaluation.save()
-    return evaluation
+    record = EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields)
+    record.write(folder / "evaluation.json")
+    return Evaluation(folder, record)
 
 
 def make_newest(workspace: Workspace, evaluation: Evaluation) -> None:
@@ -285,8 +292,8 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
         rescored_from=record.rescored_from or record.evaluation_id,
     )
     with JournalWriter(evaluation.journal) as journal:  # so that a later --failed-only finds them
-        journal.extend(_mark_reused(iter_responses(old.responses), old))
-    write_responses(evaluation.responses, _mark_reused(iter_responses(old.responses), old))
+        journal.extend(_mark_reused(old.answers, old))
+    evaluation.write_answers(_mark_reused(old.answers, old))
     if old.resources.exists():
         atomic_write(evaluation.resources, old.resources.read_bytes())
     answered_at = record.answered_at or clock.now()
@@ -413,7 +420,7 @@ def _can_reuse_answers(previous: Evaluation, pair: Pair) -> bool:
 
 def _copy_for_retry(workspace: Workspace, pair: Pair, previous: Evaluation, now: datetime) -> Evaluation:
     """Create an evaluation with the good answers of a published one; the failed questions are left to be asked."""
-    if all(answer.status == "ok" for answer in iter_responses(previous.responses)):
+    if sum(answer.status != "ok" for answer in previous.answers) == 0:
         raise _nothing_failed(previous, pair)
     evaluation = _create_for(workspace, pair, now)
     _copy_good_answers(previous, evaluation)
@@ -434,7 +441,7 @@ def _nothing_failed(previous: Evaluation | None, pair: Pair) -> InputError:
 
 def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
     old = previous.record
-    answers = [answer for answer in iter_responses(previous.responses) if answer.status == "ok"]
+    answers = [answer for answer in previous.answers if answer.status == "ok"]
     fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
     evaluation.save(configuration=old.configuration, fingerprints=fingerprints, warnings=old.warnings)
     with JournalWriter(evaluation.journal) as journal:

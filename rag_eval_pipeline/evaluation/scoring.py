@@ -18,7 +18,7 @@ from rag_eval_pipeline.evaluation.corpus import (
     places,
     retrieved_documents,
 )
-from rag_eval_pipeline.evaluation.judging import add_evaluator_scores, judge_answers
+from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.settings import KIND_OF, load_custom_metrics
@@ -27,7 +27,6 @@ from rag_eval_pipeline.evaluation.storage import (
     Outcome,
     QueryScores,
     ScoreTable,
-    iter_responses,
     scored_evaluation_id,
     write_scores,
 )
@@ -49,18 +48,19 @@ CITATION_MEASURES = (*SPAN_MEASURES, *TOKEN_MEASURES)
 ANSWER_MEASURES = ("exact_match", "f1", "abstained")
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 NOT_JUDGED = "not_judged"
-QUESTIONS_AT_ONCE = 20_000  # some 100 MB of rankings and scores
+QUESTIONS_AT_ONCE = 5_000  # some 25 MB of rankings and scores
 _STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED})
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringReport:
-    """The rows of one score asset; `retrieved` is None except for retrieval scores."""
+    """The rows of one score asset; only retrieval scores have `retrieved`, and only the judge's have `judgements`."""
 
     evaluation_id: str
     rows: ScoreTable
     retrieved: RetrievedDocuments | None = None
+    judgements: JudgementCounts | None = None
 
     def count(self, outcome: Outcome) -> int:
         """Return the number of questions with an outcome."""
@@ -109,7 +109,7 @@ def score_rows(
             rows[at] = replace(rows[at], scores=scores)
         return iter(rows)
 
-    asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
+    asked = zip(pair.queries, evaluation.answers, strict=True)
     parts = iter(lambda: list(islice(asked, QUESTIONS_AT_ONCE)), [])
     rows = chain.from_iterable(map(rows_of, parts))
     return publish_rows(evaluation, pair, kind, rows, measures)
@@ -122,8 +122,8 @@ def publish_rows(
     evaluation_id = evaluation.record.evaluation_id
     metrics = custom_metrics_of(evaluation.record.settings.custom_metrics, kind)
     if metrics:
-        asked = zip(pair.queries, iter_responses(evaluation.responses), strict=True)
-        rows = add_custom_scores(rows, metrics, asked, CorpusFiles.read(pair.paths))
+        asked = zip(pair.queries, evaluation.answers, strict=True)
+        rows = add_custom_scores(rows, metrics, asked, pair.files)
     columns = [*measures, *(metric.metric.name for metric in metrics)]
     table = write_scores(evaluation.scores(kind), rows, columns, evaluation_id=evaluation_id)
     if evaluation.record.state == "answered" and all(
@@ -208,8 +208,8 @@ def _question(query: EvaluationQuery, answer: RagAnswer, row: QueryScores, files
 def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score retrieval: document-level measures by name, page-level ones with the prefix `page/`."""
     evaluation.require_answered()
-    files = CorpusFiles.read(pair.paths)
-    retrieved = retrieved_documents(iter_responses(evaluation.responses), files, kind=pair.system_file.kind)
+    files = pair.files
+    retrieved = retrieved_documents(evaluation.answers, files, kind=pair.system_file.kind)
     settings = evaluation.record.settings
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
@@ -245,8 +245,8 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     An answer without citations scores 0, unless no answer of the run has any: then nothing is known about them.
     """
     evaluation.require_answered()
-    files = CorpusFiles.read(pair.paths)
-    has_citations = any(answer.citations for answer in iter_responses(evaluation.responses))
+    files = pair.files
+    has_citations = sum(len(answer.citations) for answer in evaluation.answers) > 0
     tolerance = evaluation.record.settings.tolerance_chars
 
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
@@ -269,7 +269,7 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts by SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
-    files = CorpusFiles.read(pair.paths)
+    files = pair.files
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         text = strip_citations(answer.answer or "", files.aliases)
@@ -292,9 +292,10 @@ def score_judged(
 ) -> ScoringReport:
     """Score by the judge: correctness against the gold answers, support of claims and citations, ratings."""
     evaluation.require_answered()
-    rows = add_evaluator_scores(workspace, evaluation, pair, judge_answers(workspace, evaluation, pair, progress))
-    measures = list(dict.fromkeys(name for row in rows for name in row.scores))
-    return publish_rows(evaluation, pair, "judge_scores", rows, measures)
+    judged = judge_answers(workspace, evaluation, pair, progress)
+    rows = add_evaluator_scores(workspace, evaluation, pair, judged)
+    report = publish_rows(evaluation, pair, "judge_scores", rows, rows.measures)
+    return replace(report, judgements=judged.counts)
 
 
 def _without_text(answer: RagAnswer) -> str | None:

@@ -1,11 +1,12 @@
 """The parquet files of a run: `responses.parquet` with its answers, and one file of scores per score asset."""
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Literal, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,11 +22,15 @@ from rag_eval_pipeline.storage.files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 
 BATCH_ROWS = 1000  # some ten megabytes of answers with their passages
+KEPT_BYTES = 64 << 20  # compressed; some 300,000 short answers, or 30,000 with ten passages each
 PAGE = "page/"  # prefix of page-level measures
 FAULTS = "faults"  # a column only where a metric failed
 
 _FAULTS = pa.map_(pa.string(), pa.string())
 
+_BATCH = msgspec.msgpack.Decoder(list[RagAnswer])
+
+Item = TypeVar("Item")
 Outcome = Literal["scored", "failed", "skipped"]
 Flags = NDArray[np.bool_]  # one for each row
 Values = NDArray[np.float64]
@@ -81,23 +86,51 @@ class QueryScores:
     faults: dict[str, str] = field(default_factory=dict)
 
 
-def write_responses(path: Path, answers: Iterable[RagAnswer]) -> None:
-    """Publish answers, one row each, with one batch in memory at a time."""
-    pending = iter(answers)
-    with publishing(path) as file, pq.ParquetWriter(file, _RESPONSES) as writer:
-        while batch := list(islice(pending, BATCH_ROWS)):
-            rows = [msgspec.to_builtins(answer) | {"timings": list(answer.timings.items())} for answer in batch]
-            writer.write_table(pa.Table.from_pylist(rows, schema=_RESPONSES))
-
-
-class Responses:
-    """The answers of a run, read anew each time that they are gone through; raises `bad_responses`."""
+class Answers:
+    """The answers of a run; read or written once, they are kept compressed, unless they are very large."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._kept: list[bytes] | None = None
+        self._is_large = False
 
     def __iter__(self) -> Iterator[RagAnswer]:
-        return iter_responses(self._path)
+        """Yield the answers in the dataset's order; raises `bad_responses`."""
+        if self._kept is None:
+            yield from chain.from_iterable(self._keep(_batches(iter_responses(self._path))))
+        else:
+            for part in self._kept:
+                yield from _BATCH.decode(zlib.decompress(part))
+
+    @classmethod
+    def write(cls, path: Path, answers: Iterable[RagAnswer]) -> Self:
+        """Publish answers, one row each, and return them."""
+        written = cls(path)
+        with publishing(path) as file, pq.ParquetWriter(file, _RESPONSES) as writer:
+            for batch in written._keep(_batches(answers)):
+                rows = [msgspec.to_builtins(answer) | {"timings": list(answer.timings.items())} for answer in batch]
+                writer.write_table(pa.Table.from_pylist(rows, schema=_RESPONSES))
+        return written
+
+    def _keep(self, batches: Iterable[list[RagAnswer]]) -> Iterator[list[RagAnswer]]:
+        """Yield the batches, and keep them when the last one has been yielded."""
+        kept: list[bytes] = []
+        size = 0
+        for batch in batches:
+            if not self._is_large:
+                kept.append(zlib.compress(msgspec.msgpack.encode(batch), 1))
+                size += len(kept[-1])
+                if size > KEPT_BYTES:
+                    self._is_large = True
+                    kept.clear()
+            yield batch
+        if not self._is_large:
+            self._kept = kept
+
+
+def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    pending = iter(items)
+    return iter(lambda: list(islice(pending, BATCH_ROWS)), [])
 
 
 def read_responses(path: Path) -> list[RagAnswer]:
@@ -117,8 +150,8 @@ def iter_responses(path: Path) -> Iterator[RagAnswer]:
         raise damaged("bad_responses", path, "the answers of an evaluation", error) from error
 
 
-class ScoreTable(Sequence[QueryScores]):
-    """The rows of one score asset, kept by column: a row is made when it is asked for."""
+class ScoreTable:
+    """The rows of one score asset, kept by column."""
 
     def __init__(self, table: pa.Table) -> None:
         names = [name for name in table.column_names if table[name].null_count < len(table) or name in COLUMNS]
@@ -136,15 +169,6 @@ class ScoreTable(Sequence[QueryScores]):
 
     def __len__(self) -> int:
         return len(self._table)
-
-    @overload
-    def __getitem__(self, place: int) -> QueryScores: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[QueryScores]: ...
-    def __getitem__(self, place: int | slice) -> QueryScores | list[QueryScores]:
-        places = range(len(self))[place if isinstance(place, slice) else slice(place, place + 1 or None)]
-        rows = list(ScoreTable(self._table.take(list(places))))
-        return rows if isinstance(place, slice) else rows[0]
 
     def __iter__(self) -> Iterator[QueryScores]:
         for batch in self._table.to_batches(BATCH_ROWS):
@@ -194,6 +218,10 @@ class ScoreTable(Sequence[QueryScores]):
         wanted = {*measures, *COLUMNS}
         return ScoreTable(self._table.select([name for name in self._table.column_names if name in wanted]))
 
+    def ordered(self, measures: Sequence[str]) -> pa.Table:
+        """Return all columns, with those of the measures in this order."""
+        return self._table.select([*COLUMNS[:3], *measures, *({FAULTS} & {*self._table.column_names})])
+
     def reasons(self) -> Counter[str]:
         """Count the reasons of the rows that have one."""
         counts = self._table["reason"].drop_null().value_counts().to_pylist()
@@ -207,16 +235,16 @@ class ScoreTable(Sequence[QueryScores]):
 
 def write_scores(path: Path, rows: Iterable[QueryScores], measures: Sequence[str], *, evaluation_id: str) -> ScoreTable:
     """Publish scores with one column per measure; absent scores are null."""
-    table = _table(rows, measures).replace_schema_metadata({"evaluation_id": evaluation_id})
+    table = rows.ordered(measures) if isinstance(rows, ScoreTable) else _table(rows, measures)
     with publishing(path) as file:
-        pq.write_table(table, file)
+        pq.write_table(table.replace_schema_metadata({"evaluation_id": evaluation_id}), file)
     return ScoreTable(table)
 
 
 def _table(rows: Iterable[QueryScores], measures: Sequence[str]) -> pa.Table:
     """Return rows as a table, with a column of faults if one has any; memory holds a part of the rows at a time."""
-    pending, tables, has_faults = iter(rows), [_part([], measures)], False
-    while part := list(islice(pending, BATCH_ROWS)):
+    tables, has_faults = [_part([], measures)], False
+    for part in _batches(rows):
         tables.append(_part(part, measures))
         has_faults = has_faults or any(row.faults for row in part)
     table = pa.concat_tables(tables).combine_chunks()

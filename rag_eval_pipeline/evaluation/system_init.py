@@ -170,15 +170,17 @@ def _place(workspace: Workspace, wanted: Wanted) -> _Place:
     stamp = Stamp.read(paths.stamp)
     dataset = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
     first = next((query.query_text for query in dataset.queries if not query.is_impossible), DEFAULT_QUESTION)
+    files = CorpusFiles.read(paths)
     corpus = system_corpus(
         workspace,
         paths,
         wanted.name,
+        files,
         fingerprint=stamp.corpus_fingerprint,
         started=clock.now(),
         retrieval_only=dataset.is_retrieval_only,
     )
-    return _Place(file, wanted.question or first, corpus, CorpusFiles.read(paths), [])
+    return _Place(file, wanted.question or first, corpus, files, [])
 
 
 def _row(place: _Place, answer: RagAnswer) -> dict[str, Any]:

@@ -42,6 +42,7 @@ ENDINGS = JSON + YAML + CSV
 
 QueryType = Literal["factual", "analytical", "comparative", "temporal"]
 Difficulty = Literal["easy", "medium", "hard"]
+WHOLE_BYTES = 16 << 20  # of a dataset that is read at once; some 20,000 questions, in 50 MB
 GRADES = range(-(2**63), 2**63)  # that a column of numbers holds
 
 
@@ -200,8 +201,10 @@ class StoredDataset(NamedTuple):
 
 
 def open_dataset(path: Path) -> StoredDataset:
-    """Open a dataset that a conversion wrote and nobody has changed; any other file is read as a whole."""
-    rows = RowFile.open(path, "queries", partial(EvaluationQuery.model_validate_json, strict=True))
+    """Open a dataset; of a large one that a conversion wrote, each question is read when it is asked for."""
+    rows = None
+    if path.exists() and path.stat().st_size > WHOLE_BYTES:
+        rows = RowFile.open(path, "queries", partial(EvaluationQuery.model_validate_json, strict=True))
     if rows is None:
         whole = EvaluationDataset.read(path)
         return StoredDataset(whole.model_copy(update={"queries": ()}), whole.queries)

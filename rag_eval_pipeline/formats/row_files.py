@@ -123,17 +123,28 @@ class RowFile(Sequence[Row], Generic[Row]):
         return self._ends[place - 1] + len("," + INDENT) if place else self._first
 
 
+def json_rows(rows: Iterable[pydantic.BaseModel], *, keeps_nulls: bool) -> Iterator[bytes]:
+    """Yield the text of rows with what separates them."""
+    between = INDENT
+    for row in rows:
+        written = row.model_dump_json(indent=2, exclude_none=not keeps_nulls)
+        yield (between + written.replace("\n", INDENT)).encode()
+        between = "," + INDENT
+
+
 def write_with_rows(path: Path, model: FileModel, key: str, rows: Iterable[pydantic.BaseModel]) -> None:
     """Publish a model as `FileModel.write` does, with these rows under the key whose array is empty in the model."""
+    write_with_json(path, model, key, json_rows(rows, keeps_nulls=model.keeps_nulls))
+
+
+def write_with_json(path: Path, model: FileModel, key: str, rows: Iterable[bytes]) -> None:
+    """Publish a model as `write_with_rows` does, with the text of `json_rows`."""
     text = model.model_dump_json(indent=2, exclude_none=not model.keeps_nulls)
     before, opening, after = text.partition(f'\n  "{key}": [')
     if not (opening and after.startswith("]")):
         raise ValueError(f"{key} is not empty")
     with publishing(path) as file:
         file.write((before + opening).encode())
-        between = INDENT
-        for row in rows:
-            written = row.model_dump_json(indent=2, exclude_none=not model.keeps_nulls)
-            file.write((between + written.replace("\n", INDENT)).encode())
-            between = "," + INDENT
-        file.write(((after if between == INDENT else "\n  " + after) + "\n").encode())
+        start = file.tell()
+        file.writelines(rows)
+        file.write((("\n  " if file.tell() > start else "") + after + "\n").encode())

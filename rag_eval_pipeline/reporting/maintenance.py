@@ -21,6 +21,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.pipeline import score_all
 from rag_eval_pipeline.evaluation.results import publish, results_path
 from rag_eval_pipeline.evaluation.runs import (
     Evaluation,
@@ -30,7 +31,6 @@ from rag_eval_pipeline.evaluation.runs import (
     newest_evaluation,
     same_scoring,
 )
-from rag_eval_pipeline.evaluation.scoring import SCORERS
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.yaml import read_settings
@@ -333,9 +333,8 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
 def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
     with locked_pair(workspace, pair):
         evaluation = copy_for_scoring(workspace, pair, old)
-        for scorer in SCORERS.values():
-            scorer(workspace, evaluation, pair, None)
-        return publish(workspace, evaluation, pair, now=clock.now())
+        scores = score_all(workspace, evaluation, pair)
+        return publish(workspace, evaluation, pair, scores, now=clock.now()).results
 
 
 def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:

@@ -1,17 +1,17 @@
 """A pair of the railway benchmark, its evaluation, and what an evaluation makes of answers written by hand."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.asking import ask
-from rag_eval_pipeline.evaluation.means import ScoredRun
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.results import build_results, query_results
+from rag_eval_pipeline.evaluation.pipeline import score_all
+from rag_eval_pipeline.evaluation.results import publish, results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.scoring import SCORERS
-from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.systems.base import RagAnswer
 
 RAILWAY = "skarn-railway"  # 40 questions, eight of them impossible
@@ -50,12 +50,10 @@ def results_of(workspace, evaluation, pair):
     """The results of some hand-written answers; every other question got none."""
 
     def results(answers):
+        reloaded = replace(pair)  # whose corpus is read again
         given = {answer.query_id: answer for answer in answers}
-        write_responses(evaluation.responses, [given.get(q.query_id) or failed(q.query_id) for q in pair.queries])
-        for score in SCORERS.values():
-            score(workspace, evaluation, pair, None)
-        parts = ScoredRun.read(evaluation, pair)
-        built = build_results(workspace, evaluation, pair, parts, now=NIGHT)
-        return built.model_copy(update={"query_results": tuple(query_results(parts))})
+        evaluation.write_answers(given.get(q.query_id) or failed(q.query_id) for q in pair.queries)
+        publish(workspace, evaluation, reloaded, score_all(workspace, evaluation, reloaded), now=NIGHT)
+        return EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id))
 
     return results

@@ -17,7 +17,6 @@ from rag_eval_pipeline.evaluation.budget import (
     spent_today,
 )
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
@@ -159,7 +158,7 @@ def answered(workspace, day, tokens, *, benchmark="b", system="s", state="publis
     answer = RagAnswer(
         query_id="0", status="ok", answer="a", abstained=False, contexts=(), citations=(), latency_ms=1.0, usage=usage
     )  # fmt: skip
-    write_responses(evaluation.responses, [answer])
+    evaluation.write_answers([answer])
     evaluation.save(benchmark=benchmark)
     return name
 

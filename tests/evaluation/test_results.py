@@ -9,10 +9,13 @@ import yaml
 
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.means import MeanGroup, Means, ScoredRun, named, retrieval_level
+from rag_eval_pipeline.evaluation import storage
+from rag_eval_pipeline.evaluation.judging import JudgementCounts
+from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.results import (
+    AnswerFacts,
     QualityThresholds,
     broken_thresholds,
     check_thresholds,
@@ -22,6 +25,7 @@ from rag_eval_pipeline.evaluation.results import (
 )
 from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, read_scores, write_scores
+from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.report.site import write_report
@@ -48,6 +52,20 @@ def with_spans(pair, number):
 
 
 # --- a whole evaluation
+
+
+def test_evaluation_that_does_not_fit_into_memory_has_the_same_results(workspace, monkeypatch):
+    def rows():
+        return EvaluationResults.read(evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))[1].path)
+
+    kept = rows()
+    monkeypatch.setattr(dataset, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(storage, "KEPT_BYTES", 0)
+    read_again = rows()
+
+    assert read_again.query_results == kept.query_results
+    assert read_again.answer_quality_metrics == kept.answer_quality_metrics
+    assert read_again.warnings == kept.warnings
 
 
 def test_results_counts_add_up(workspace, pair):
@@ -166,10 +184,8 @@ OVERALL = {
 @pytest.mark.parametrize(("citations", "judged", "status", "expected"), OVERALL.values(), ids=OVERALL)
 def test_overall_score_of_an_answer(citations, judged, status, expected):
     answer = RagAnswer("0", status, "x" if status == "ok" else None, False, (), (), 1.0)
-    plain = QueryScores("0", "scored")
 
-    tables = [ScoreTable.of([row], list(row.scores)) for row in (plain, citations, plain, judged)]
-    [row] = ScoredRun([query("0", "a.pdf")], [answer], *tables).overall
+    row = overall_row(answer, (citations, judged))
 
     assert (row.outcome, row.reason, row.scores.get("overall_citation_accuracy")) == expected
 
@@ -361,8 +377,11 @@ SERVED = {
 }
 
 
-def usages(*given):
-    return [RagAnswer("0", "ok", "x", False, (), (), 1.0, usage=usage) for usage in given]
+def facts_of(pair, *given):
+    facts = AnswerFacts(pair)
+    for usage in given:
+        facts.add(RagAnswer("0", "ok", "x", False, (), (), 1.0, usage=usage))
+    return facts
 
 
 def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, pair):
@@ -374,7 +393,7 @@ def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, 
             pair = load_pair(workspace, RAILWAY, "embedded")
         found = metadata(workspace, evaluation, pair).evaluation_parameters
         assert (found["timeout_seconds"], found.get("attempt_timeout_seconds"), found["max_retries"]) == limits, kind
-        measured = performance(workspace, evaluation, pair, usages(Usage()))
+        measured = performance(workspace, evaluation, pair, facts_of(pair, Usage()), JudgementCounts())
         assert measured.resource_usage_of == ("evaluation" if kind in SERVED else "evaluation_and_system")
         # A system that costs nothing uses no tokens; of others nobody counted them.
         assert measured.api_usage["total_tokens"] == (None if kind in SERVED else 0)
@@ -390,7 +409,8 @@ USAGES = {
 def test_uncounted_tokens_are_not_zero(given, expected, workspace, evaluation):
     workspace.system_file("served").write_text(yaml.safe_dump(SERVED["openai"]))
 
-    usage = performance(workspace, evaluation, load_pair(workspace, RAILWAY, "served"), usages(*given)).api_usage
+    pair = load_pair(workspace, RAILWAY, "served")
+    usage = performance(workspace, evaluation, pair, facts_of(pair, *given), JudgementCounts()).api_usage
 
     names = ("total_tokens", "prompt_tokens", "completion_tokens", "total_requests", "answers_without_tokens")
     assert tuple(usage[name] for name in names) == expected

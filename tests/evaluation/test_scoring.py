@@ -8,7 +8,6 @@ import pytest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts, retrieved_documents
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
-from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from tests.evaluation.conftest import answered
 
@@ -63,7 +62,7 @@ def score(evaluation, pair):
 
     def run(scorer, answer):
         others = [answered(q.query_id, abstained=True) for q in pair.queries]
-        write_responses(evaluation.responses, [answer if o.query_id == answer.query_id else o for o in others])
+        evaluation.write_answers([answer if o.query_id == answer.query_id else o for o in others])
         return next(row for row in scorer(evaluation, pair).rows if row.query_id == answer.query_id)
 
     return run
@@ -104,7 +103,7 @@ def test_retrieval_is_scored_by_the_grades_of_documents(grades, expected, evalua
     queries = [graded if one.query_id == query.query_id else one for one in pair.queries]
     asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
     contexts = [passage(names[place], rank) for rank, place in enumerate((1, 0, 2), 1)]
-    write_responses(evaluation.responses, [answered(q.query_id, contexts=contexts) for q in queries])
+    evaluation.write_answers([answered(q.query_id, contexts=contexts) for q in queries])
 
     rows = {row.query_id: row for row in score_retrieval(evaluation, asked).rows}
 
@@ -117,9 +116,7 @@ def test_retrieval_is_scored_by_the_grades_of_documents(grades, expected, evalua
 def test_answer_without_passages_misses_pages_only_if_the_run_states_pages(page, expected, evaluation, pair):
     asked = [query for query in pair.queries if query.citations]
     found = {asked[0].query_id: [passage(asked[0].relevant_documents[0], 1, page)]}
-    write_responses(
-        evaluation.responses, [answered(q.query_id, contexts=found.get(q.query_id, ())) for q in pair.queries]
-    )
+    evaluation.write_answers([answered(q.query_id, contexts=found.get(q.query_id, ())) for q in pair.queries])
 
     rows = {row.query_id: row for row in score_retrieval(evaluation, pair).rows}
 

@@ -11,7 +11,6 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import write_responses
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
@@ -81,7 +80,7 @@ def answer_by_hand():
         pair = load_pair(workspace, benchmark, "embedded")
         evaluation = load_evaluation(workspace, ask(workspace, pair, now=NIGHT).evaluation_id)
         given = {answer.query_id: answer for answer in answers}
-        write_responses(evaluation.responses, [given.get(q.query_id) or refused(q.query_id) for q in pair.queries])
+        evaluation.write_answers([given.get(q.query_id) or refused(q.query_id) for q in pair.queries])
         return evaluation.record.evaluation_id
 
     return answer

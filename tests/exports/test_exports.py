@@ -8,7 +8,7 @@ import pytest
 from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, read_responses, write_responses, write_scores
+from rag_eval_pipeline.evaluation.storage import QueryScores, read_responses, write_scores
 from rag_eval_pipeline.exports import ExportOptions, export
 from rag_eval_pipeline.exports.registry import FORMATS
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
@@ -167,11 +167,11 @@ def test_answers_to_another_dataset_are_refused(awkward, tmp_path, evaluation):
 
 def test_answers_belong_to_the_questions_that_were_asked(awkward, tmp_path, evaluation):
     answers = read_responses(evaluation.responses)
-    write_responses(evaluation.responses, answers[::-1])
+    evaluation.write_answers(answers[::-1])
     with pytest.raises(InputError, match="foreign_answers"):
         export(awkward, "awkward", "ragas", tmp_path / "out", evaluation="embedded")
 
-    write_responses(evaluation.responses, answers[:2])
+    evaluation.write_answers(answers[:2])
     evaluation.save(limit=2)
     report = export(awkward, "awkward", "ragas", tmp_path / "out", evaluation="embedded")
     assert report.counts == {"questions": 2, "answers": 1}

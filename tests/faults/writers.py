@@ -14,7 +14,7 @@ from rag_eval_pipeline.corpus.builder import CorpusFolder
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import write_manifest, write_manifest_json, write_web_state
 from rag_eval_pipeline.evaluation.budget import UsageLedger, spent_today
-from rag_eval_pipeline.evaluation.storage import QueryScores, write_responses, write_scores
+from rag_eval_pipeline.evaluation.storage import Answers, QueryScores, write_scores
 from rag_eval_pipeline.exports.folder import copy_checked, publishing_folder
 from rag_eval_pipeline.formats.ground_truth import AnswerQualityAnnotation, GroundTruth, QualityScores
 from rag_eval_pipeline.formats.row_files import write_with_rows
@@ -99,7 +99,7 @@ def _write_rows_of_json(folder: Path) -> None:
 
 
 def _write_tables(folder: Path) -> None:
-    write_responses(folder / "responses.parquet", map(answer, range(30)))
+    Answers.write(folder / "responses.parquet", map(answer, range(30)))
     scores = [QueryScores(str(number), "scored", scores={"mrr": 0.5}) for number in range(30)]
     write_scores(folder / "retrieval_scores.parquet", scores, ["mrr"], evaluation_id="eval_run_20260301_001")
     question_table.write_batches(folder / "questions.parquet", [_questions()])

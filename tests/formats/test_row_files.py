@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats import row_files
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile, write_with_rows
 
 
@@ -92,3 +93,12 @@ def test_replaced_file_is_read_to_its_end(tmp_path):
 def test_rows_are_written_only_where_there_are_none(tmp_path):
     with pytest.raises(ValueError, match="not empty"):
         write_with_rows(tmp_path / "d.json", dataset([query(1, "a")]), "queries", [])
+
+
+def test_edited_row_of_a_dataset_is_refused_by_its_place(tmp_path):
+    path = tmp_path / "d.eval.json"
+    dataset([query(1, "a")]).write(path)
+    path.write_text(path.read_text().replace('"query_text": "a"', '"query_text": 5'))
+
+    with pytest.raises(InputError, match=r"queries\[0\]\.query_text.*\[bad_format\]"):
+        open_dataset(path)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord
 from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.evaluation.storage import QueryScores, write_responses, write_scores
+from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.metrics.intervals import summarise
@@ -213,8 +213,8 @@ def _write_folder(
             answered_at=results.timestamp + timedelta(minutes=10),
         ),
     )  # fmt: skip
-    evaluation.save()
-    write_responses(evaluation.responses, answers)
+    evaluation.record.write(folder / "evaluation.json")
+    evaluation.write_answers(answers)
     kinds = {
         "retrieval_scores": MEASURES,
         "citation_scores": ("tolerance_jaccard",),

@@ -12,7 +12,7 @@ import openpyxl
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.storage import write_responses
+from rag_eval_pipeline.evaluation.storage import Answers
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
 from tests.formats.result_values import results_value
@@ -113,7 +113,7 @@ async def test_answers_of_an_evaluation_are_replayed_unchanged(replayed, tmp_pat
             usage=Usage(requests=0), error="no answer within 30 s", error_code="total_timeout",
         ),
     ]  # fmt: skip
-    write_responses(tmp_path / "responses.parquet", answers)
+    Answers.write(tmp_path / "responses.parquet", answers)
 
     async with replayed("responses.parquet", None) as system:
         found = [await system.answer(query) for query in (SLEEP, BARK)]

@@ -37,7 +37,7 @@ from rag_eval_pipeline.errors import DocumentError, InputError
 from rag_eval_pipeline.evaluation.budget import read_spent
 from rag_eval_pipeline.evaluation.results import read_quality_thresholds
 from rag_eval_pipeline.evaluation.settings import merged_settings
-from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, write_responses
+from rag_eval_pipeline.evaluation.storage import Answers, read_responses, read_scores
 from rag_eval_pipeline.formats.citations import find_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, read_evret_dataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
@@ -442,7 +442,7 @@ def _table_seeds() -> list[bytes]:
     document = CorpusDocument("k", "a.pdf", "https://x.org/a", None, (), "kept", "s", "s", None, 1)
     page = Page("a.pdf", 1, 0, "She lit it.", "s")
     return [
-        _stored(lambda path: write_responses(path, [answer] * 3)),
+        _stored(lambda path: Answers.write(path, [answer] * 3)),
         _stored(lambda path: write_manifest(path, [document], {"source_digest": "d"})),
         _stored(lambda path: write_pages(path, [page], {"source_digest": "d"})),
     ]
