@@ -31,18 +31,14 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import FrameType
 
 import dagster as dg
-import psutil
 
 from rag_eval_pipeline.defs.instance import fail_runs, find_orphaned_runs
-from rag_eval_pipeline.storage.process import end_with_parent
+from rag_eval_pipeline.storage.process import end_tree, end_with_parent
 
 MODULE = "rag_eval_pipeline.definitions"
-# An interrupt is an exception, raised wherever the run happens to be; in a callback of the browser's driver it is
-# logged and lost, so it is sent again. The interval is long enough for a run to close its browser, and fits several
-# times into the grace period.
+# Long enough for a run to close its browser, and several times within the grace period.
 AGAIN_SECONDS = 8.0
 GRACE_SECONDS = 45.0  # of the 60 that compose.yaml gives
 POLL_SECONDS = 0.2
@@ -91,27 +87,20 @@ def main() -> int:
     )
     if orphaned:
         threading.Thread(target=_fail_when_ready, args=(options.host, options.port, orphaned), daemon=True).start()
-    requested_at: list[float] = []  # the times of the signals
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        requested_at.append(time.monotonic())  # first of all: the next signal may arrive while this one is handled
-        is_first, is_late = len(requested_at) == 1, requested_at[-1] - requested_at[0] >= options.grace
-        if is_late and not _kill_runs(server.pid):  # no run is left, and the server does not end
-            print("Dagster's code server did not end and was killed.", file=sys.stderr, flush=True)
-            server.kill()
-        elif not is_late:
-            _interrupt_runs(server.pid)
-        if is_first:
-            server.terminate()  # it accepts no more runs and waits for these
-            again = min(AGAIN_SECONDS, options.grace)
-            signal.setitimer(signal.ITIMER_REAL, again, again)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-        signal.signal(number, stop)
-    server.wait()
+    asked = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.set())
+    while server.poll() is None and not asked.wait(POLL_SECONDS):
+        pass
+    was_asked = asked.is_set()
+    if was_asked:
+        # Asked once, the server accepts no more runs and waits for those that it has.
+        again = min(AGAIN_SECONDS, options.grace)
+        killed = end_tree(server, depth=1, again_after_s=again, kill_after_s=options.grace, again=asked)
+        if killed:
+            print(f"Runs did not end and were killed with all they had started: {killed} in all.", file=sys.stderr)
     reserved.close()
-    signal.setitimer(signal.ITIMER_REAL, 0)  # the handlers are gone when Python exits, and an alarm would kill it
-    return 0 if requested_at else server.returncode
+    return 0 if was_asked else server.returncode
 
 
 def _reserve(host: str, port: int) -> socket.socket:
@@ -152,32 +141,6 @@ def _celery_queue() -> list[str]:
     from rag_eval_pipeline.corpus.workers import this_worker
 
     return ["--container-context", json.dumps({"celery": {"queue": this_worker().queue}})]
-
-
-def _interrupt_runs(server: int) -> None:
-    """Send SIGTERM to the processes that the server started, but not to their children."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for run in psutil.Process(server).children():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                run.terminate()
-
-
-def _kill_runs(server: int) -> bool:
-    """Send SIGKILL to the runs and all their descendants; return whether there were any."""
-    below: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        below = psutil.Process(server).children(recursive=True)
-    killed = 0
-    for process in below:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                process.kill()
-                killed += 1
-    if killed:
-        print(
-            f"Runs did not end and were killed with all they had started: {killed} in all.", file=sys.stderr, flush=True
-        )
-    return killed > 0
 
 
 if __name__ == "__main__":

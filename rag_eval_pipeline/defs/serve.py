@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,13 +22,11 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import psutil
-
 from rag_eval_pipeline.defs.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.process import end_with_parent
+from rag_eval_pipeline.storage.process import end_tree, end_with_parent
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root
 
 if TYPE_CHECKING:
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
 
 CODE_LOCATION = Path(__file__).parents[1] / "scaffold" / "template" / "workspace.yaml"
 KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
-# An interrupt is an exception, raised wherever the run happens to be; inside a callback of the browser's driver it is
-# logged and lost, so it is sent again.
 ASK_AGAIN_AFTER_S = 3.0
 RUN_DEPTH = 3  # `dagster dev` starts a code server, which starts a gRPC server, which starts the runs
 POLL_S = 0.2
@@ -93,7 +88,7 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
         finally:
             was_asked = stop.is_set()
             stop.set()
-            _end(process)
+            end_tree(process, depth=RUN_DEPTH, again_after_s=ASK_AGAIN_AFTER_S, kill_after_s=KILL_AFTER_S)
             forwarding.join()
     if was_asked:
         print("Stopped.", flush=True)
@@ -154,56 +149,6 @@ def _answers(host: str, port: int) -> bool:
     except (urllib.error.URLError, OSError):
         return False
     return True
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End Dagster and everything below it: ask first, kill after `KILL_AFTER_S`."""
-    started = asked = time.monotonic()
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = {psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)}
-        _ask(process.pid)
-        while alive := {one for one in family if _is_alive(one)}:
-            if time.monotonic() > started + KILL_AFTER_S:
-                break
-            if time.monotonic() > asked + ASK_AGAIN_AFTER_S:
-                asked = time.monotonic()
-                _ask(process.pid)
-            process.poll()
-            time.sleep(POLL_S)
-            for one in alive:
-                family |= set(_children(one))
-        for one in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
-    process.wait()
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
-def _ask(leader: int) -> None:
-    """Send SIGTERM to Dagster's processes and the runs, but not to what a run has started.
-
-    A run whose browser or reader ends first records a failed step, which is not retried; an interrupted run is.
-    """
-    with contextlib.suppress(psutil.NoSuchProcess):
-        generation = [psutil.Process(leader)]
-        asked = list(generation)
-        for _ in range(RUN_DEPTH):
-            generation = [child for process in generation for child in _children(process)]
-            asked += generation
-        for process in reversed(asked):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.terminate()
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.children()
-    return []
 
 
 @contextlib.contextmanager

@@ -1,20 +1,26 @@
-"""Child processes that read untrusted files: bounded memory, and an end with their parent.
+"""Child processes that read untrusted files: bounded memory, and an end with their parent; and the end of servers.
 
 The parent uses `run_module`, or `child_environment` and `module_command`; the child calls `set_limits` before it
 touches the file.
 """
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import psutil
+
 _PR_SET_PDEATHSIG = 1
+_POLL_S = 0.2
 _KEPT = ("PATH", "PYTHONPATH", "LANG")  # PYTHONPATH may be what makes the package importable
 
 
@@ -35,6 +41,81 @@ def end_with_parent(number: signal.Signals) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
+def end_tree(
+    process: "subprocess.Popen[bytes]",
+    *,
+    depth: int,
+    again_after_s: float,
+    kill_after_s: float,
+    again: threading.Event | None = None,
+) -> int:
+    """End a server that runs were started by, and everything below it, so that the runs can record what happened.
+
+    The server and the processes down to a depth below it receive SIGTERM, the lowest first. An interrupt is an
+    exception, raised wherever a run happens to be; in a callback of the browser's driver it is logged and lost, so all
+    but the server are interrupted again. What a run has started is left to it: a run whose browser ends first records a
+    failed step, which is not retried; an interrupted run is. What has not ended in time is killed, the server last.
+
+    Args:
+        depth: Of the runs below the server.
+        again_after_s: Interval of the interrupts, and the time that the server has once the runs are killed.
+        again: Once set, they are interrupted at once.
+
+    Returns:
+        How many processes below the server were killed.
+    """
+    family = {psutil.Process(process.pid)} if process.poll() is None else set()
+    asked_at = None
+    started = time.monotonic()
+    while alive := {one for one in family if _is_alive(one)}:
+        now = time.monotonic()
+        if now > started + kill_after_s:
+            break
+        if asked_at is None or now > asked_at + again_after_s or (again is not None and again.is_set()):
+            _interrupt(process.pid, depth, with_leader=asked_at is None)
+            asked_at = now
+            if again is not None:
+                again.clear()
+        process.poll()
+        time.sleep(_POLL_S)
+        family |= {child for one in alive for child in _children(one, recursive=True)}
+    killed = 0
+    for one in family:
+        if one.pid != process.pid and _is_alive(one):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+                killed += 1
+    try:
+        process.wait(again_after_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return killed
+
+
+def _interrupt(leader: int, depth: int, *, with_leader: bool) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        generations = [[psutil.Process(leader)]]
+        for _ in range(depth):
+            generations.append([child for one in generations[-1] for child in _children(one)])
+        for generation in reversed(generations if with_leader else generations[1:]):
+            for one in generation:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.terminate()
+
+
+def _children(process: psutil.Process, *, recursive: bool = False) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.children(recursive=recursive)
+    return []
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 class Ended(NamedTuple):
