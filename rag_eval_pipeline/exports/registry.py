@@ -31,17 +31,18 @@ from rag_eval_pipeline.workspace import Workspace
 
 
 class Format(NamedTuple):
-    """How a folder of one format is written, and how the files of such a folder are read."""
+    """How a folder of one format is written, how the files of such a folder are read, and its own options."""
 
     write: Callable[[ExportSource, Path], Written]
     read: Callable[[Path], Iterable[EvaluationQuery]]
+    options: tuple[str, ...] = ()
 
 
 FORMATS: dict[str, Format] = {
     "nvidia": Format(write_nvidia, read_nvidia),
-    "evret": Format(write_evret, read_evret),
-    "beir": Format(write_beir_folder, read_beir_folder),
-    "trec": Format(write_trec, read_trec),
+    "evret": Format(write_evret, read_evret, ("documents",)),
+    "beir": Format(write_beir_folder, read_beir_folder, ("level",)),
+    "trec": Format(write_trec, read_trec, ("level",)),
     "ragas": Format(write_ragas, read_ragas),
     "inspect": Format(write_inspect, read_inspect),
     "promptfoo": Format(write_promptfoo, read_promptfoo),
@@ -90,6 +91,12 @@ def export(
         hint = unknown_name_hint(format, FORMATS, "formats")
         raise InputError("unknown_format", "--format", "a format of exports", found=format, hint=hint)
     options = options or ExportOptions()
+    for option in ("documents", "level"):
+        if getattr(options, option) != getattr(ExportOptions(), option) and option not in FORMATS[format].options:
+            known = [name for name, one in FORMATS.items() if option in one.options]
+            raise InputError(
+                "no_option_of_format", f"--{option}", f"a format that has it: {', '.join(known)}", found=format
+            )
     check_target(workspace, target, overwrite=options.overwrite)
     target = target.resolve()
     paths = workspace.existing_benchmark(name)

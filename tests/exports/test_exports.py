@@ -45,6 +45,18 @@ def test_export_can_be_read_back_and_counts_what_differs(name, format, request, 
     assert lost_of_queries(report) == {} or format not in HAVE_METADATA
 
 
+@pytest.mark.parametrize(
+    ("format", "options", "known"),
+    [("ragas", {"documents": True}, "evret"), ("evret", {"level": "page"}, "beir, trec")],
+    ids=["documents", "level"],
+)
+def test_export_refuses_an_option_of_other_formats(format, options, known, workspace, tmp_path):
+    with pytest.raises(InputError) as caught:
+        export(workspace, "cairnmoor-observatory", format, tmp_path / "out", options=ExportOptions(**options))
+
+    assert (caught.value.code, f"has it: {known}" in str(caught.value)) == ("no_option_of_format", True)
+
+
 def test_lost_values_are_counted_by_field(awkward, tmp_path):
     # Four questions: two query types, one of them not a word of the specification; no citations; three with an answer.
     nvidia = export(awkward, "awkward", "nvidia", tmp_path / "nvidia")
