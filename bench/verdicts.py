@@ -41,10 +41,10 @@ from rag_eval_pipeline.metrics.verdicts import (
     alerts,
     compare,
     confirm_flags,
+    decide,
     flip_share,
     is_flagged,
     night_state,
-    verdict,
 )
 
 SIZES = (50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000)
@@ -159,7 +159,7 @@ def quiet_year(
                 for side in {direction(one) for one in first.values() if is_flagged(one)}:
                     flagged[side][night] += 1
                 for name, confirmation in confirmed(rng, system, first, baseline).items():
-                    history[name][night] = night_state(verdict(first[name], confirmation=confirmation))
+                    history[name][night] = night_state(*decide(first[name], confirmation=confirmation))
         told: dict[int, set[str]] = defaultdict(set)
         for states in history.values():
             for night in np.flatnonzero(alerts(states)):

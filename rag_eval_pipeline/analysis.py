@@ -17,8 +17,8 @@ from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, E
 from rag_eval_pipeline.formats.store import load_evaluation_results
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.reporting.comparison import compare_named
-from rag_eval_pipeline.reporting.comparison_files import comparison_record
-from rag_eval_pipeline.reporting.history import history_rows, read_metrics, update_history
+from rag_eval_pipeline.reporting.history import history_rows
+from rag_eval_pipeline.reporting.history_tables import read_metrics, update_history
 from rag_eval_pipeline.workspace import Workspace
 
 SCORE_FILES = ("retrieval", "citation", "answer", "judge")  # each has its reasons
@@ -56,7 +56,7 @@ class WorkspaceFrames:
         Raises:
             InputError: `no_benchmark` or `no_system` if there are no results of a name, and nothing has it.
         """
-        update_history(self.workspace, verify_bytes=0)
+        update_history(self.workspace)
         rows, _ = history_rows(self.workspace, benchmark, system)
         if not rows and benchmark is not None:
             self.workspace.existing_benchmark(benchmark)
@@ -126,7 +126,7 @@ class WorkspaceFrames:
         level, which never contradicts the verdict), `p` (after Holm's correction), `n` (questions), `coverage`,
         `sentence`, `questions` (those that moved most).
         """
-        found = comparison_record(compare_named(self.workspace, old, new))
+        found = compare_named(self.workspace, old, new).model_dump()
         rows = []
         for name, one in found["verdicts"].items():
             low, high = one["adjusted_interval"] or (None, None)

@@ -321,7 +321,7 @@ def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:
         workspace,
         nights.benchmark,
         nights.system,
-        {name: metric.verdict(name) for name, metric in night.metrics.items()},
+        night.metrics,
         evaluation_id=night.evaluation_id,
         rerun=night.rerun,
         baseline=nights.baseline,

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
@@ -17,13 +16,12 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.runs import pair_pointer
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.verdicts import verdict
 from rag_eval_pipeline.reporting.comparison import Comparison, compare_runs
-from rag_eval_pipeline.reporting.comparison_files import ComparisonRow, comparison_record
 from rag_eval_pipeline.reporting.status import verdict_text
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.storage.lock import locked
 from tests.reporting.made_runs import made_run
-from tests.verdict_examples import DROP
+from tests.verdict_examples import DROP, replace
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 SERVED = (
@@ -85,26 +83,26 @@ def test_status_follows_a_pair_from_its_evaluation_to_its_verdict(rag_eval, work
     assert pair()[0] == "outdated"
 
 
+def against_baseline(verdicts, **fields):
+    return Comparison(kind="baseline", benchmark="b", old="baseline", new="s", verdicts=verdicts, **fields)
+
+
 def row(*runs, **fields):
     found = compare_runs("baseline", runs[-1], runs[:-1], old="baseline", new="s") if runs else None
-    row = found or Comparison("baseline", "b", "baseline", "s", {}, **fields)
-    return ComparisonRow.model_validate(comparison_record(row))
+    return found or against_baseline({}, **fields)
 
 
 def fell(confirmation):
-    found = Comparison("baseline", "b", "baseline", "s", {"EM": verdict(DROP, confirmation=confirmation)})
-    return ComparisonRow.model_validate(comparison_record(found) | {"evaluation_id": "new"})
+    return against_baseline({"EM": Verdict.of(DROP, confirmation=confirmation)}, evaluation_id="new")
 
 
 def partly_withheld():
-    failing = verdict(replace(DROP, coverage=0.875), confirmation=None)
-    steady = verdict(
-        replace(DROP, estimate=0.0, adjusted_interval=Interval(-0.04, 0.04), p_value=1.0, p_corrected=1.0),
-        confirmation=None,
+    failing = Verdict.of(replace(DROP, coverage=0.875))
+    steady = Verdict.of(
+        replace(DROP, estimate=0.0, adjusted_interval=Interval(-0.04, 0.04), p_value=1.0, p_corrected=1.0)
     )
-    found = Comparison("baseline", "b", "baseline", "s", {"EM": failing, "failures": steady})
-    assert [one.kind for one in found.verdicts.values()] == ["withheld", "inconclusive"]
-    return ComparisonRow.model_validate(comparison_record(found) | {"evaluation_id": "new"})
+    assert (failing.kind, steady.kind) == ("withheld", "inconclusive")
+    return against_baseline({"EM": failing, "failures": steady}, evaluation_id="new")
 
 
 STEADY = [made_run(name) for name in ("old", "new")]

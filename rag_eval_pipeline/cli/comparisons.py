@@ -63,7 +63,7 @@ def compare(
     """
     from rag_eval_pipeline.evaluation.baseline_files import read_baseline
     from rag_eval_pipeline.reporting.comparison import VerdictSettings, compare_named, read_verdict_settings
-    from rag_eval_pipeline.reporting.comparison_files import comparison_record, write_junit, write_markdown
+    from rag_eval_pipeline.reporting.comparison_files import write_junit, write_markdown
     from rag_eval_pipeline.reporting.incidents import comparison_headline
     from rag_eval_pipeline.reporting.regressions import compare_with_baseline
 
@@ -82,7 +82,7 @@ def compare(
     word, change = comparison_headline(found, level=settings.alpha / 2)
     cause, worst = (None, None) if as_json and markdown is None else _worst(root, found, before)
     lines = () if as_json else [*_head(found, word, change), *_body(found, cause, worst)]
-    emit(comparison_record(found) | {"verdict": word, "headline": change}, as_json, lines)
+    emit(found.model_dump() | {"verdict": word, "headline": change}, as_json, lines)
     if junit is not None:
         write_junit(junit, found)
     if markdown is not None:
@@ -141,7 +141,7 @@ def _warnings(found: "Comparison", settings: "VerdictSettings") -> Iterator[str]
     """Yield what to do if too few documents share the questions for any change to be shown."""
     from rag_eval_pipeline.reporting.power import Power
 
-    evidence = max((one.evidence for one in found.verdicts.values()), key=lambda one: one.n_pairs)
+    evidence = max(found.verdicts.values(), key=lambda one: one.n)
     if evidence.is_clustered and evidence.smallest_drop is None:
-        power = Power(evidence.n_pairs, evidence.n_units, settings.units, ())
+        power = Power(evidence.n, evidence.n_units, settings.units, ())
         yield from filter(None, [power.warning(found.benchmark, settings, is_deterministic=False)])

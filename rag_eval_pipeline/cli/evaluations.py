@@ -279,26 +279,20 @@ def report(
 ) -> None:
     """Write the leaderboard, the verdicts and the HTML report; print the report's path.
 
-    Nothing is written if no file has changed since the last report.
-
     Example: rag-eval report --open
     """
-    from rag_eval_pipeline.report.made_from import MadeFrom
+    from rag_eval_pipeline.report.site import write_report
+    from rag_eval_pipeline.reporting.history_tables import update_history
+    from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+    from rag_eval_pipeline.reporting.regressions import write_comparisons
 
     root = find_workspace(workspace)
     files = {"leaderboard": "leaderboard.json", "regressions": "regressions.json", "report": "index.html"}
     paths = {asset: str(root.reports / name) for asset, name in files.items()}
-    made_from = MadeFrom(root)
-    if not made_from.is_unchanged():
-        from rag_eval_pipeline.report.site import write_report
-        from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
-        from rag_eval_pipeline.reporting.regressions import write_comparisons
-
-        with made_from.recorded():
-            found = write_comparisons(root)
-            write_leaderboard(root)
-            write_report(root, found)
-        report_to_dagster(root, tuple(paths))
+    found = write_comparisons(root, update_history(root))
+    write_leaderboard(root, found.history)
+    write_report(root, found)
+    report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
     if show and not open_in_browser(Path(paths["report"])):
         print_notes(["no browser could be opened here; open the file above in one"])

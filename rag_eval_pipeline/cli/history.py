@@ -53,7 +53,8 @@ def history(
 
     Example: rag-eval history skarn-railway embedded
     """
-    from rag_eval_pipeline.reporting.history import history_rows, query_history
+    from rag_eval_pipeline.reporting.history import history_rows
+    from rag_eval_pipeline.reporting.history_tables import query_history
 
     root = find_workspace(workspace)
     if benchmark is not None:
@@ -125,9 +126,9 @@ def pin(
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate
-    from rag_eval_pipeline.metrics.verdicts import flip_sentence
     from rag_eval_pipeline.reporting.baselines import baseline_flip_share, baseline_warnings, missing_runs
     from rag_eval_pipeline.reporting.baselines import pin as run
+    from rag_eval_pipeline.reporting.verdict_records import flip_sentence
 
     root = find_workspace(workspace)
     root.existing_benchmark(benchmark)

@@ -111,7 +111,7 @@ def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: Workspac
     with as_dagster_failure(context):
         published = last_published(root)
         late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root))]
-        sent = send_late_alerts(root, now=now)
+        sent = send_late_alerts(root, published, now=now)
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)
     numbers = {"expected": len(published), "late": len(late), "which": late}

@@ -245,9 +245,7 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
         partition = run.tags.get(PARTITION_TAG)
         if run.job_name == schedules.convert_shard.name and partition is not None:
             partition = partition.partition("~")[0]  # one alert for the same error of all its shards
-        sent = send_failure_alert(
-            workspace.workspace, job=run_name(run), partition=partition, error=error, started=now, now=now
-        )
+        sent = send_failure_alert(workspace.workspace, job=run_name(run), partition=partition, error=error, now=now)
     for fault in sent.faults:
         context.log.warning(fault)
     return None

@@ -4,18 +4,18 @@ A change that is large and certain enough is flagged. It alerts only if a rerun 
 same pinned baseline. The defaults of `Rules` were chosen by simulation (`bench/verdicts.py`).
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, compress
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
 
+from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval, Values, mean, number_units
-from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.significance import (
     FLIPS,
     RUNS_FOR_NOISE,
@@ -51,17 +51,6 @@ FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to h
 WEEK_NIGHTS = 7
 QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
 ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
-DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
-
-# How far a change is confirmed, at the end of its sentence.
-STANDING: dict[Confirmation, str] = {
-    "pending": "not yet seen again in a rerun",
-    "confirmed": "seen again in a rerun",
-    "not_needed": "from a deterministic system",
-    "no_rerun": "without a rerun",
-    "provisional": "provisional until the baseline has its runs",
-    "weekly": "mean of seven nights",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,33 +83,55 @@ class ComparedMetric(NamedTuple):
     applies: Sequence[bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Model):
     """What is known of one metric's change, in the metric's unit; means and estimates are None without pairs."""
 
-    metric: str
-    higher_is_better: bool
-    baseline_mean: float | None  # over the baseline runs and the pairs
-    current_mean: float | None  # over the pairs
-    estimate: float | None  # mean of current minus baseline over the pairs
-    # What the test does not reject at the level that Holm's correction leaves; it excludes 0 exactly where p_corrected
-    # is at most alpha / 2.
-    adjusted_interval: Interval | None
-    confidence_interval: Interval | None  # at 95 %, with pseudo-units; decides "equivalent"
-    p_value: float | None  # one-sided, in the direction of the estimate
-    p_corrected: float | None  # after Holm; compared with alpha / 2
-    effect_size: float | None  # Cohen's dz; None without a spread
-    n_pairs: int  # questions scored now and in every baseline run
-    n_units: int  # independent units among the pairs: documents, or the questions themselves
-    is_clustered: bool
-    coverage: float | None  # n_pairs / questions that the metric applies to; None without such questions
-    # Smallest one-directional change that can be flagged, as a share of the range; None if none can.
-    smallest_drop: float | None
-    needed_units: int = 0  # how many units must change in one direction before any change can be flagged
-    is_exact: bool = False  # all sign assignments were counted; otherwise p is from drawn ones or from Student's t
-    is_short_of_runs: bool = False  # documents are the units because fewer than three runs are pinned
-    design_effect: float | None = None  # of the noise that documents share, at least 1; None if it was not used
-    n_metrics: int = 1  # number of metrics that p was corrected for
+    metric: str = pydantic.Field(description="The metric's key.")
+    higher_is_better: bool = pydantic.Field(True, description="False for failure rates and the like.")
+    baseline_mean: float | None = pydantic.Field(None, description="Over the baseline runs and the pairs.")
+    current_mean: float | None = pydantic.Field(None, description="Over the pairs.")
+    estimate: float | None = pydantic.Field(None, description="Mean of current minus baseline over the pairs.")
+    adjusted_interval: Interval | None = pydantic.Field(
+        None,
+        description="Of the estimate: what the test does not reject at the level that Holm's correction leaves; it "
+        "excludes 0 exactly where p_corrected is at most alpha / 2.",
+    )
+    confidence_interval: Interval | None = pydantic.Field(
+        None, description='Of the estimate at 95 %, with pseudo-units; decides "equivalent".'
+    )
+    p_value: float | None = pydantic.Field(None, ge=0, le=1, description="One-sided, in the direction of the estimate.")
+    p_corrected: float | None = pydantic.Field(
+        None, ge=0, le=1, description="After Holm over the metrics; compared with alpha / 2."
+    )
+    effect_size: float | None = pydantic.Field(None, description="Cohen's dz; null without a spread.")
+    n: int = pydantic.Field(ge=0, description="Questions scored now and in every run that is compared with: the pairs.")
+    n_units: int = pydantic.Field(
+        ge=0, description="Independent units among the pairs: documents, or the questions themselves."
+    )
+    is_clustered: bool = pydantic.Field(False, description="The units are documents, or several that go together.")
+    coverage: float | None = pydantic.Field(
+        None,
+        ge=0,
+        le=1,
+        description="Pairs among the questions that the metric applies to; null without such questions.",
+    )
+    smallest_drop: float | None = pydantic.Field(
+        None,
+        description="Smallest one-directional change that can be flagged, as a share of the range; null if none can.",
+    )
+    needed_units: int = pydantic.Field(
+        0, ge=0, description="Units that must change in one direction before any change can be flagged."
+    )
+    is_exact: bool = pydantic.Field(
+        False, description="All sign assignments were counted; otherwise p is from drawn ones or from Student's t."
+    )
+    is_short_of_runs: bool = pydantic.Field(
+        False, description="Documents are the units because fewer than three runs are pinned."
+    )
+    design_effect: float | None = pydantic.Field(
+        None, ge=1, description="Of the noise that documents share; null if it was not used."
+    )
+    n_metrics: int = pydantic.Field(1, ge=1, description="Metrics that p was corrected for.")
 
 
 def compare(
@@ -172,7 +183,7 @@ def compare(
             p_value=p_value,
             p_corrected=p_corrected,
             effect_size=standardised_difference(pairs),
-            n_pairs=pairs.size,
+            n=pairs.size,
             n_units=len(column.sizes),
             is_clustered=unit.startswith("documents"),
             coverage=pairs.size / column.n_asked if column.n_asked else None,
@@ -258,11 +269,13 @@ def _p_values(
     return found
 
 
-def _is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
+def is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
+    """Whether enough of the questions are scored on both sides."""
     return evidence.coverage is not None and evidence.coverage >= rules.min_coverage
 
 
-def _is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
+def is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
+    """Whether the change reaches the minimum effect."""
     if evidence.estimate is None:
         return False
     return abs(evidence.estimate) >= rules.min_effect - ROUNDING
@@ -283,11 +296,11 @@ def _improvement_excludes_zero(evidence: Evidence) -> bool:
 def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
     """Whether a change is large and certain enough for a rerun."""
     return (
-        _is_covered(evidence, rules)
-        and evidence.n_pairs >= rules.min_questions
+        is_covered(evidence, rules)
+        and evidence.n >= rules.min_questions
         and evidence.p_corrected is not None
         and evidence.p_corrected <= rules.alpha / 2
-        and _is_large_enough(evidence, rules)
+        and is_large_enough(evidence, rules)
         and _improvement_excludes_zero(evidence)
     )
 
@@ -310,125 +323,47 @@ def _is_seen_again(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: R
         return False
     return (
         first.estimate * rerun.estimate > 0
-        and _is_covered(rerun, rules)
+        and is_covered(rerun, rules)
         and rerun.p_value * n_flagged <= rules.alpha / 2
-        and _is_large_enough(rerun, rules)
+        and is_large_enough(rerun, rules)
         and _improvement_excludes_zero(rerun)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One metric's verdict; `sentence` has its numbers and is shown everywhere."""
+class Decision(NamedTuple):
+    """One metric's verdict; `confirmation` is None if nothing was flagged."""
 
     kind: VerdictKind
-    sentence: str
-    confirmation: Confirmation | None  # only `confirmed` and `not_needed` alert; None if nothing was flagged
-    evidence: Evidence = field(repr=False)
+    confirmation: Confirmation | None  # only `confirmed` and `not_needed` alert
 
 
-def verdict(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Verdict:
+def decide(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Decision:
     """Decide one metric, in the order withheld, no verdict, regressed or improved, equivalent, inconclusive.
 
     `confirmation` is what a rerun showed of a flagged change, or why there was none.
     """
-    if evidence.coverage is not None and not _is_covered(evidence, rules):
-        coverage = math.floor(1000 * evidence.coverage) / 10  # never rounded up to the limit
-        needed = f"coverage {coverage:.1f} %, {100 * rules.min_coverage:g} % is needed"
-        return Verdict("withheld", f"Withheld: {needed}{_change_text(evidence, rules)}.", None, evidence)
-    if evidence.estimate is None or evidence.confidence_interval is None or evidence.n_pairs < rules.min_questions:
-        few = f"{evidence.n_pairs} questions, {rules.min_questions} are needed"
-        sentence = f"No verdict: {few}{_change_text(evidence, rules)}. {_detectable_text(evidence)}"
-        return Verdict("no_verdict", sentence, None, evidence)
-    change = 100 * evidence.estimate
-    moved = f"{metric_label(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
-    shown, sure = f"({_interval_text(evidence)})", _p_text(evidence, rules)
+    if evidence.coverage is not None and not is_covered(evidence, rules):
+        return Decision("withheld", None)
+    if evidence.estimate is None or evidence.confidence_interval is None or evidence.n < rules.min_questions:
+        return Decision("no_verdict", None)
     if is_flagged(evidence, rules):
         if confirmation == "not_confirmed":
-            sentence = f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{_unit_text(evidence)}."
-            return Verdict("inconclusive", sentence, confirmation, evidence)
-        kind: VerdictKind = "improved" if (change > 0) == evidence.higher_is_better else "regressed"
-        unit = _unit_text(evidence) or f"; n = {evidence.n_pairs}"
-        return Verdict(kind, f"{moved} {shown}, {sure}{unit}; {STANDING[confirmation]}.", confirmation, evidence)
-    withheld_by = _withholding_rule(evidence, rules)
+            return Decision("inconclusive", confirmation)
+        is_better = (evidence.estimate > 0) == evidence.higher_is_better
+        return Decision("improved" if is_better else "regressed", confirmation)
     margin = 100 * rules.equivalence_margin
     low, high = (100 * limit for limit in evidence.confidence_interval)
-    if -margin < low and high < margin:
-        small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence, evidence.confidence_interval)})"
-        return Verdict("equivalent", f"{small}; {sure}{withheld_by}{_unit_text(evidence)}.", None, evidence)
-    sentence = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{_unit_text(evidence)}."
-    return Verdict("inconclusive", f"{sentence} {_detectable_text(evidence)}", None, evidence)
+    return Decision("equivalent" if -margin < low and high < margin else "inconclusive", None)
 
 
-def _detectable_text(evidence: Evidence) -> str:
-    change = "drops" if evidence.higher_is_better else "rises"
-    groups = f"{evidence.n_units} groups by document"
-    if evidence.smallest_drop is None:
-        why = f": {groups}, of which {evidence.needed_units} must change" if evidence.is_clustered else ""
-        return f"This benchmark cannot detect {change} of any size{why}."
-    where = f", in {evidence.needed_units} of its {groups}" if evidence.is_clustered else ""
-    return f"At best this benchmark detects {change} of {100 * evidence.smallest_drop:.1f} points{where}."
-
-
-def _unit_text(evidence: Evidence) -> str:
-    if evidence.is_clustered:
-        why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
-        return f"; n = {evidence.n_pairs} in {evidence.n_units} groups by document{why}"
-    if evidence.design_effect is not None and evidence.design_effect > DESIGN_EFFECT_SHOWN:
-        return f"; n = {evidence.n_pairs} questions, design effect {evidence.design_effect:.1f} within documents"
-    return ""
-
-
-def _interval_text(evidence: Evidence) -> str:
-    return f"adjusted interval {_limits(evidence, evidence.adjusted_interval)}"
-
-
-def _format_points(points: float) -> str:
-    """Format points with one decimal, a sign and a true minus; 0 itself has no sign."""
-    return f"{points:+.1f}".replace("-", "−") if points else "0.0"
-
-
-def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
-    """Return such as `p = 0.04 after correction for 8 metrics, 0.01 is needed`."""
-    p_value, needed = evidence.p_corrected, rules.alpha / 2
-    metrics = f"{evidence.n_metrics} metric{'s' if evidence.n_metrics > 1 else ''}"
-    if p_value is None:
-        return f"no p, {needed:g} is needed"
-    # Two digits, or more if p would otherwise seem to be on the other side of what is needed.
-    digits = next((n for n in range(2, 6) if (float(f"{p_value:.{n}g}") <= needed) == (p_value <= needed)), 6)
-    shown = "p < 0.001" if p_value < 0.001 < needed else f"p = {p_value:.{digits}g}"
-    return f"{shown} after correction for {metrics}, {needed:g} is needed"
-
-
-def _change_text(evidence: Evidence, rules: Rules) -> str:
-    if evidence.estimate is None or evidence.confidence_interval is None:
-        return ""
-    change = _format_points(100 * evidence.estimate)
-    return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
-
-
-def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
-    """Return why a change that the test is certain of is not reported; empty if the test is not certain."""
-    if evidence.p_corrected is None or evidence.p_corrected > rules.alpha / 2:
-        return ""
-    if not _is_large_enough(evidence, rules):
-        points = 100 * rules.min_effect
-        return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
-    return f"; bad luck of the baseline would show it as well (95 % {_limits(evidence, evidence.confidence_interval)})"
-
-
-def _limits(evidence: Evidence, interval: Interval | None) -> str:
-    return " to ".join(_format_points(100 * limit) for limit in interval or ())
-
-
-def night_state(verdict: Verdict) -> State:
+def night_state(kind: VerdictKind, confirmation: Confirmation | None) -> State:
     """Return a night's state for alerting: `regressed` and `improved` need a rerun or a deterministic system."""
-    if verdict.kind in ("withheld", "no_verdict"):
+    if kind in ("withheld", "no_verdict"):
         return "unknown"
-    if verdict.confirmation is None:
+    if confirmation is None:
         return "unflagged"
-    is_seen_again = verdict.confirmation in ("confirmed", "not_needed")
-    return verdict.kind if is_seen_again and verdict.kind in ("regressed", "improved") else "unconfirmed"
+    is_seen_again = confirmation in ("confirmed", "not_needed")
+    return kind if is_seen_again and kind in ("regressed", "improved") else "unconfirmed"
 
 
 def alerts(history: Sequence[State]) -> list[bool]:
@@ -471,16 +406,6 @@ def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
     n_pairs = sum(int((~np.isnan(difference)).sum()) for difference in differences)
     n_flipped = sum(int((np.nan_to_num(difference) != 0).sum()) for difference in differences)
     return n_flipped / n_pairs if n_pairs else None
-
-
-def flip_sentence(share: float | None) -> str:
-    """Return a sentence on how steady the unchanged system is, shown beside its verdicts."""
-    if share is None:
-        return "How much the answers differ between two runs is not known: there are no two baseline runs."
-    shown = f"{100 * share:.1f} % of the answers differ between two runs of the unchanged system"
-    if share > FLIP_SHARE_MAX:
-        return f"{shown}; above {100 * FLIP_SHARE_MAX:g} % the rate of false verdicts is unknown."
-    return f"{shown}."
 
 
 def weekly_scores(nights: Sequence[Sequence[float | None]]) -> list[float | None]:

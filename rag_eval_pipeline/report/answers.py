@@ -11,7 +11,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.report.baseline_runs import PairBaseline
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.render import SiteFolder
-from rag_eval_pipeline.report.runs import QuestionNight, Shown
+from rag_eval_pipeline.report.runs import QuestionNight
 from rag_eval_pipeline.report.text import data_script, replace_control_chars, shortened, without_places
 
 ANSWER_NIGHTS = 14  # of a pair, besides its baseline's
@@ -45,7 +45,7 @@ def write_answers(
     baselines: Mapping[str, PairBaseline],
     queries: Mapping[str, EvaluationQuery],
     full: Collection[str],
-    chosen: Shown,
+    hidden: Collection[str],
 ) -> int:
     """Write the files of a benchmark and return how many there are.
 
@@ -54,11 +54,11 @@ def write_answers(
         baselines: By system.
         queries: Of the newest dataset; empty if it is gone.
         full: Runs whose questions have pages.
-        chosen: The questions that are shown.
+        hidden: Questions that no page shows.
     """
     newest = {system: nights[report.nights[benchmark, system][-1].evaluation_id] for system in baselines}
     latest = max(newest.values(), key=lambda night: night.header.timestamp)
-    query_ids = [query_id for query_id in latest.scores if chosen is None or query_id in chosen]
+    query_ids = [query_id for query_id in latest.scores if query_id not in hidden]
     n_files = max(1, -(-len(query_ids) // QUESTIONS_A_FILE))
     shown = {
         system: [

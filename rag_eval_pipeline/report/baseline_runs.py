@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.report.metrics import shown
 from rag_eval_pipeline.report.runs import QuestionNight, changes
@@ -11,6 +10,7 @@ from rag_eval_pipeline.report.text import milliseconds, points
 from rag_eval_pipeline.reporting.comparison import Comparison, are_alike
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.incidents import Incident, headline_order
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 
 ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
 
@@ -133,7 +133,7 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
     night, row = report.verdict_nights.get(first or name), baseline.row
     is_newest = row is not None and row.evaluation_id == (first or name)
     if night is not None:
-        verdicts = {metric: found.verdict(metric) for metric, found in night.metrics.items()}
+        verdicts = night.metrics
         rerun = night.rerun
     elif is_newest and row is not None:
         verdicts, rerun = dict(row.verdicts), row.rerun

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import Line, Point, trend
 from rag_eval_pipeline.report.data import ReportData, comparison_name
@@ -14,6 +13,7 @@ from rag_eval_pipeline.report.runs import RunFile
 from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.incidents import headline_order
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 
 NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
 NIGHTS_FOR_TREND = 3

@@ -60,12 +60,12 @@ def write_comparison(
     dots = [
         Change(
             metric_view(metric).label,
-            found.evidence.estimate,
-            found.evidence.adjusted_interval or found.evidence.confidence_interval,
+            found.estimate,
+            found.adjusted_interval or found.confidence_interval,
             found.kind if found.kind in ("regressed", "improved") else "quietly",
         )
         for metric, found in ordered
-        if found.evidence.estimate is not None
+        if found.estimate is not None
     ]
     moved = {question.query_id for questions_of in row.moved.values() for question in questions_of}
     title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"

@@ -16,19 +16,18 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.runs import Evaluation
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.charts import Point
 from rag_eval_pipeline.report.text import milliseconds, number, points
 from rag_eval_pipeline.reporting.alert_files import SUFFIX, Alert, LatePair, alerts_folder, read_alert_settings
 from rag_eval_pipeline.reporting.alerts import late_pairs
-from rag_eval_pipeline.reporting.baselines import all_published, earlier_runs, needed_runs, newest_alike
+from rag_eval_pipeline.reporting.baselines import earlier_runs, needed_runs, newest_alike
 from rag_eval_pipeline.reporting.comparison import TASKS, Comparison
-from rag_eval_pipeline.reporting.comparison_files import comparison_record
-from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.incidents import Incident, incident_of
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, Trust
-from rag_eval_pipeline.reporting.nightly import MetricNight, Night
+from rag_eval_pipeline.reporting.nightly import Night
 from rag_eval_pipeline.reporting.regressions import Comparisons, read_comparisons
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.systems.config import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
 
@@ -64,6 +63,7 @@ class ReportData:
     Args:
         by_pair: Evaluations of each pair, oldest first.
         nights: The same without reruns.
+        published: Published evaluations of each pair, oldest first.
         reruns: A rerun's evaluation id -> its night's.
         damaged: A line for each results file that cannot be read.
         comparisons: Of the newest evaluations.
@@ -75,6 +75,7 @@ class ReportData:
     workspace: Workspace
     by_pair: Mapping[Pair, Sequence[ResultsHeader]]
     nights: Mapping[Pair, Sequence[ResultsHeader]]
+    published: Mapping[Pair, Sequence[Evaluation]]
     reruns: Mapping[str, str]
     damaged: Sequence[str]
     trust: Trust
@@ -103,17 +104,13 @@ class ReportData:
         """Systems with results, sorted; the index is a system's colour on every page."""
         return sorted({system for _, system in self.by_pair})
 
-    @cached_property
-    def _published(self) -> Mapping[Pair, Sequence[Evaluation]]:
-        return all_published(self.workspace)
-
     def provisional(self, row: Comparison) -> Provisional | None:
         """Return how far the compared pair is on the way to its baseline; None if it has one or is not compared."""
         return self.progress(row) if row.verdicts else None
 
     def progress(self, row: Comparison) -> Provisional | None:
         """Return how far a pair is on the way to its baseline; None if it has one."""
-        evaluations = self._published.get((row.benchmark, row.new))
+        evaluations = self.published.get((row.benchmark, row.new))
         if row.kind != "baseline" or not evaluations:
             return None
         try:
@@ -215,12 +212,11 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
     """Read the workspace without writing.
 
     Args:
-        comparisons: Of the workspace as it is now; made when left out.
+        comparisons: As `regressions.json` has them; read when left out.
     """
-    history = read_history(workspace)
-    if comparisons is None:
-        comparisons = read_comparisons(workspace)
-    compared: list[tuple[str | None, Mapping[str, MetricNight | Verdict]]] = []
+    comparisons = comparisons or read_comparisons(workspace)
+    history = comparisons.history
+    compared: list[tuple[str | None, Mapping[str, Verdict]]] = []
     compared += [(night.evaluation_id, night.metrics) for pair in comparisons.nights for night in pair.nights]
     compared += [(row.evaluation_id, row.verdicts) for row in comparisons.rows if row.kind == "baseline"]
     marks: dict[str, dict[str, str]] = {}
@@ -237,8 +233,8 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
         except InputError:
             continue  # converted before and edited since: its results are still the newest there are
     return ReportData(
-        workspace, history.by_pair, history.nights, history.reruns, history.damaged, Trust.of(workspace),
-        comparisons.rows, marks, verdict_nights, stamps,
+        workspace, history.by_pair, history.nights, history.published, history.reruns, history.damaged,
+        Trust.of(workspace), comparisons.rows, marks, verdict_nights, stamps,
     )  # fmt: skip
 
 
@@ -326,7 +322,7 @@ def data_part(report: ReportData) -> dict[str, Any]:
         },
         "visualizations": list(_visualizations(report)),
         "analysis": {
-            "comparisons": [comparison_record(row) for row in report.comparisons],
+            "comparisons": [row.model_dump() for row in report.comparisons],
             "trends": [_trend(report, row) for row in report.newest],
             "issues": issues,
             "alerts": [one.alert.model_dump(mode="json") for one in recent_alerts(report).shown],
@@ -435,7 +431,7 @@ def _advice(issue: Mapping[str, str]) -> dict[str, str]:
 def _recommendations(report: ReportData) -> Iterator[dict[str, str]]:
     for row in report.comparisons:
         if row.kind == "baseline" and row.regressed:
-            evidence = {name: row.verdicts[name].evidence for name in row.regressed}
+            evidence = {name: row.verdicts[name] for name in row.regressed}
             changes = ", ".join(f"{metric_label(name)} {points(one.estimate)}" for name, one in evidence.items())
             yield {
                 "text": f"{changes} points against the baseline. Look at the questions that changed most.",

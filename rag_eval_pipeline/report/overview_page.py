@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.report.charts import sparkline
 from rag_eval_pipeline.report.data import ReportData, comparison_name, recent_alerts
@@ -14,6 +13,7 @@ from rag_eval_pipeline.reporting.comparison import Comparison
 from rag_eval_pipeline.reporting.history import ResultsHeader
 from rag_eval_pipeline.reporting.incidents import Incident, headline_order, nothing_sure, withheld_text
 from rag_eval_pipeline.reporting.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 
 NIGHTS_IN_SPARKLINE = 30
 DECISIVE = ("regressed", "improved", "equivalent")
@@ -173,7 +173,7 @@ def leaderboard_sheet(report: ReportData) -> bytes:
             line += [found.metric.value, *limits, found.metric.n_scored, found.doubt]
         return line
 
-    return b"".join(spreadsheet(header, (cells(row) for row in report.newest)))
+    return spreadsheet(header, (cells(row) for row in report.newest))
 
 
 def _matrix(report: ReportData, view: MetricView) -> dict[str, dict[str, Any]]:

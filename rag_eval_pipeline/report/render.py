@@ -5,10 +5,8 @@ from has changed; the state file records what that was.
 """
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.report import text as numbers
 from rag_eval_pipeline.report.charts import legend_mark
 from rag_eval_pipeline.report.text import replace_control_chars
-from rag_eval_pipeline.storage.files import atomic_write, publishing
+from rag_eval_pipeline.storage.files import atomic_write
 
 # `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
 # no inline script or style, no frame, no form, no address on a network.
@@ -73,7 +71,6 @@ def _replace_control_chars(value: Any) -> Any:
 
 
 STATE = ".site.json"
-BLOCK = 1 << 20  # bytes
 _PACKAGE = Path(__file__).parent
 
 
@@ -102,25 +99,6 @@ class SiteFolder:
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             return
         atomic_write(path, data)
-        self.written += 1
-
-    def write_parts(self, name: str, parts: Iterable[bytes]) -> None:
-        """Write a file that need not fit into memory."""
-        self.keep([name])
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as made:
-            for part in parts:
-                made.write(part)
-            size = made.tell()
-            made.seek(0)
-            if path.is_file() and path.stat().st_size == size:
-                with path.open("rb") as old:
-                    if all(old.read(BLOCK) == block for block in iter(partial(made.read, BLOCK), b"")):
-                        return
-                made.seek(0)
-            with publishing(path) as file:
-                shutil.copyfileobj(made, file, BLOCK)
         self.written += 1
 
     def keep(self, names: Iterable[str]) -> None:

@@ -66,9 +66,12 @@ def write_run(
     ]
     moved = earlier.changes(night) if earlier else {}
     found = facets(queries.get(row.query_id) for row in run.rows)
-    table = question_table(run, outcomes, earlier, moved, _of_shown(found, run))
+    ids = {row.query_id for row in rows}
+    is_shown = [row.query_id in ids for row in run.rows]
+    shown_facets = [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
+    table = question_table(run, outcomes, earlier, moved, shown_facets)
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
-    site.write_parts(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
+    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
         details = []
         for row in rows[first : first + QUESTIONS_A_FILE]:
@@ -112,15 +115,6 @@ def write_run(
     write_run_page(
         site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts, sliced=list(sliced)
     )
-
-
-def _of_shown(found: Sequence[Facet], run: RunSources) -> Sequence[Facet]:
-    """Return facets with the values of the questions that are shown."""
-    if len(run.file.query_results) == len(run.rows):
-        return found
-    shown = {row.query_id for row in run.file.query_results}
-    is_shown = [row.query_id in shown for row in run.rows]
-    return [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
 
 
 def _spread(parts: Sequence[Slice]) -> float:

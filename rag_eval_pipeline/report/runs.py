@@ -2,16 +2,13 @@
 
 import hashlib
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from heapq import nsmallest
-from itertools import chain
+from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.errors import InputError
@@ -21,9 +18,7 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.evaluation.storage import iter_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
-from rag_eval_pipeline.formats.results import ROWS
 from rag_eval_pipeline.formats.results import Status as AnswerStatus
-from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.report.data import ReportData
 from rag_eval_pipeline.report.page_images import DocumentTexts
@@ -131,6 +126,16 @@ class _AnsweredRow(NightRow, frozen=True):
     abstained: bool
 
 
+class _NightFile(msgspec.Struct, frozen=True):
+    query_results: list[NightRow] = []
+    dataset_id: str = ""
+
+
+class _AnsweredFile(msgspec.Struct, frozen=True):
+    query_results: list[_AnsweredRow] = []
+    dataset_id: str = ""
+
+
 class CustomMetric(msgspec.Struct, frozen=True):
     """A custom metric as the results describe it."""
 
@@ -144,52 +149,26 @@ class CustomMetric(msgspec.Struct, frozen=True):
 class QuestionsFile(msgspec.Struct, frozen=True):
     """The questions of a results file that are shown, and the custom metrics that scored them."""
 
-    query_results: Sequence[QuestionRow] = []
+    query_results: list[QuestionRow] = []
     own_metrics: dict[str, CustomMetric] = {}
     dataset_id: str = ""
 
 
 QUESTIONS_SHOWN = 20_000  # of a benchmark; a browser takes a second for the table, and the data has 15 MB
-Shown = Collection[str] | None  # the questions that pages show; None for all
-
-Head = TypeVar("Head", bound=msgspec.Struct)
-Row = TypeVar("Row")
+DAMAGED = (ValueError, RecursionError, FileNotFoundError)  # of a results file
 
 
-class _Rows(msgspec.Struct, frozen=True):
-    query_results: list[msgspec.Raw] = []
-
-
-def _open_rows(path: Path, head: type[Head], row: type[Row]) -> tuple[Head, Sequence[Row]]:
-    """Return a results file without its questions, and these: more than are shown are parsed when they are asked for.
-
-    Raises:
-        FileNotFoundError: It is gone.
-        msgspec.MsgspecError: It is damaged; also when a question is asked for.
-    """
-    decode = msgspec.json.Decoder(row).decode
-    rows = RowFile.open(path, ROWS, decode)
-    if rows is None:  # another layout
-        data = path.read_bytes()
-        try:
-            found = msgspec.json.decode(data, type=_Rows).query_results
-        except RecursionError as error:
-            raise msgspec.DecodeError("nested too deeply") from error
-        return msgspec.json.decode(data, type=head), [decode(one) for one in found]
-    return msgspec.json.decode(rows.rest, type=head), list(rows) if len(rows) <= QUESTIONS_SHOWN else rows
-
-
-def read_questions(path: Path, shown: Shown = None) -> QuestionsFile:
+def read_questions(path: Path, hidden: Collection[str] = ()) -> QuestionsFile:
     """Read the questions of a results file; empty if they are damaged or the file is gone."""
     try:
-        file, rows = _open_rows(path, QuestionsFile, QuestionRow)
-        return msgspec.structs.replace(file, query_results=_chosen(rows, shown))
-    except (ValueError, FileNotFoundError):
+        file = msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
+    except DAMAGED:
         return QuestionsFile()
+    return msgspec.structs.replace(file, query_results=_without(file.query_results, hidden))
 
 
-def _chosen(rows: Sequence[QuestionRow], shown: Shown) -> Sequence[QuestionRow]:
-    return rows if shown is None else [row for row in rows if row.query_id in shown]
+def _without(rows: Sequence[QuestionRow], hidden: Collection[str]) -> list[QuestionRow]:
+    return [row for row in rows if row.query_id not in hidden]
 
 
 def rank_measure(level: str) -> str:
@@ -229,7 +208,7 @@ class RunFile(msgspec.Struct, frozen=True):
     metric_faults: list[MetricFailure] = []
     warnings: list[str] = []
     quality_thresholds: dict[str, ThresholdResult] = {}
-    query_results: Sequence[QuestionRow] = []
+    query_results: list[QuestionRow] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,23 +267,23 @@ class DatasetCache:
         return DatasetSources(queries, texts, True)
 
 
-def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache, shown: Shown = None) -> RunSources:
+def read_run(
+    workspace: Workspace, header: ResultsHeader, datasets: DatasetCache, hidden: Collection[str] = ()
+) -> RunSources:
     """Read a run; missing and damaged parts are left out and named in `lost`."""
     lost = []
-    rows: Sequence[QuestionRow] = []
     try:
-        file, rows = _open_rows(results_path(workspace, header.evaluation_id), RunFile, QuestionRow)
-        file = msgspec.structs.replace(file, query_results=_chosen(rows, shown))
-    except (ValueError, FileNotFoundError) as error:
-        file, rows, lost = RunFile(), [], [f"The questions of this run cannot be read: {error}"]
+        file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
+    except DAMAGED as error:
+        file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
+    rows = file.query_results
+    file = msgspec.structs.replace(file, query_results=_without(rows, hidden))
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
     try:
         evaluation = load_evaluation(workspace, header.evaluation_id)
-        given = iter_responses(evaluation.responses)
-        answers = {one.query_id: one for one in given if shown is None or one.query_id in shown}
-        judged = read_judgements(evaluation)
-        judgements = {one.query_id: one for one in judged if shown is None or one.query_id in shown}
+        answers = {one.query_id: one for one in iter_responses(evaluation.responses)}
+        judgements = {one.query_id: one for one in read_judgements(evaluation)}
     except (InputError, FileNotFoundError, ValueError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     dataset = datasets.of(header, file.dataset_id)
@@ -318,32 +297,6 @@ def read_run(workspace: Workspace, header: ResultsHeader, datasets: DatasetCache
     return RunSources(header, file, rows, answers, judgements, dataset, lost)
 
 
-class _ById(Mapping[str, Row]):
-    """The rows of a file by their id, each parsed when it is asked for."""
-
-    def __init__(self, rows: Sequence[Row], places: Mapping[str, int]) -> None:
-        self._rows, self._places = rows, places
-
-    def __getitem__(self, query_id: str) -> Row:
-        return self._rows[self._places[query_id]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-class _Id(msgspec.Struct, frozen=True):
-    query_id: str
-
-
-@lru_cache(4)
-def _places(query_ids: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the place of each id; the nights of a benchmark share it."""
-    return {query_id: place for place, query_id in enumerate(query_ids)}
-
-
 def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Mapping[str, EvaluationQuery]:
     if not dataset_id or "/" in dataset_id or "/" in header.dataset_version:
         return {}
@@ -351,11 +304,7 @@ def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Ma
     try:
         if sha256_of(path) != header.fingerprints.get("dataset"):
             return {}
-        queries = open_dataset(path).queries
-        ids = RowFile.open(path, "queries", msgspec.json.Decoder(_Id).decode)
-        if ids is None or len(ids) <= QUESTIONS_SHOWN:
-            return {query.query_id: query for query in queries}
-        return _ById(queries, _places(tuple(one.query_id for one in ids)))
+        return {query.query_id: query for query in open_dataset(path).queries}
     except (InputError, FileNotFoundError):
         return {}
 
@@ -422,83 +371,31 @@ class QuestionNight(NamedTuple):
         )  # fmt: skip
 
 
-class _NightScores(Mapping[str, Scores]):
-    """The scores of very many questions, by column: 28 bytes each."""
-
-    def __init__(self, rows: Sequence[NightRow], *, is_page: bool) -> None:
-        ids, self._texts = [], np.empty(len(rows), np.uint32)
-        self._values = np.empty((len(rows), 3))
-        for place, row in enumerate(rows):
-            ids.append(row.query_id)
-            scores = _scores(row, is_page)
-            self._texts[place], self._values[place] = scores.text, scores[1:]  # None becomes NaN
-        self.places = _places(tuple(ids))
-
-    def __getitem__(self, query_id: str) -> Scores:
-        place = self.places[query_id]
-        f1, rank, citations = (None if value != value else value for value in self._values[place].tolist())
-        return Scores(int(self._texts[place]), f1, rank, citations)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-
-class _GivenAnswers(Mapping[str, Given]):
-    """The answers to very many questions, each read when it is asked for."""
-
-    def __init__(self, rows: Mapping[str, _AnsweredRow]) -> None:
-        self._rows = rows
-
-    def __getitem__(self, query_id: str) -> Given:
-        return _given(self._rows[query_id])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
 def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
-    path = results_path(workspace, header.evaluation_id)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    is_page = header.retrieval_level == "page"
-    scores: Mapping[str, Scores]
-    given: Mapping[str, Given] = {}
-    rows: Sequence[NightRow]
+    data = results_path(workspace, header.evaluation_id).read_bytes()
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    file: _AnsweredFile | _NightFile
     try:
         if with_answers:
-            head, answered = _open_rows(path, QuestionsFile, _AnsweredRow)
-            rows = answered
+            file = msgspec.json.decode(data, type=_AnsweredFile)
         else:
-            head, rows = _open_rows(path, QuestionsFile, NightRow)
-        if len(rows) <= QUESTIONS_SHOWN:
-            scores = {row.query_id: _scores(row, is_page) for row in rows}
-            if with_answers:
-                given = {row.query_id: _given(row) for row in answered}
-        else:
-            scores = night_scores = _NightScores(rows, is_page=is_page)
-            if with_answers:
-                given = _GivenAnswers(_ById(answered, night_scores.places))
-    except ValueError:
+            file = msgspec.json.decode(data, type=_NightFile)
+    except DAMAGED:
         return QuestionNight(header, digest, {})
-    return QuestionNight(header, digest, scores, given, head.dataset_id)
+    is_page = header.retrieval_level == "page"
+    scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
+    given = {row.query_id: _given(row) for row in file.query_results if isinstance(row, _AnsweredRow)}
+    return QuestionNight(header, digest, scores, given, file.dataset_id)
 
 
 def _given(row: _AnsweredRow) -> Given:
     return Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
 
 
-def nights_value(nights: Sequence[QuestionNight], shown: Shown = None) -> dict[str, Any]:
+def nights_value(nights: Sequence[QuestionNight], hidden: Collection[str]) -> dict[str, Any]:
     """Return the data of a pair's nights: for each measure a list of nights for each question."""
-    newest = nights[-1].scores
-    if shown is not None:
-        newest = {query_id: scores for query_id, scores in newest.items() if query_id in shown}
+    newest = {query_id: scores for query_id, scores in nights[-1].scores.items() if query_id not in hidden}
     return {
         "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
         "measures": MEASURES,
@@ -522,31 +419,27 @@ def changes(now: QuestionNight, before: Sequence[QuestionNight], measure: str = 
     return found
 
 
-def is_large(night: QuestionNight) -> bool:
-    """Return whether a run has more questions than pages show."""
-    return len(night.scores) > QUESTIONS_SHOWN
-
-
-def select_questions(
-    newest: Sequence[QuestionNight], changed: Sequence[Mapping[str, float]], named: Collection[str]
+def hidden_questions(
+    nights: Iterable[QuestionNight], changed: Mapping[str, Mapping[str, float]], named: Collection[str]
 ) -> frozenset[str]:
-    """Return the questions that pages show of a benchmark with too many.
+    """Return the questions of a benchmark that pages do not show, because it has more than `QUESTIONS_SHOWN`.
 
-    They are those that are named elsewhere, then those that changed most, then those with the lowest F1, in any of the
+    Shown are those that are named elsewhere, then those that changed most, then those with the lowest F1, in any of the
     systems.
 
     Args:
-        newest: The newest night of each system.
-        changed: How much the F1 of each of its questions changed.
+        nights: All nights of the benchmark.
+        changed: Newest evaluation of each system -> how much the F1 of each of its questions changed.
     """
     order: dict[str, tuple[float, float]] = {}
-    for night, moved in zip(newest, changed, strict=True):
+    for night in nights:
+        moved = changed.get(night.header.evaluation_id)
         for query_id, scores in night.scores.items():
-            own = -abs(moved.get(query_id, 0.0)), -1.0 if scores.f1 is None else scores.f1
+            f1 = -1.0 if scores.f1 is None else scores.f1
+            own = (0.0, 1.0) if moved is None else (-abs(moved.get(query_id, 0.0)), f1)
             order[query_id] = min(order.get(query_id, own), own)
-    first = [query_id for query_id in named if query_id in order]
-    most = nsmallest(QUESTIONS_SHOWN, order, key=order.__getitem__)
-    return frozenset(list(dict.fromkeys(chain(first, most)))[:QUESTIONS_SHOWN])
+    order |= {query_id: (-inf, 0.0) for query_id in named if query_id in order}
+    return frozenset(sorted(order, key=order.__getitem__)[QUESTIONS_SHOWN:])
 
 
 def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:

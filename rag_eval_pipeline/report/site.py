@@ -34,13 +34,11 @@ from rag_eval_pipeline.report.runs import (
     DatasetCache,
     QuestionNight,
     QuestionsFile,
-    Shown,
-    is_large,
+    hidden_questions,
     nights_value,
     read_question_night,
     read_questions,
     read_run,
-    select_questions,
 )
 from rag_eval_pipeline.report.text import data_script
 from rag_eval_pipeline.reporting.comparison import TASKS
@@ -61,7 +59,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     Equal results give equal bytes.
 
     Args:
-        comparisons: Of the workspace as it is now; made when left out.
+        comparisons: As `regressions.json` has them; read when left out.
     """
     site = SiteFolder(workspace.reports)
     report = read_report_data(workspace, comparisons)
@@ -71,7 +69,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
     nights: dict[str, QuestionNight] = {}
     full: set[str] = set()
-    shown: dict[str, Shown] = {}
+    hidden: dict[str, frozenset[str]] = {}
     for benchmark in report.benchmarks:
         pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
         baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
@@ -80,21 +78,21 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
         queries = _newest_queries(report, benchmark, nights, datasets)
-        chosen_questions = shown[benchmark] = _shown_questions(report, benchmark, nights, baselines)
-        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, chosen_questions)
+        hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
+        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, hidden[benchmark])
         for pair in pairs:
             _write_pair(
                 site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
-                shown=chosen_questions,
+                hidden=hidden[benchmark],
             )  # fmt: skip
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
-            history = {**nights_value(own, chosen_questions), "answers": [benchmark, n_files]}
+            history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
         write_benchmark(site, report, benchmark)
 
-    @lru_cache(2)  # of large runs there is no room for all
+    @lru_cache(2)  # there is no room for all runs
     def questions(name: str) -> QuestionsFile:
-        return read_questions(results_path(workspace, name), shown[nights[name].header.benchmark])
+        return read_questions(results_path(workspace, name), hidden[nights[name].header.benchmark])
 
     readable = set()
     meanings: dict[str, tuple[str, str, str]] = {}
@@ -143,23 +141,24 @@ def _read_nights(
     }
 
 
-def _shown_questions(
+def _hidden_questions(
     report: ReportData,
     benchmark: str,
     nights: Mapping[str, QuestionNight],
     baselines: Mapping[str, PairBaseline],
-) -> Shown:
-    """Return the questions of a benchmark that pages show; None for all."""
-    newest = [nights[report.nights[benchmark, system][-1].evaluation_id] for system in baselines]
-    if not any(is_large(night) for night in nights.values() if night.header.benchmark == benchmark):
-        return None
-    earlier = [_earlier(night.header, baselines[night.header.system], nights, None) for night in newest]
-    moved = [one.changes(night) if one else {} for one, night in zip(earlier, newest, strict=True)]
+) -> frozenset[str]:
+    """Return the questions of a benchmark that no page shows: the least telling ones of a very large one."""
+    changed = {}
+    for system, baseline in baselines.items():
+        newest = report.nights[benchmark, system][-1]
+        earlier = _earlier(newest, baseline, nights, None)
+        changed[newest.evaluation_id] = earlier.changes(nights[newest.evaluation_id]) if earlier else {}
     rows = [row for row in report.comparisons if row.benchmark == benchmark]
     named = [question.query_id for row in rows for questions in row.moved.values() for question in questions]
     causes = [incident.cause for incident in report.incidents if incident.benchmark == benchmark and incident.cause]
     named += [worst.query_id for cause in causes for worst in cause.worst]
-    return select_questions(newest, moved, named)
+    of_benchmark = [night for night in nights.values() if night.header.benchmark == benchmark]
+    return hidden_questions(of_benchmark, changed, named)
 
 
 def _newest_queries(
@@ -180,13 +179,13 @@ def _write_pair(
     *,
     full: Collection[str],
     alerted: Collection[str | None],
-    shown: Shown,
+    hidden: Collection[str],
 ) -> None:
     """Write the runs of a pair."""
     headers = report.by_pair[pair]
     newest = report.nights[pair][-1]
     pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
-    pictured = _pictured_questions(report, newest, baseline, nights, datasets, shown)
+    pictured = _pictured_questions(report, newest, baseline, nights, datasets, hidden)
     before: QuestionNight | None = None
     for place, header in enumerate(headers):
         if place and headers[place - 1].evaluation_id not in report.reruns:
@@ -195,14 +194,14 @@ def _write_pair(
         earlier = _earlier(header, baseline, nights, before)
         is_full = header.evaluation_id in full
         drawn = pictured if is_full and header.evaluation_id in pictured_runs else []
-        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn, shown=shown)
+        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn, hidden=hidden)
         # Without the run's folder there are no passages and claims to make its pages from again.
         is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
         if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
             continue
         site.making(header.evaluation_id, key)
         if is_full:
-            run = read_run(report.workspace, header, datasets, shown)
+            run = read_run(report.workspace, header, datasets, hidden)
             drawing = None
             if drawn and run.dataset.has_corpus:
                 drawing = PageImages(
@@ -234,7 +233,7 @@ def _pictured_questions(
     baseline: PairBaseline,
     nights: Mapping[str, QuestionNight],
     datasets: DatasetCache,
-    shown: Shown,
+    hidden: Collection[str],
 ) -> list[str]:
     """Return the questions of a pair whose pages are drawn: the same ones in all of its pictured runs."""
     pair = newest.benchmark, newest.system
@@ -246,7 +245,7 @@ def _pictured_questions(
             query_id, is_impossible=queries[query_id].is_impossible if query_id in queries else None
         )
         for query_id in night.given
-        if shown is None or query_id in shown
+        if query_id not in hidden
     }
     incident = pair_incident(report, pair)
     named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
@@ -261,7 +260,7 @@ def _key(
     *,
     is_full: bool,
     drawn: Sequence[str],
-    shown: Shown,
+    hidden: Collection[str],
 ) -> str:
     """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
     header = night.header
@@ -273,7 +272,7 @@ def _key(
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
     compared = [
-        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn, shown and sorted(shown),
+        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn, sorted(hidden),
         run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
     ]  # fmt: skip
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))

@@ -3,8 +3,7 @@
 import csv
 import io
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -119,15 +118,8 @@ def safe_cell(cell: Cell) -> Cell:
     return "'" + shown if is_formula else shown
 
 
-ROWS_A_PART = 1000
-
-
-def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[bytes]:
-    """Yield a CSV file in parts, with a byte order mark, by which Excel recognises UTF-8."""
-    pending = chain([header], rows)
-    mark = b"\xef\xbb\xbf"
-    while part := list(islice(pending, ROWS_A_PART)):
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\r\n").writerows([safe_cell(cell) for cell in row] for row in part)
-        yield mark + text.getvalue().encode()
-        mark = b""
+def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
+    """Return a CSV file with a byte order mark, by which Excel recognises UTF-8."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([safe_cell(cell) for cell in row] for row in (header, *rows))
+    return b"\xef\xbb\xbf" + text.getvalue().encode()

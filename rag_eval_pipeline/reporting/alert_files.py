@@ -7,7 +7,6 @@ import pydantic
 
 from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.reporting.comparison import MovedQuestion
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "alerts.config.yaml"
@@ -73,7 +72,6 @@ class AlertedMetric(Model):
     sentence: str = pydantic.Field(description="How much, how sure.")
     summary: str = pydantic.Field("", description="Label, means, points, p and confirmation in a few words.")
     evaluation_id: str | None = pydantic.Field(None, description="In which it was seen, if after the first.")
-    questions: tuple[MovedQuestion, ...] = pydantic.Field((), description="Those that moved most.")
 
 
 class LatePair(Model):

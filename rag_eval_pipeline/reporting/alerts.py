@@ -18,7 +18,6 @@ import apprise
 import httpx
 
 from rag_eval_pipeline.evaluation.registry import Registry, read_registry
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.alert_files import (
     LATE,
     SUFFIX,
@@ -32,7 +31,7 @@ from rag_eval_pipeline.reporting.alert_files import (
     read_alert_settings,
 )
 from rag_eval_pipeline.reporting.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
-from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.history import History, read_history
 from rag_eval_pipeline.reporting.incidents import Course, change_text, courses, incident_of, means_text
 from rag_eval_pipeline.reporting.nightly import Night, Nights
 from rag_eval_pipeline.storage.files import atomic_write
@@ -116,17 +115,17 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
 
 
 def send_failure_alert(
-    workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime
+    workspace: Workspace, *, job: str, partition: str | None, error: str, now: datetime
 ) -> DeliveryReport:
     """Write and send an alert about a failed run, once a day for the same job, partition and error."""
     what = f"{job} {partition}" if partition else job
     line = error.strip().partition("\n")[0]
-    same = hashlib.sha256(f"{what}\n{line}\n{started:%Y-%m-%d}".encode()).hexdigest()[:12]
+    same = hashlib.sha256(f"{what}\n{line}\n{now:%Y-%m-%d}".encode()).hexdigest()[:12]
     alert = Alert(
-        alert_id=f"run_failed_{started:%Y%m%d}_{same}",
+        alert_id=f"run_failed_{now:%Y%m%d}_{same}",
         kind="run_failed",
         subject=f"A run failed: {what}",
-        night=started,
+        night=now,
         created_at=now,
         error=line,
     )
@@ -193,7 +192,7 @@ def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: date
 def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertSettings, now: datetime) -> Alert:
     """Return the alert with which an incident opens."""
     night = course.opened
-    verdicts = _verdicts(night)
+    verdicts = night.metrics
     incident = incident_of(
         workspace, pair.benchmark, pair.system, {name: verdicts[name] for name in course.steps[0].metrics},
         evaluation_id=night.evaluation_id, rerun=night.rerun, baseline=pair.baseline, shown=settings.questions_shown,
@@ -233,14 +232,14 @@ def _updated(pair: Nights, course: Course, alert: Alert, now: datetime) -> Alert
     steps = []
     changes = {change.metric: change for change in alert.changes}
     for step in course.steps:
-        verdicts = _verdicts(step.night)
+        verdicts = step.night.metrics
         names = ", ".join(means_text(name, verdicts[name]) for name in step.metrics)
         kinds = " and ".join(dict.fromkeys(verdicts[name].kind for name in step.metrics))
         steps.append(_step(step.night, f"{kinds}: {names}"))
         for name in step.metrics:
             changes.setdefault(name, _alerted(step.night, name, joined=step.night.evaluation_id))
     if course.resolved is not None:
-        verdicts = _verdicts(course.resolved)
+        verdicts = course.resolved.metrics
         names = ", ".join(means_text(name, verdicts[name]) for name in course.metrics if name in verdicts)
         steps.append(_step(course.resolved, f"no longer {course.kind}{f': {names}' if names else ''}"))
     is_over = course.resolved is not None and course.kind == "regressed"
@@ -267,10 +266,6 @@ def _of_earlier_baseline(alert: Alert, pair: Nights, now: datetime) -> Alert:
     return alert.model_copy(update={"course": (*alert.course, step), "closed": True, "resolved_at": resolved})
 
 
-def _verdicts(night: Night) -> dict[str, Verdict]:
-    return {name: metric.verdict(name) for name, metric in night.metrics.items()}
-
-
 def _step(night: Night, text: str) -> CourseStep:
     return CourseStep(night=night.opened_at, evaluation_id=night.evaluation_id, text=text)
 
@@ -281,9 +276,8 @@ def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMe
         metric=name,
         kind="regressed" if found.state == "regressed" else "improved",
         sentence=found.sentence,
-        summary=change_text(name, found.verdict(name)),
+        summary=change_text(name, found),
         evaluation_id=joined,
-        questions=found.moved,
     )
 
 
@@ -301,14 +295,16 @@ def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSett
     )
 
 
-def last_published(workspace: Workspace, registry: Registry | None = None) -> list[LatePair]:
+def last_published(
+    workspace: Workspace, registry: Registry | None = None, history: History | None = None
+) -> list[LatePair]:
     """Return the newest publication of each pair that the nightly schedule evaluates, else its conversion.
 
     Args:
-        registry: Read again if it is not given.
+        registry: Read if it is not given, and so is the history.
     """
-    registry = registry or read_registry(workspace)
-    newest = {pair: evaluations[-1] for pair, evaluations in read_history(workspace).by_pair.items()}
+    registry, history = registry or read_registry(workspace), history or read_history(workspace)
+    newest = {pair: evaluations[-1] for pair, evaluations in history.by_pair.items()}
     found = []
     for benchmark, system in registry.automatic_pairs():
         header = newest.get((benchmark, system))
@@ -318,9 +314,9 @@ def last_published(workspace: Workspace, registry: Registry | None = None) -> li
     return found
 
 
-def send_late_alerts(workspace: Workspace, *, now: datetime, registry: Registry | None = None) -> DeliveryReport:
-    """Send one alert for all pairs that have become late since the last check."""
-    late = late_pairs(now, last_published(workspace, registry), read_alert_settings(workspace))
+def send_late_alerts(workspace: Workspace, published: Iterable[LatePair], *, now: datetime) -> DeliveryReport:
+    """Send one alert for all pairs that have become late since the last check; `published` as for `late_pairs`."""
+    late = late_pairs(now, published, read_alert_settings(workspace))
     alerted = {(one.benchmark, one.system, one.since) for alert in read_alerts(workspace, LATE) for one in alert.late}
     new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
     return send_alerts(workspace, [_late_alert(new, now)] if new else [], now)

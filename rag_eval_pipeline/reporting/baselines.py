@@ -3,7 +3,6 @@
 A baseline stays until somebody pins another one: one that moved by itself after a regression would hide it.
 """
 
-import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -44,26 +43,18 @@ def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation
     found: dict[tuple[str, str], list[Evaluation]] = {}
     for name in sorted(os.listdir(workspace.runs)) if workspace.runs.is_dir() else []:
         path = workspace.runs / name / "evaluation.json"
-        try:
-            stat = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
+        if not path.exists():
             continue  # `by_pair`, or a folder without a record
-        record = _read_record(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
-        if record is not None and record.state == "published" and record.evaluation_id == name:
+        try:
+            record = EvaluationRecord.read(path)
+        except InputError as error:
+            logger.warning("An evaluation is left out: %s", error)
+            continue
+        if record.state == "published" and record.evaluation_id == name:
             found.setdefault((record.benchmark, record.system), []).append(Evaluation(path.parent, record))
     for evaluations in found.values():
         evaluations.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
     return found
-
-
-@functools.lru_cache(20_000)
-def _read_record(path: Path, state: tuple[int, int, int]) -> EvaluationRecord | None:
-    """Read a record once for each state (time, size, inode) of its file."""
-    try:
-        return EvaluationRecord.read(path)
-    except InputError as error:
-        logger.warning("An evaluation is left out: %s", error)
-        return None
 
 
 def results_mark(workspace: Workspace) -> str | None:
@@ -134,10 +125,15 @@ def _check(path: Path, chosen: Sequence[Evaluation], benchmark: str, system: str
         raise InputError("repeated_runs", path, "each evaluation once", found=names)
 
 
-def pin_first_nights(workspace: Workspace, benchmark: str, system: str) -> Baseline | None:
+def pin_first_nights(
+    workspace: Workspace, benchmark: str, system: str, evaluations: Sequence[Evaluation]
+) -> Baseline | None:
     """Pin the first evaluations in a row of a pair without a baseline, once there are enough of them.
 
     Only evaluations that the newest can be compared with count.
+
+    Args:
+        evaluations: The published ones of the pair, oldest first.
 
     Returns:
         The new baseline; None while there are too few evaluations, or if there is one already.
@@ -146,7 +142,6 @@ def pin_first_nights(workspace: Workspace, benchmark: str, system: str) -> Basel
     if path.exists():
         return None
     group: list[Evaluation] = []
-    evaluations = published_evaluations(workspace, benchmark, system)
     for evaluation in (one for one in evaluations if _is_comparable(one, evaluations[-1])):
         is_alike = bool(group) and group[-1].record.fingerprints == evaluation.record.fingerprints
         group = [*group, evaluation] if is_alike else [evaluation]

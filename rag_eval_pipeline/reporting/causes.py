@@ -19,8 +19,9 @@ from rag_eval_pipeline.formats.citations import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.comparison import COMPARED, ScoredRun, run_of_evaluation
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.workspace import Workspace
 
 Stage = Literal["failures", "retrieval", "refusals", "answers", "citations"]
@@ -179,7 +180,7 @@ def find_cause(
         group=group,
         worst=tuple(_worst_questions(questions, group, runs, answers, shown=shown)),
         is_retrieval_known=any(
-            _stage_of(name) == "retrieval" and found.evidence.estimate is not None for name, found in verdicts.items()
+            _stage_of(name) == "retrieval" and found.estimate is not None for name, found in verdicts.items()
         ),
     )
 
@@ -219,14 +220,13 @@ def _read(
 
 
 def _move(name: str, found: Verdict) -> MetricMove | None:
-    evidence = found.evidence
-    if evidence.estimate is None or evidence.baseline_mean is None or evidence.current_mean is None:
+    if found.estimate is None or found.baseline_mean is None or found.current_mean is None:
         return None
-    is_worse = evidence.estimate != 0 and (evidence.estimate > 0) != evidence.higher_is_better
-    is_moved = found.kind == "regressed" or (evidence.p_value is not None and evidence.p_value <= MOVED_P)
+    is_worse = found.estimate != 0 and (found.estimate > 0) != found.higher_is_better
+    is_moved = found.kind == "regressed" or (found.p_value is not None and found.p_value <= MOVED_P)
     if not is_worse or not is_moved:
         return None
-    return MetricMove(name, evidence.baseline_mean, evidence.current_mean, found.kind == "regressed")
+    return MetricMove(name, found.baseline_mean, found.current_mean, found.kind == "regressed")
 
 
 def _stage_of(metric: str) -> Stage:

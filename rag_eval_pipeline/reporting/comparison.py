@@ -6,10 +6,10 @@ benchmark.
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pydantic
@@ -24,7 +24,6 @@ from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
 from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
@@ -34,10 +33,9 @@ from rag_eval_pipeline.metrics.verdicts import (
     Evidence,
     Rules,
     TestedUnits,
-    Verdict,
     compare,
-    verdict,
 )
+from rag_eval_pipeline.reporting.verdict_records import MovedQuestion, Verdict
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
@@ -213,34 +211,6 @@ def _failures(failed: Iterable[bool]) -> Column:
     return Column(scores, (True,) * len(scores))
 
 
-class VerdictFields(Model):
-    """The fields that records of a verdict share with `Verdict` and `Evidence`."""
-
-    @classmethod
-    def fields_of(cls, found: Verdict) -> dict[str, Any]:
-        """Return their values."""
-        evidence = {name: getattr(found.evidence, name) for name in _EVIDENCE}
-        return {"kind": found.kind, "sentence": found.sentence, "confirmation": found.confirmation, **evidence}
-
-    def _verdict(self, name: str, n_pairs: int) -> Verdict:
-        values = {part: getattr(self, part) for part in _EVIDENCE}
-        for part in ("adjusted_interval", "confidence_interval"):
-            values[part] = None if values[part] is None else Interval(*values[part])
-        kind, sentence, confirmation = (getattr(self, part) for part in ("kind", "sentence", "confirmation"))
-        return Verdict(kind, sentence, confirmation, Evidence(metric=name, n_pairs=n_pairs, **values))
-
-
-_EVIDENCE = tuple(name for name in Evidence.__slots__ if name not in ("metric", "n_pairs"))
-
-
-class MovedQuestion(Model):
-    """A question whose score changed."""
-
-    query_id: str = pydantic.Field(description="Which.")
-    before: float = pydantic.Field(description="Mean over the runs that are compared with.")
-    after: float = pydantic.Field(description="Now.")
-
-
 def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
     """Return the judge's measures that take part in comparisons: those calibrated with people's labels."""
     cards = read_trust_cards(workspace.trust_cards)
@@ -270,6 +240,13 @@ class RunEvidence:
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
     reason: str | None = None
+
+    def verdicts(self, confirmation: Confirmation, rules: Rules) -> dict[str, Verdict]:
+        """Decide each metric; flagged changes are confirmed that far."""
+        return {
+            name: Verdict.of(one, confirmation=confirmation, rules=rules, questions=self.moved[name])
+            for name, one in self.evidence.items()
+        }
 
 
 def gather_evidence(
@@ -356,32 +333,34 @@ def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequ
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two sides and a verdict for each metric.
+class Comparison(Model):
+    """Two sides on one benchmark and a verdict for each metric: a row of `regressions.json`."""
 
-    Args:
-        kind: `baseline`, `weekly`, `systems`, `evaluations` or `ab_test`.
-        old: The side that is compared with: a baseline, a system or an evaluation.
-        reason: Why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ...
-        moved: Metric -> the questions that changed most.
-        evaluation_id: The newer evaluation; of a night the first one.
-        rerun: The evaluation that ran it again.
-        note: A sentence about the comparison, such as how steady the unchanged system is.
-        made_from: A digest of its inputs, if it can be reused from `regressions.json`.
-    """
+    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"] = pydantic.Field(
+        description="What is compared."
+    )
+    benchmark: str = pydantic.Field(min_length=1, description="The benchmark of both sides.")
+    old: str = pydantic.Field(
+        min_length=1, description="The side that is compared with: `baseline`, a system or an evaluation."
+    )
+    new: str = pydantic.Field(min_length=1, description="The side in question.")
+    evaluation_id: str | None = pydantic.Field(None, description="The newer evaluation; of a night the first one.")
+    rerun: str | None = pydantic.Field(None, description="The evaluation that ran it again.")
+    reason: str | None = pydantic.Field(
+        None, description="Why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ..."
+    )
+    note: str | None = pydantic.Field(
+        None, description="A sentence about the comparison, such as how steady the unchanged system is."
+    )
+    newest: tuple[str, ...] = pydantic.Field(
+        (), description="The newest evaluations of the systems when they were compared, that of `old` first."
+    )
+    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
 
-    kind: str
-    benchmark: str
-    old: str
-    new: str
-    verdicts: Mapping[str, Verdict]
-    reason: str | None = None
-    moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
-    evaluation_id: str | None = None
-    rerun: str | None = None
-    note: str | None = None
-    made_from: str | None = None
+    @property
+    def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:
+        """Metric -> the questions that changed most."""
+        return {name: found.questions for name, found in self.verdicts.items() if found.questions}
 
     @property
     def regressed(self) -> list[str]:
@@ -389,8 +368,11 @@ class Comparison:
         return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
 
 
+ComparisonKind = Literal["systems", "evaluations", "baseline", "ab_test"]
+
+
 def compare_runs(
-    kind: str,
+    kind: ComparisonKind,
     run: ScoredRun,
     others: Sequence[ScoredRun],
     *,
@@ -416,9 +398,15 @@ def compare_runs(
     # A deterministic system would answer the same again: a rerun would confirm every change.
     if all(one.is_deterministic for one in (run, *others)):
         confirmation = "not_needed"
-    verdicts = {name: verdict(one, confirmation=confirmation, rules=rules) for name, one in found.evidence.items()}
-    moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
-    return Comparison(kind, run.benchmark, old, new, verdicts, found.reason, moved, run.evaluation_id)
+    return Comparison(
+        kind=kind,
+        benchmark=run.benchmark,
+        old=old,
+        new=new,
+        evaluation_id=run.evaluation_id,
+        reason=found.reason,
+        verdicts=found.verdicts(confirmation, rules),
+    )
 
 
 class _Side(NamedTuple):
@@ -450,7 +438,8 @@ def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison
         raise InputError(
             "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
         )
-    return found if clusters is not None or settings.units == "questions" else replace(found, note=NO_DATASET)
+    is_by_question = clusters is None and settings.units != "questions"
+    return found.model_copy(update={"note": NO_DATASET}) if is_by_question else found
 
 
 def _side(workspace: Workspace | None, name: str) -> _Side:

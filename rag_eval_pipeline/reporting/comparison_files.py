@@ -5,18 +5,17 @@ Source: Evaluation Data Formats 3.1, 3.2; RAG Evaluation Framework 6.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 from xml.etree import ElementTree
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, printable
 from rag_eval_pipeline.formats.io import read_bytes
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import Confirmation, Verdict, VerdictKind
 from rag_eval_pipeline.reporting.causes import WorseQuestion
-from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison, MovedQuestion, VerdictFields
+from rag_eval_pipeline.reporting.comparison import SINGLE_RUNS, Comparison
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.storage.files import atomic_write
 
 QUESTIONS_PRINTED = 5
@@ -25,93 +24,15 @@ QUOTED_CHARS = 160  # of a question or an answer in Markdown
 PREFIXED = ("regressed", "improved", "equivalent")
 
 
-class VerdictRecord(VerdictFields):
-    """One metric's verdict with its evidence; effects in the metric's own unit."""
-
-    kind: VerdictKind = pydantic.Field(description="The verdict in a word.")
-    sentence: str = pydantic.Field(description="The verdict with its numbers.")
-    confirmation: Confirmation | None = pydantic.Field(description="Of a flagged change: how far it is confirmed.")
-    baseline_mean: float | None = pydantic.Field(description="Over the pinned runs and the pairs.")
-    current_mean: float | None = pydantic.Field(description="Over the pairs.")
-    estimate: float | None = pydantic.Field(description="Current minus baseline.")
-    higher_is_better: bool = pydantic.Field(True, description="False for failure rates and the like.")
-    adjusted_interval: tuple[float, float] | None = pydantic.Field(
-        None, description="Of the estimate: what the test does not reject at the level that Holm's correction leaves."
-    )
-    confidence_interval: tuple[float, float] | None = pydantic.Field(
-        description="Of the estimate, 95 %, with pseudo-units."
-    )
-    effect_size: float | None = pydantic.Field(description="Cohen's dz.")
-    p_value: float | None = pydantic.Field(None, ge=0, le=1, description="One-sided, in the direction of the estimate.")
-    p_corrected: float | None = pydantic.Field(ge=0, le=1, description="The same after Holm over the metrics.")
-    n: int = pydantic.Field(ge=0, description="Questions scored on both sides.")
-    coverage: float | None = pydantic.Field(ge=0, le=1, description="Share of the questions asked that are pairs.")
-    n_units: int | None = pydantic.Field(None, ge=0, description="Groups of questions that were flipped together.")
-    is_clustered: bool = pydantic.Field(False, description="The groups are documents, or several that go together.")
-    is_short_of_runs: bool = pydantic.Field(
-        False, description="The groups are documents because fewer than three runs are pinned."
-    )
-    design_effect: float | None = pydantic.Field(None, ge=1, description="Of the noise that documents share.")
-    n_metrics: int | None = pydantic.Field(None, ge=1, description="How many metrics p was corrected for.")
-    smallest_drop: float | None = pydantic.Field(description="The smallest change this set can show, as a share.")
-    needed_units: int | None = pydantic.Field(None, ge=0, description="Groups that must fall for it, and none rise.")
-    is_exact: bool = pydantic.Field(False, description="All assignments of signs were counted, none drawn.")
-    questions: tuple[MovedQuestion, ...] = pydantic.Field(description="Those that moved most.")
-
-    @classmethod
-    def of(cls, found: Verdict, moved: Sequence[MovedQuestion]) -> Self:
-        """Return the record of a verdict."""
-        return cls(n=found.evidence.n_pairs, questions=tuple(moved), **cls.fields_of(found))
-
-    def verdict(self, name: str) -> Verdict:
-        """Return the verdict that the record was made from."""
-        return self._verdict(name, self.n)
+_Rows = pydantic.TypeAdapter(tuple[Comparison, ...])
 
 
-class ComparisonRow(Model):
-    """Two sides on one benchmark."""
-
-    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"] = pydantic.Field(description="What sides.")
-    benchmark: str = pydantic.Field(min_length=1, description="Of both.")
-    old: str = pydantic.Field(min_length=1, description="The side that is compared with.")
-    new: str = pydantic.Field(min_length=1, description="The side in question.")
-    evaluation_id: str | None = pydantic.Field(description="The evaluation in question.")
-    rerun: str | None = pydantic.Field(description="The evaluation that ran it again.")
-    reason: str | None = pydantic.Field(description="Why there is no verdict.")
-    note: str | None = pydantic.Field(description="How steady the unchanged system is.")
-    made_from: str | None = pydantic.Field(
-        None, description="A digest of the runs, settings and rules; while it is the same, so is the row."
-    )
-    verdicts: dict[str, VerdictRecord] = pydantic.Field(description="Metric -> verdict.")
-
-
-class Regressions(pydantic.RootModel[tuple[ComparisonRow, ...]]):
-    """`regressions.json`: a list, written by every aggregation."""
-
-
-def comparison_record(row: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON."""
-    parts = {name: getattr(row, name) for name in ComparisonRow.model_fields if name != "verdicts"}
-    verdicts = {name: VerdictRecord.of(found, row.moved.get(name, ())) for name, found in row.verdicts.items()}
-    return ComparisonRow(**parts, verdicts=verdicts).model_dump()
-
-
-def read_comparison_rows(path: Path) -> tuple[ComparisonRow, ...]:
+def read_comparison_rows(path: Path) -> tuple[Comparison, ...]:
     """Return the rows of `regressions.json`; none if it is not there, of another version, or edited."""
     try:
-        return Regressions.model_validate_json(read_bytes(path)).root
+        return _Rows.validate_json(read_bytes(path))
     except (InputError, pydantic.ValidationError):
         return ()
-
-
-def comparison_of(record: ComparisonRow) -> Comparison:
-    """Return the comparison that a record was made from."""
-    parts = {name: getattr(record, name) for name in ComparisonRow.model_fields if name != "verdicts"}
-    return Comparison(
-        **parts,
-        verdicts={name: found.verdict(name) for name, found in record.verdicts.items()},
-        moved={name: found.questions for name, found in record.verdicts.items() if found.questions},
-    )
 
 
 def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
@@ -119,7 +40,7 @@ def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
     width = max(len(metric_label(name)) for name in row.verdicts)
     for name, found in row.verdicts.items():
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
-        before, after = (format_mean(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
+        before, after = (format_mean(mean) for mean in (found.baseline_mean, found.current_mean))
         yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}", found
 
 
@@ -203,7 +124,7 @@ def write_markdown(
         f"| {_cell(metric_label(name))} | {before} | {after} "
         f"| {found.kind.replace('_', ' ')} | {_cell(found.sentence)} |"
         for name, found in row.verdicts.items()
-        for before, after in [map(format_mean, (found.evidence.baseline_mean, found.evidence.current_mean))]
+        for before, after in [map(format_mean, (found.baseline_mean, found.current_mean))]
     ]
     below = ["", _cell(cause)] if cause is not None else []
     if worst is None:

@@ -8,7 +8,6 @@ from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.io import read_bytes
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.reporting.comparison import Comparison, are_alike
 from rag_eval_pipeline.reporting.history import ResultsHeader, read_header
 from rag_eval_pipeline.reporting.incidents import (
@@ -20,6 +19,7 @@ from rag_eval_pipeline.reporting.incidents import (
     withheld_text,
 )
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.workspace import Workspace
 
 METRICS_NAMED = 4
@@ -79,7 +79,7 @@ def _baseline(workspace: Workspace, header: ResultsHeader) -> Iterator[ResultsHe
 
 def comparisons_headline(rows: Sequence[Comparison]) -> str:
     """Return how many pairs regressed and improved against their baselines, with a line for each of them."""
-    against = [row for row in rows if row.kind in ("baseline", "weekly")]
+    against = [row for row in rows if row.kind == "baseline"]
     compared = [row for row in against if row.verdicts]
     by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in ("regressed", "improved")}
     if not compared:
@@ -96,7 +96,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
             names = headline_order(name for name, one in row.verdicts.items() if one.kind == kind)
             lead = row.verdicts[names[0]]
             standing = CONFIRMED[lead.confirmation] if lead.confirmation else ""
-            details = [points_text(lead.evidence), p_text(lead.evidence), standing]
+            details = [points_text(lead), p_text(lead), standing]
             lines += [f"- {row.new} on {row.benchmark} {kind}", f"    - {means_text(names[0], lead)}"]
             lines += [f"    - {', '.join(part for part in details if part)}"]
             lines += [f"    - and {_count(len(names) - 1, 'further metric')}"] if len(names) > 1 else []
@@ -123,7 +123,7 @@ def leaderboard_headline(board: Leaderboard) -> str:
 
 
 def _change(found: Verdict | None) -> str:
-    return "" if found is None or found.evidence.estimate is None else f", {points_text(found.evidence)} since baseline"
+    return "" if found is None or found.estimate is None else f", {points_text(found)} since baseline"
 
 
 def _count(n: int, word: str) -> str:

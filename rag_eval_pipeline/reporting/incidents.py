@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence, Verdict
+from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence
 from rag_eval_pipeline.reporting.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.reporting.comparison import Comparison
-from rag_eval_pipeline.reporting.comparison_files import VerdictRecord
 from rag_eval_pipeline.reporting.leaderboard import HEADLINE
 from rag_eval_pipeline.reporting.nightly import Night, alerts_due
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.workspace import Workspace
 
 Direction = Literal["regressed", "improved"]
@@ -71,7 +71,7 @@ class Incident:
     @property
     def p_text(self) -> str:
         """`p = 0.008`, of the lead metric."""
-        return p_text(self.lead[1].evidence)
+        return p_text(self.lead[1])
 
     @property
     def together(self) -> list[str]:
@@ -185,7 +185,7 @@ def headline_order(names: Iterable[str]) -> list[str]:
 
 def means_text(name: str, found: Verdict) -> str:
     """Return such as `Exact match 69 → 28`, in hundredths."""
-    before, after = (mean_text(mean) for mean in (found.evidence.baseline_mean, found.evidence.current_mean))
+    before, after = (mean_text(mean) for mean in (found.baseline_mean, found.current_mean))
     return f"{metric_label(name)} {before} → {after}"
 
 
@@ -204,7 +204,7 @@ def p_text(evidence: Evidence) -> str:
 def change_text(name: str, found: Verdict) -> str:
     """Return such as `Exact match 69 → 28 (−41.5 points, p = 0.008, confirmed by a rerun)`."""
     standing = CONFIRMED[found.confirmation] if found.confirmation else ""
-    parts = [part for part in (points_text(found.evidence), p_text(found.evidence), standing) if part]
+    parts = [part for part in (points_text(found), p_text(found), standing) if part]
     return f"{means_text(name, found)} ({', '.join(parts)})"
 
 
@@ -218,7 +218,7 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
     return found
 
 
-def withheld_text(verdicts: Iterable[Verdict | VerdictRecord]) -> str | None:
+def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
     """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
 
     Such as `no verdict on 6 of 7 metrics: coverage 87.5 %, 98 % is needed`.
@@ -227,8 +227,7 @@ def withheld_text(verdicts: Iterable[Verdict | VerdictRecord]) -> str | None:
     withheld = [found for found in given if found.kind == "withheld"]
     if not withheld:
         return None
-    reason = withheld[0].sentence.removeprefix("Withheld: ").partition(";")[0].removesuffix(".")
-    return f"no verdict on {len(withheld)} of {len(given)} metrics: {reason}"
+    return f"no verdict on {len(withheld)} of {len(given)} metrics: {withheld[0].reason}"
 
 
 def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
@@ -239,8 +238,7 @@ def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
     """
     kinds: set[str] = {found.kind for found in row.verdicts.values()}
     if kinds <= {"no_verdict", "withheld"}:
-        most = max(row.verdicts.values(), key=lambda found: found.evidence.n_pairs)
-        return "no verdict", most.sentence.partition(": ")[2].partition(";")[0].partition(". ")[0]
+        return "no verdict", max(row.verdicts.values(), key=lambda found: found.n).reason or ""
     withheld = withheld_text(row.verdicts.values())
     if withheld and not kinds & {"regressed", "improved"}:
         return "no verdict", withheld.removeprefix("no verdict ")
@@ -252,13 +250,12 @@ def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
     lead, *others = ordered
     if word == "inconclusive":  # the change that is nearest to one
         lead = min(ordered, key=lambda name: _p_corrected(row.verdicts[name]))
-    evidence = row.verdicts[lead].evidence
-    p_value = p_text(evidence)
-    sure = ", ".join([points_text(evidence), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
+    p_value = p_text(row.verdicts[lead])
+    sure = ", ".join([points_text(row.verdicts[lead]), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
     more = ", ".join(means_text(name, row.verdicts[name]) for name in others) if word != quiet else ""
     also = f"; also {more}" if more else ""
     return word, f"{means_text(lead, row.verdicts[lead])} ({sure}){also}"
 
 
 def _p_corrected(found: Verdict) -> float:
-    return 1.0 if found.evidence.p_corrected is None else found.evidence.p_corrected
+    return 1.0 if found.p_corrected is None else found.p_corrected

@@ -17,10 +17,12 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Verdict
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.reporting.comparison import NOT_CALIBRATED, TASKS
-from rag_eval_pipeline.reporting.comparison_files import comparison_of, read_comparison_rows
-from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history, update_history
+from rag_eval_pipeline.reporting.comparison_files import read_comparison_rows
+from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history
+from rag_eval_pipeline.reporting.history_tables import update_history
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.storage.files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -216,9 +218,13 @@ class Leaderboard:
         return bars([Bar(name, f1.value, f1.confidence_interval) for name, f1 in metrics], "F1 with 95 % intervals")
 
 
-def write_leaderboard(workspace: Workspace) -> Leaderboard:
-    """Update the history, and write `leaderboard.json` and its CSV."""
-    board = _leaderboard(workspace, update_history(workspace))
+def write_leaderboard(workspace: Workspace, history: History | None = None) -> Leaderboard:
+    """Write `leaderboard.json` and its CSV.
+
+    Args:
+        history: Of the workspace as it is now; when left out, it is read, and its tables are brought up to date.
+    """
+    board = _leaderboard(workspace, history or update_history(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board
@@ -232,7 +238,7 @@ def read_leaderboard(workspace: Workspace) -> Leaderboard:
 def _leaderboard(workspace: Workspace, history: History) -> Leaderboard:
     path = workspace.reports / "leaderboard.json"
     rows = read_comparison_rows(workspace.reports / REGRESSIONS)
-    changes = {row.evaluation_id: comparison_of(row).verdicts for row in rows if row.kind == "baseline"}
+    changes = {row.evaluation_id: row.verdicts for row in rows if row.kind == "baseline"}
     known = {name: verdicts for name, verdicts in changes.items() if name is not None}
     return Leaderboard(history.newest(), path, history.damaged, Trust.of(workspace), known)
 
@@ -362,7 +368,7 @@ _CHANGE_STYLES = {"regressed": "bold red", "improved": "bold green"}
 
 
 def _change(found: Verdict | None) -> Text:
-    if found is None or found.evidence.estimate is None:
+    if found is None or found.estimate is None:
         return Text("")
-    points = 100 * found.evidence.estimate
+    points = 100 * found.estimate
     return Text(f"{points:+.1f}", style=_CHANGE_STYLES.get(found.kind, ""))

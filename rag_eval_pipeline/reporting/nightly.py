@@ -8,7 +8,7 @@ nights when their evaluations are removed; a new baseline starts a new file.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import pydantic
 
@@ -19,24 +19,17 @@ from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, Sc
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdicts import (
     PROCEDURE,
-    Confirmation,
     Evidence,
     State,
-    Verdict,
-    VerdictKind,
     alerts,
     confirm_flags,
     first_confirmation,
     is_flagged,
-    night_state,
-    verdict,
 )
-from rag_eval_pipeline.reporting.baselines import all_published, flip_share_of
+from rag_eval_pipeline.reporting.baselines import flip_share_of
 from rag_eval_pipeline.reporting.comparison import (
-    MovedQuestion,
     RunEvidence,
     ScoredRun,
-    VerdictFields,
     VerdictSettings,
     calibrated_measures,
     dataset_clusters,
@@ -44,52 +37,8 @@ from rag_eval_pipeline.reporting.comparison import (
     read_verdict_settings,
     run_of_evaluation,
 )
+from rag_eval_pipeline.reporting.verdict_records import Verdict
 from rag_eval_pipeline.workspace import Workspace
-
-
-class MetricNight(VerdictFields):
-    """One metric's night: the verdict and its evidence, with effects in the metric's own unit."""
-
-    kind: VerdictKind = pydantic.Field(description="The verdict in a word.")
-    sentence: str = pydantic.Field(description="The verdict with its numbers.")
-    confirmation: Confirmation | None = pydantic.Field(None, description="Of a flagged change: what a rerun showed.")
-    state: State = pydantic.Field(description="As the alert rule counts it.")
-    higher_is_better: bool = pydantic.Field(description="False for failure rates and the like.")
-    baseline_mean: float | None = pydantic.Field(None, description="Over the pinned runs and the pairs.")
-    current_mean: float | None = pydantic.Field(None, description="Of the night, over the pairs.")
-    estimate: float | None = pydantic.Field(None, description="Current minus baseline.")
-    adjusted_interval: tuple[float, float] | None = pydantic.Field(
-        None, description="What the test does not reject at the level that Holm's correction leaves to the metric."
-    )
-    confidence_interval: tuple[float, float] | None = pydantic.Field(
-        None, description='95 %, with pseudo-units; decides "equivalent".'
-    )
-    p_value: float | None = pydantic.Field(None, description="One-sided, in the direction of the estimate.")
-    p_corrected: float | None = pydantic.Field(None, description="After Holm over the metrics.")
-    effect_size: float | None = pydantic.Field(None, description="Cohen's dz.")
-    n_pairs: int = pydantic.Field(description="Questions scored now and in every pinned run.")
-    n_units: int = pydantic.Field(description="Independent units among them.")
-    is_clustered: bool = pydantic.Field(False, description="The units are documents.")
-    needed_units: int = pydantic.Field(0, description="How many units must change one way to be flagged; 0: unknown.")
-    is_exact: bool = pydantic.Field(False, description="All sign assignments were counted.")
-    is_short_of_runs: bool = pydantic.Field(False, description="Documents, because fewer than three runs are pinned.")
-    design_effect: float | None = pydantic.Field(None, description="Of the noise that documents share; 1 or more.")
-    n_metrics: int = pydantic.Field(1, description="How many metrics p was corrected for.")
-    coverage: float | None = pydantic.Field(None, description="Share of the questions asked that are pairs.")
-    smallest_drop: float | None = pydantic.Field(None, description="Smallest change that can be flagged, as a share.")
-    moved: tuple[MovedQuestion, ...] = pydantic.Field(
-        (), description="Questions that changed most; only of flagged changes."
-    )
-
-    @classmethod
-    def of(cls, found: Verdict, moved: tuple[MovedQuestion, ...]) -> Self:
-        """Return the record of a verdict."""
-        flagged = moved if found.confirmation is not None else ()
-        return cls(n_pairs=found.evidence.n_pairs, state=night_state(found), moved=flagged, **cls.fields_of(found))
-
-    def verdict(self, name: str) -> Verdict:
-        """Return the verdict that the record was made of."""
-        return self._verdict(name, self.n_pairs)
 
 
 class Night(Model):
@@ -102,7 +51,7 @@ class Night(Model):
     reason: str | None = pydantic.Field(None, description="Why it was not compared.")
     rerun: str | None = pydantic.Field(None, description="The evaluation that ran it again.")
     procedure: int = pydantic.Field(1, description="The rules by which it was compared; raised when they change.")
-    metrics: dict[str, MetricNight] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
+    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
 
     @property
     def awaits_rerun(self) -> bool:
@@ -194,7 +143,7 @@ def new_night(
         confirmation = waits_for
         if waits_for == "pending" and is_flagged(evidence, rules) and _is_known(history, name, evidence):
             confirmation = "confirmed"
-        metrics[name] = MetricNight.of(verdict(evidence, confirmation=confirmation, rules=rules), found.moved[name])
+        metrics[name] = Verdict.of(evidence, confirmation=confirmation, rules=rules, questions=found.moved[name])
     return Night(
         procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
@@ -215,16 +164,15 @@ def _is_known(history: Sequence[Night], name: str, evidence: Evidence) -> bool:
 
 def _with_rerun(night: Night, run: ScoredRun, baseline: BaselineRuns) -> Night:
     rules = baseline.settings.rules(run.min_coverage)
-    first = {name: metric.verdict(name).evidence for name, metric in night.metrics.items()}
-    confirmations = confirm_flags(first, baseline.gather_evidence(run).evidence, rules=rules)
+    confirmations = confirm_flags(night.metrics, baseline.gather_evidence(run).evidence, rules=rules)
     metrics = {
         # A change that the present rules would not flag is not confirmed.
-        name: MetricNight.of(
-            verdict(first[name], confirmation=confirmations.get(name, "not_confirmed"), rules=rules), metric.moved
+        name: Verdict.of(
+            found, confirmation=confirmations.get(name, "not_confirmed"), rules=rules, questions=found.questions
         )
-        if metric.confirmation == "pending"
-        else metric
-        for name, metric in night.metrics.items()
+        if found.confirmation == "pending"
+        else found
+        for name, found in night.metrics.items()
     }
     return night.model_copy(update={"rerun": run.evaluation_id, "metrics": metrics})
 
@@ -341,14 +289,22 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
     return due
 
 
-def find_reruns(workspace: Workspace) -> dict[str, str]:
+def read_nights(workspace: Workspace, benchmark: str, system: str) -> Nights | None:
+    """Return the nights of a pair that were compared with its baseline; None if there are none, or damaged ones."""
+    return _nights_on_file(workspace, benchmark, system)[1]
+
+
+def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
     """Return the evaluation id of each rerun with that of its night, also of reruns that are not compared yet.
 
     Files that cannot be read are skipped; the comparison reports them.
+
+    Args:
+        published: The published evaluations of each pair, oldest first.
     """
     settings = read_verdict_settings(workspace)
     found: dict[str, str] = {}
-    for (benchmark, system), evaluations in all_published(workspace).items():
+    for (benchmark, system), evaluations in published.items():
         baseline, known = _nights_on_file(workspace, benchmark, system)
         if baseline is None or known is None:
             continue

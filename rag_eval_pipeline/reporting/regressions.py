@@ -3,13 +3,12 @@
 While no baseline is pinned, a night is compared with those before it, and its verdict is provisional.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,18 +17,16 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
 from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.results import QualityThresholds, check_thresholds
-from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation
-from rag_eval_pipeline.metrics.verdicts import PROCEDURE, flip_sentence
+from rag_eval_pipeline.evaluation.runs import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.reporting.baselines import (
-    all_published,
     earlier_runs,
     flip_share_of,
     pin_first_nights,
     published_evaluations,
 )
 from rag_eval_pipeline.reporting.comparison import (
-    COMPARED,
     Comparison,
+    ScoredRun,
     VerdictSettings,
     calibrated_measures,
     compare_runs,
@@ -37,14 +34,8 @@ from rag_eval_pipeline.reporting.comparison import (
     read_verdict_settings,
     run_of_evaluation,
 )
-from rag_eval_pipeline.reporting.comparison_files import (
-    ComparisonRow,
-    comparison_cells,
-    comparison_of,
-    comparison_record,
-    read_comparison_rows,
-)
-from rag_eval_pipeline.reporting.history import ResultsHeader, read_history
+from rag_eval_pipeline.reporting.comparison_files import comparison_cells, read_comparison_rows
+from rag_eval_pipeline.reporting.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.reporting.incidents import headline_order, means_text
 from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.reporting.nightly import (
@@ -52,20 +43,23 @@ from rag_eval_pipeline.reporting.nightly import (
     Nights,
     new_night,
     read_baseline_runs,
+    read_nights,
     update_nights,
     write_nights,
 )
+from rag_eval_pipeline.reporting.verdict_records import Verdict, flip_sentence
 from rag_eval_pipeline.storage.files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """All comparisons, those against baselines first, and the nights of each pair with a baseline."""
+    """All comparisons, those against baselines first, the nights of each pair with a baseline, and the history."""
 
     rows: Sequence[Comparison]
     path: Path
-    nights: Sequence[Nights] = ()
+    nights: Sequence[Nights]
+    history: History
 
     @property
     def counts(self) -> dict[str, float]:
@@ -84,39 +78,67 @@ class Comparisons:
         return [
             {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
             for row in self.rows
-            for cell in comparison_cells(comparison_record(row))
+            for cell in comparison_cells(row.model_dump())
         ]
 
 
-def write_comparisons(workspace: Workspace) -> Comparisons:
+def write_comparisons(workspace: Workspace, history: History | None = None) -> Comparisons:
     """Compare the newest evaluations, write their nights and `regressions.json`.
 
-    Pairs whose first nights are complete get their baseline.
+    Pairs whose first nights are complete get their baseline. A damaged evaluation costs its own comparisons only.
+
+    Args:
+        history: Of the workspace as it is now; read when left out.
     """
-    for header in read_history(workspace).newest():
-        pin_first_nights(workspace, header.benchmark, header.system)
-    found = read_comparisons(workspace)
-    for nights in found.nights:
-        baseline = read_baseline(workspace, nights.benchmark, nights.system)
-        if baseline is not None:
-            write_nights(workspace, baseline, nights)
-    atomic_write_json(found.path, [comparison_record(row) for row in found.rows])
-    return found
+    history = history or read_history(workspace)
+    settings = read_verdict_settings(workspace)
+    rows: list[Comparison] = []
+    nights: list[Nights] = []
+    for header in history.newest():
+        evaluations = history.published.get((header.benchmark, header.system), ())
+        pin_first_nights(workspace, header.benchmark, header.system, evaluations)
+        row = _open_row("baseline", "baseline", header)
+        try:
+            rows.append(_against_baseline(workspace, row, evaluations, settings, nights))
+        except InputError as error:
+            rows.append(row.model_copy(update={"reason": str(error)}))
+    reruns = {night.rerun: night.evaluation_id for pair in nights for night in pair.nights if night.rerun}
+    history = replace(history, reruns={**history.reruns, **reruns})
+    rows = [
+        row.model_copy(update={"newest": (header.evaluation_id,)})
+        for row, header in zip(rows, history.newest(), strict=True)
+    ]
+    for _, group in groupby(history.newest(), key=lambda header: header.benchmark):
+        read = cache(partial(_read_run, workspace))
+        for old, new in combinations(group, 2):
+            row = _open_row("systems", old.system, new, old)
+            try:
+                rows.append(_between(workspace, row, read(old.evaluation_id), read(new.evaluation_id), settings))
+            except InputError as error:
+                rows.append(row.model_copy(update={"reason": str(error)}))
+    path = workspace.reports / REGRESSIONS
+    atomic_write_json(path, [row.model_dump() for row in rows])
+    return Comparisons(rows, path, nights, history)
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
-    """Compare the newest evaluations without writing; a damaged evaluation costs its own comparisons only."""
-    headers = read_history(workspace).newest()
-    comparer = _Comparer(workspace)
+    """Read what was compared last; newer evaluations are not compared yet."""
+    history = read_history(workspace)
+    path = workspace.reports / REGRESSIONS
+    known = {(row.kind, row.benchmark, row.old, row.new): row for row in read_comparison_rows(path)}
+    wanted = [_open_row("baseline", "baseline", header) for header in history.newest()]
+    wanted += [
+        _open_row("systems", old.system, new, old)
+        for old, new in combinations(history.newest(), 2)
+        if old.benchmark == new.benchmark
+    ]
     rows = []
-    for one in headers:
-        row = Comparison("baseline", one.benchmark, "baseline", one.system, {})
-        rows.append(_or_error(row, partial(comparer.against_baseline, row, one)))
-    for old, new in combinations(headers, 2):
-        if old.benchmark == new.benchmark:
-            row = Comparison("systems", new.benchmark, old.system, new.system, {})
-            rows.append(_or_error(row, partial(comparer.between, row, old, new)))
-    return Comparisons(rows, workspace.reports / REGRESSIONS, comparer.nights)
+    for row in wanted:
+        found = known.get((row.kind, row.benchmark, row.old, row.new))
+        is_current = found is not None and found.newest == row.newest
+        rows.append(found if found and is_current else row.model_copy(update={"reason": "not_compared_yet"}))
+    nights = [pair for names in history.nights if (pair := read_nights(workspace, *names)) is not None]
+    return Comparisons(rows, path, nights, history)
 
 
 def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> Comparison:
@@ -145,108 +167,97 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     )  # fmt: skip
     if row.reason:
         raise InputError("not_comparable", place, "the questions of the baseline", found=row.reason)
-    return replace(row, note=flip_sentence(flip_share_of(runs.runs)))
+    return row.model_copy(update={"note": flip_sentence(flip_share_of(runs.runs))})
 
 
-def _or_error(row: Comparison, compare: Callable[[], Comparison]) -> Comparison:
-    try:
-        return compare()
-    except InputError as error:
-        return replace(row, reason=str(error))
+def _open_row(
+    kind: Literal["baseline", "systems"], side: str, header: ResultsHeader, other: ResultsHeader | None = None
+) -> Comparison:
+    newest = [one.evaluation_id for one in (other, header) if one is not None]
+    return Comparison(kind=kind, benchmark=header.benchmark, old=side, new=header.system, newest=tuple(newest))
 
 
-class _Comparer:
-    """Compares newest evaluations; rows of `regressions.json` that were made from the same inputs are reused."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.nights: list[Nights] = []
-        self._workspace = workspace
-        self._settings = read_verdict_settings(workspace)
-        self._published = all_published(workspace)
-        self._known = _known_rows(workspace.reports / REGRESSIONS)
-        self._clusters = cache(partial(dataset_clusters, workspace, settings=self._settings))
-
-    def against_baseline(self, row: Comparison, header: ResultsHeader) -> Comparison:
-        load_evaluation(self._workspace, header.evaluation_id)  # results whose scores are gone have no verdict
-        evaluations = self._published.get((row.benchmark, row.new), ())
-        if not evaluations:
-            return replace(row, reason="not_published")
-        baseline = read_baseline(self._workspace, row.benchmark, row.new)
-        if baseline is None:
-            return self._provisional(row, evaluations)
-        found = update_nights(self._workspace, evaluations, baseline, self._settings)
-        self.nights.append(found)
-        if found.nights:
-            night = found.nights[-1]
-        elif header.evaluation_id in baseline.evaluations:
-            return replace(row, reason="is_baseline")
-        else:  # the newest evaluation came before the baseline was pinned
-            runs = read_baseline_runs(self._workspace, evaluations[-1], baseline.evaluations, self._settings)
-            night = new_night((), run_of_evaluation(evaluations[-1]), runs)
-        return replace(_with_night(row, night), note=flip_sentence(found.flip_share))
-
-    def _provisional(self, row: Comparison, evaluations: Sequence[Evaluation]) -> Comparison:
-        newest, earlier = evaluations[-1], earlier_runs(evaluations)
-        if not earlier:
-            return replace(row, reason="no_baseline")
-        judged = calibrated_measures(self._workspace, row.benchmark, newest.record.fingerprints.judge)
-        made_from = _made_from("provisional", (*earlier, newest), self._settings, judged)
-        if made_from in self._known:
-            return comparison_of(self._known[made_from])
-        names = [one.record.evaluation_id for one in earlier]
-        runs = read_baseline_runs(self._workspace, newest, names, self._settings)
-        run = run_of_evaluation(newest)
-        found = runs.gather_evidence(run)
-        # These nights are not kept, so changes that were not flagged show their questions as well.
-        moved = {name: questions for name, questions in found.moved.items() if questions}
-        return replace(_with_night(row, new_night((), run, runs, found)), moved=moved, made_from=made_from)
-
-    def between(self, row: Comparison, old: ResultsHeader, new: ResultsHeader) -> Comparison:
-        evaluations = [load_evaluation(self._workspace, one.evaluation_id) for one in (old, new)]
-        judged = calibrated_measures(self._workspace, row.benchmark, new.fingerprints.get("judge"))
-        made_from = _made_from("systems", evaluations, self._settings, judged)
-        if made_from in self._known:
-            return comparison_of(self._known[made_from])
-        first, second = (run_of_evaluation(one) for one in evaluations)
-        record = evaluations[1].record
-        clusters = self._clusters(record.dataset_id, record.dataset_version)
-        found = compare_runs(
-            "systems", second, [first], old=row.old, new=row.new, settings=self._settings, judged=judged,
-            clusters=clusters,
-        )  # fmt: skip
-        return replace(found, made_from=made_from)
+def _read_run(workspace: Workspace, evaluation_id: str) -> tuple[ScoredRun, EvaluationRecord]:
+    evaluation = load_evaluation(workspace, evaluation_id)
+    return run_of_evaluation(evaluation), evaluation.record
 
 
-def _with_night(row: Comparison, night: Night) -> Comparison:
-    return replace(
-        row,
-        verdicts={name: metric.verdict(name) for name, metric in night.metrics.items()},
-        reason=night.reason,
-        moved={name: metric.moved for name, metric in night.metrics.items() if metric.moved},
-        evaluation_id=night.evaluation_id,
-        rerun=night.rerun,
+def _against_baseline(
+    workspace: Workspace,
+    row: Comparison,
+    evaluations: Sequence[Evaluation],
+    settings: VerdictSettings,
+    nights: list[Nights],
+) -> Comparison:
+    """Compare the last of a pair's evaluations, and add the pair's nights to `nights`."""
+    [newest] = row.newest
+    load_evaluation(workspace, newest)  # results whose scores are gone have no verdict
+    if not evaluations:
+        return row.model_copy(update={"reason": "not_published"})
+    baseline = read_baseline(workspace, row.benchmark, row.new)
+    if baseline is None:
+        return _provisional(workspace, row, evaluations, settings)
+    found = update_nights(workspace, evaluations, baseline, settings)
+    write_nights(workspace, baseline, found)
+    nights.append(found)
+    if found.nights:
+        night = found.nights[-1]
+    elif newest in baseline.evaluations:
+        return row.model_copy(update={"reason": "is_baseline"})
+    else:  # the newest evaluation came before the baseline was pinned
+        runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
+        night = new_night((), run_of_evaluation(evaluations[-1]), runs)
+    return _with_night(row, night, night.metrics, note=flip_sentence(found.flip_share))
+
+
+def _provisional(
+    workspace: Workspace, row: Comparison, evaluations: Sequence[Evaluation], settings: VerdictSettings
+) -> Comparison:
+    newest, earlier = evaluations[-1], earlier_runs(evaluations)
+    if not earlier:
+        return row.model_copy(update={"reason": "no_baseline"})
+    runs = read_baseline_runs(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
+    run = run_of_evaluation(newest)
+    found = runs.gather_evidence(run)
+    night = new_night((), run, runs, found)
+    # These nights are not kept, so changes that were not flagged show their questions as well.
+    metrics = {name: one.model_copy(update={"questions": found.moved[name]}) for name, one in night.metrics.items()}
+    return _with_night(row, night, metrics)
+
+
+def _with_night(
+    row: Comparison, night: Night, metrics: Mapping[str, Verdict], *, note: str | None = None
+) -> Comparison:
+    return row.model_copy(
+        update={
+            "verdicts": metrics,
+            "reason": night.reason,
+            "evaluation_id": night.evaluation_id,
+            "rerun": night.rerun,
+            "note": note,
+        }
     )
 
 
-def _known_rows(path: Path) -> Mapping[str, ComparisonRow]:
-    """Return rows by the digest of their inputs."""
-    return {row.made_from: row for row in read_comparison_rows(path) if row.made_from is not None}
-
-
-def _made_from(key: str, evaluations: Iterable[Evaluation], settings: VerdictSettings, judged: Iterable[str]) -> str:
-    """Return a digest of everything that a comparison is made from, without reading the scores."""
-    parts = [key, PROCEDURE, settings.model_dump_json(), sorted(judged)]
-    for evaluation in evaluations:
-        files = [evaluation.scores(kind) for kind in COMPARED]
-        stats = [(stat.st_mtime_ns, stat.st_size) for path in files if path.exists() for stat in [path.stat()]]
-        parts += [evaluation.record.model_dump_json(), stats]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+def _between(
+    workspace: Workspace,
+    row: Comparison,
+    old: tuple[ScoredRun, EvaluationRecord],
+    new: tuple[ScoredRun, EvaluationRecord],
+    settings: VerdictSettings,
+) -> Comparison:
+    run, record = new
+    found = compare_runs(
+        "systems", run, [old[0]], old=row.old, new=row.new, settings=settings,
+        judged=calibrated_measures(workspace, row.benchmark, record.fingerprints.judge),
+        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings),
+    )  # fmt: skip
+    return found.model_copy(update={"newest": row.newest})
 
 
 def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
     """Return the checks of the report asset; one that does not block is a warning."""
-    settings = read_verdict_settings(workspace)
-    history = read_history(workspace)
+    settings, history = read_verdict_settings(workspace), comparisons.history
     registry = read_registry(workspace)
     pairs = list(registry.automatic_pairs())
     missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
@@ -266,7 +277,7 @@ def _regressed(comparisons: Comparisons) -> Iterator[str]:
         metrics = pair.nights[-1].metrics if pair.nights else {}
         names = headline_order(name for name, metric in metrics.items() if metric.state == "regressed")
         if names:
-            changes = ", ".join(means_text(name, metrics[name].verdict(name)) for name in names)
+            changes = ", ".join(means_text(name, metrics[name]) for name in names)
             yield f"{pair.system} on {pair.benchmark}: {changes}"
 
 

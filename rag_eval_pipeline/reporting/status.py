@@ -12,12 +12,13 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.evaluation.registry import Registry, invalid_configs, is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.runs import newest_evaluation, pair_pointer
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import STANDING
 from rag_eval_pipeline.reporting.alert_files import read_alert_settings
 from rag_eval_pipeline.reporting.alerts import last_published, late_pairs
-from rag_eval_pipeline.reporting.baselines import all_published
-from rag_eval_pipeline.reporting.comparison_files import ComparisonRow, read_comparison_rows
+from rag_eval_pipeline.reporting.comparison import Comparison
+from rag_eval_pipeline.reporting.comparison_files import read_comparison_rows
+from rag_eval_pipeline.reporting.history import read_history
 from rag_eval_pipeline.reporting.incidents import withheld_text
+from rag_eval_pipeline.reporting.verdict_records import STANDING
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -149,8 +150,9 @@ def read_status(workspace: Workspace, *, now: datetime) -> Status:
 
 
 def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Iterator[PairState]:
-    published = all_published(workspace)
-    overdue = late_pairs(now, last_published(workspace, registry), read_alert_settings(workspace))
+    history = read_history(workspace)
+    published = history.published
+    overdue = late_pairs(now, last_published(workspace, registry, history), read_alert_settings(workspace))
     late = {(one.benchmark, one.system) for one in overdue}
     rows = read_comparison_rows(workspace.reports / REGRESSIONS)
     verdicts = {(row.benchmark, row.new): row for row in rows if row.kind == "baseline"}
@@ -184,7 +186,7 @@ def _evaluation_state(workspace: Workspace, registry: Registry, benchmark: str, 
     return "evaluated" if is_evaluated(workspace, registry, benchmark, system) else "outdated"
 
 
-def verdict_text(rows: Mapping[tuple[str, str], ComparisonRow], pair: tuple[str, str], evaluation_id: str) -> str:
+def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, str], evaluation_id: str) -> str:
     """Return the state of an evaluation's verdict in a few words, from the rows of `regressions.json`."""
     row = rows.get(pair)
     if row is None or (row.reason is None and evaluation_id not in (row.evaluation_id, row.rerun)):
@@ -208,7 +210,7 @@ def verdict_text(rows: Mapping[tuple[str, str], ComparisonRow], pair: tuple[str,
     kinds = {found.kind for found in row.verdicts.values()}
     if kinds <= {"no_verdict", "withheld"}:
         most = max(row.verdicts.values(), key=lambda found: found.n, default=None)
-        return "no verdict" if most is None else most.sentence.partition(";")[0].partition(". ")[0]
+        return "no verdict" if most is None else f"{most.kind.replace('_', ' ').capitalize()}: {most.reason}"
     return withheld_text(row.verdicts.values()) or "no change found"
 
 

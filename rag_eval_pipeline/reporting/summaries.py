@@ -25,7 +25,7 @@ from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
 from rag_eval_pipeline.formats.yaml import read_settings
 from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, WEEK_NIGHTS, first_confirmation, verdict, weekly_scores
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, WEEK_NIGHTS, first_confirmation, weekly_scores
 from rag_eval_pipeline.reporting.baselines import all_published, newest_alike, published_evaluations
 from rag_eval_pipeline.reporting.comparison import (
     Column,
@@ -39,7 +39,7 @@ from rag_eval_pipeline.reporting.comparison import (
     run_of_evaluation,
     why_not_comparable,
 )
-from rag_eval_pipeline.reporting.comparison_files import comparison_cells, comparison_record
+from rag_eval_pipeline.reporting.comparison_files import comparison_cells
 from rag_eval_pipeline.reporting.history import MetricHeader, ResultsHeader, read_history
 from rag_eval_pipeline.reporting.nightly import read_baseline_runs
 from rag_eval_pipeline.storage.files import atomic_write_json
@@ -97,7 +97,7 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
         "dataset_version": "1.0.0",
         "from": (end - timedelta(days=WEEK_NIGHTS)).isoformat(),
         "to": (end - timedelta(days=1)).isoformat(),
-        "pairs": [{**comparison_record(row), "evaluations": nights} for row, nights in rows],
+        "pairs": [{**row.model_dump(), "evaluations": nights} for row, nights in rows],
     }
     atomic_write_json(path, record)
     return Week(path, record)
@@ -125,24 +125,22 @@ def _week_of_pair(
     record = evaluations[-1].record
     nights = _last_of_each_day(evaluations, end)
     names = [one.record.evaluation_id for one in nights]
-    row = Comparison("weekly", record.benchmark, "baseline", record.system, {})
+    row = Comparison(kind="weekly", benchmark=record.benchmark, old="baseline", new=record.system)
     try:
         baseline = read_baseline(workspace, record.benchmark, record.system)
         if baseline is None:
-            return replace(row, reason="no_baseline"), names
+            return row.model_copy(update={"reason": "no_baseline"}), names
         if len(nights) < WEEK_NIGHTS:
-            return replace(row, reason=f"{len(nights)} of {WEEK_NIGHTS} nights"), names
+            return row.model_copy(update={"reason": f"{len(nights)} of {WEEK_NIGHTS} nights"}), names
         runs = [run_of_evaluation(night) for night in nights]
         if reason := why_not_comparable(runs[-1], runs[:-1]):
-            return replace(row, reason=reason), names
+            return row.model_copy(update={"reason": reason}), names
         week = _mean_run(runs)
         found = read_baseline_runs(workspace, nights[-1], baseline.evaluations, settings).gather_evidence(week)
     except InputError as error:
-        return replace(row, reason=str(error)), names
-    rules = settings.rules(week.min_coverage)
-    verdicts = {name: verdict(one, confirmation="weekly", rules=rules) for name, one in found.evidence.items()}
-    moved = {name: found.moved[name] for name, one in verdicts.items() if one.confirmation is not None}
-    return replace(row, verdicts=verdicts, reason=found.reason, moved=moved), names
+        return row.model_copy(update={"reason": str(error)}), names
+    verdicts = found.verdicts("weekly", settings.rules(week.min_coverage))
+    return row.model_copy(update={"verdicts": verdicts, "reason": found.reason}), names
 
 
 def _last_of_each_day(evaluations: Sequence[Evaluation], end: date) -> list[Evaluation]:
@@ -318,16 +316,16 @@ def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: dat
 def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: VerdictSettings) -> dict[str, Any]:
     sides = {side: published_evaluations(workspace, benchmark, side) for side in (test.a, test.b)}
     missing = [side for side, evaluations in sides.items() if not evaluations]
+    none = Comparison(kind="ab_test", benchmark=benchmark, old=test.a, new=test.b)
     if missing:
-        reason = f"no evaluation of {', '.join(missing)}"
-        return comparison_record(Comparison("ab_test", benchmark, test.a, test.b, {}, reason))
+        return {**none.model_dump(), "reason": f"no evaluation of {', '.join(missing)}"}
     newest = sides[test.b][-1]
     try:
         others = [run_of_evaluation(one) for one in newest_alike(sides[test.a])]
         run = run_of_evaluation(newest)
         clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version, settings)
     except InputError as error:
-        return comparison_record(Comparison("ab_test", benchmark, test.a, test.b, {}, str(error)))
+        return {**none.model_dump(), "reason": str(error)}
     row = compare_runs(
         "ab_test",
         run,
@@ -339,7 +337,7 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
         clusters=clusters,
         confirmation=first_confirmation(len(others), is_deterministic=False),
     )
-    return {**comparison_record(row), "runs_of_a": [one.evaluation_id for one in others]}
+    return {**row.model_dump(), "runs_of_a": [one.evaluation_id for one in others]}
 
 
 def _data_model_evaluations(

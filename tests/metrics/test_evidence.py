@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.metrics.verdicts import ComparedMetric, Rules, compare, verdict
+from rag_eval_pipeline.metrics.verdicts import ComparedMetric, Rules, compare, decide
 
 BY_DOCUMENT = Rules(units="documents")
 
@@ -42,11 +42,11 @@ COMPARED = {
     "churn without a net change": ([CHURN], {}, "inconclusive", {}),
     "failures are no pairs": (
         [unchanged("EM", 200)._replace(current=[None] * 20 + [1.0] * 180)], {}, "withheld",
-        {"n_pairs": 180, "coverage": 0.9},
+        {"n": 180, "coverage": 0.9},
     ),
     "skipped questions do not lower the coverage": (
         [fallen(11, 100)._replace(applies=[True] * 40 + [False] * 60)], {}, "regressed",
-        {"n_pairs": 40, "coverage": 1.0, "estimate": -11 / 40},
+        {"n": 40, "coverage": 1.0, "estimate": -11 / 40},
     ),
     "a metric that applies nowhere": (
         [unchanged()._replace(applies=[False] * 500)], {}, "no_verdict", {"estimate": None, "p_value": None},
@@ -62,7 +62,7 @@ COMPARED = {
     ),
     "all of six documents fell: 2^-6, and one more is needed": (
         [fallen(60, 60)], documents(60, 10), "inconclusive",
-        {"p_value": 2**-6, "n_pairs": 60, "n_units": 6, "needed_units": 7, "smallest_drop": None},
+        {"p_value": 2**-6, "n": 60, "n_units": 6, "needed_units": 7, "smallest_drop": None},
     ),
     "few large documents may move together": ([unchanged()], documents(500, 25), "inconclusive", {}),
     "a deterministic system: 11 wrong answers are 11": (
@@ -85,7 +85,7 @@ COMPARED = {
 def test_compare(metrics, options, kind, expected):
     evidence = compare(metrics, seed=1, **options)["EM"]
 
-    assert verdict(evidence).kind == kind
+    assert decide(evidence).kind == kind
     assert {name: getattr(evidence, name) for name in expected} == expected
     # The interval is never a single point, even if no score moved.
     assert evidence.adjusted_interval is None or evidence.adjusted_interval.low < evidence.adjusted_interval.high
@@ -126,7 +126,7 @@ def test_compare_tests_questions_of_few_documents():
     assert [one.n_units for one in (questions, by_document, two_runs)] == [1000, 3, 3]
     assert [one.is_clustered for one in (questions, by_document, two_runs)] == [False, True, True]
     assert [one.is_short_of_runs for one in (questions, by_document, two_runs)] == [False, False, True]
-    assert verdict(questions).kind == "regressed"
+    assert decide(questions).kind == "regressed"
     assert questions.adjusted_interval.low > -0.5
     # Three documents show nothing; the interval is all that is possible, and no more.
     assert two_runs.adjusted_interval == (-two_runs.baseline_mean, 1 - two_runs.baseline_mean)

@@ -43,9 +43,8 @@ def test_nights_alert_once_on_the_night_of_a_regression(nights, steady_from, pla
     assert (alert.kind, alert.benchmark, alert.system) == ("regressed", LEDGER, "planted")
     assert alert.night.date() == FIRST + timedelta(days=planted_on - 1)
     assert {change.metric for change in alert.changes} == {"exact_match", "f1"}
+    assert {one.query_id for one in alert.worst} <= set(broken)
     for change in alert.changes:
-        assert {moved.query_id for moved in change.questions} <= set(broken)
-        assert len(change.questions) == 10
         assert f"n = {len(world.gold)}" in change.sentence  # questions: the pinned runs show what noise documents share
         assert change.sentence.endswith("seen again in a rerun.")
     first, look, worst, quiet = (Text.from_markup(line).plain.split() for line in closing_lines(world.workspace))

@@ -12,6 +12,7 @@ from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.report.site import write_site
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import MadeOnce
 
@@ -28,7 +29,7 @@ def _reported(_evaluated: Path, made_once: MadeOnce) -> Path:
     def make(root: Path) -> None:
         shutil.copytree(_evaluated, root, symlinks=True, dirs_exist_ok=True)
         evaluate(Workspace(root), load_pair(Workspace(root), RAILWAY, "embedded"))
-        write_site(Workspace(root))
+        write_site(Workspace(root), write_comparisons(Workspace(root)))
 
     return made_once("reported", make)
 

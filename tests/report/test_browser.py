@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from rag_eval_pipeline.report.site import write_site
 from rag_eval_pipeline.reporting.history import read_history
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
 
@@ -35,7 +36,7 @@ def many(count, tmp_path_factory):
         rows = results["query_results"]
         results["query_results"] = [{**rows[n % WRITTEN], "query_id": str(n)} for n in range(count)]
         path.write_text(json.dumps(results))
-    write_site(workspace)
+    write_site(workspace, write_comparisons(workspace))
     return workspace.reports / "runs/eval_run_20261002_001/index.html"
 
 

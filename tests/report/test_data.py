@@ -3,7 +3,6 @@
 import itertools
 import json
 from datetime import timedelta
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +15,7 @@ from rag_eval_pipeline.reporting.leaderboard import Trust
 from rag_eval_pipeline.reporting.regressions import Comparisons, write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import FIRST, publish_night, register
+from tests.verdict_examples import verdict_of
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def write_alert(workspace, name, *, days=0, **parts):
 
 def report_data(workspace, *kinds):
     """The data of a report in which the pair's comparison has a verdict of each kind."""
-    verdicts = {f"metric{n}": SimpleNamespace(kind=kind) for n, kind in enumerate(kinds)}
-    row = Comparison("baseline", "harbour", "baseline", "asked", verdicts)
+    verdicts = {f"metric{n}": verdict_of(kind) for n, kind in enumerate(kinds)}
+    row = Comparison(kind="baseline", benchmark="harbour", old="baseline", new="asked", verdicts=verdicts)
     by_pair = read_history(workspace).by_pair
-    return ReportData(workspace, by_pair, by_pair, {}, (), Trust(()), [row], {}, {}, {})
+    return ReportData(workspace, by_pair, by_pair, {}, {}, (), Trust(()), [row], {}, {}, {})
 
 
 STATUS = {
@@ -89,12 +89,15 @@ def test_recent_alert_is_shown_before_anything_is_evaluated_and_escaped(tmp_path
 
 def test_report_data_marks_the_night_and_not_its_rerun(nightly):
     publish_night(nightly, "harbour", "asked", 1, questions=8, skill=0.5, number=2)
-    verdicts = {"f1": SimpleNamespace(kind="regressed"), "page/hit@1": SimpleNamespace(kind="inconclusive")}
+    verdicts = {"f1": verdict_of("regressed"), "page/hit@1": verdict_of("inconclusive")}
     row = Comparison(
-        "baseline", "harbour", "baseline", "asked", verdicts, None, {}, "eval_run_20261002_001", "eval_run_20261002_002"
-    )
+        kind="baseline", benchmark="harbour", old="baseline", new="asked", verdicts=verdicts,
+        evaluation_id="eval_run_20261002_001", rerun="eval_run_20261002_002",
+    )  # fmt: skip
 
-    report = read_report_data(nightly, Comparisons([row], nightly.reports / "regressions.json"))
+    report = read_report_data(
+        nightly, Comparisons([row], nightly.reports / "regressions.json", (), read_history(nightly))
+    )
 
     assert [point.mark for point in report.points(("harbour", "asked"), "f1")] == [None, "regressed", None]
     assert [point.mark for point in report.points(("harbour", "asked"), "hit@1")] == [None, None, None]

@@ -10,6 +10,7 @@ from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.report.site import write_site
 from rag_eval_pipeline.report.text import replace_control_chars
 from rag_eval_pipeline.reporting.alert_files import SUFFIX, Alert, alerts_folder
+from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import FIRST, publish_night, register
 
@@ -73,7 +74,7 @@ def hostile(tmp_path_factory):
         evaluation_id=ATTACK, error=ATTACK,
     )  # fmt: skip
     alert.write(alerts_folder(workspace) / f"a{SUFFIX}")
-    write_site(workspace)
+    write_site(workspace, write_comparisons(workspace))
     return workspace.reports
 
 

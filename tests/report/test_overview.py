@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rag_eval_pipeline.metrics.verdicts import Verdict
 from rag_eval_pipeline.report.badges import GROUNDS, badge, badge_state
 from rag_eval_pipeline.report.data import read_report_data
 from rag_eval_pipeline.report.site import write_site
@@ -17,6 +16,7 @@ from rag_eval_pipeline.reporting.leaderboard import Trust, ranked
 from rag_eval_pipeline.reporting.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
+from tests.verdict_examples import verdict_of
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +122,9 @@ STATES = {
 
 @pytest.mark.parametrize(("kinds", "state"), STATES.values(), ids=STATES)
 def test_badge_state_claims_no_comparison_that_was_withheld(kinds, state):
-    verdicts = {str(n): Verdict(kind, "", None, None) for n, kind in enumerate(kinds)}
+    verdicts = {str(n): verdict_of(kind) for n, kind in enumerate(kinds)}
 
-    assert badge_state(Comparison("baseline", "b", "baseline", "s", verdicts)) == state
+    assert badge_state(Comparison(kind="baseline", benchmark="b", old="baseline", new="s", verdicts=verdicts)) == state
 
 
 def test_badge_is_valid_for_any_text():

@@ -147,7 +147,7 @@ def test_alerts_keep_their_address_out_of_messages_logs_and_files(address, code,
     settings(workspace, webhook_url_env=VARIABLE)
     monkeypatch.setenv(VARIABLE, address)
 
-    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW).faults
+    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", now=NOW).faults
 
     assert fault.endswith(f"[{code}]")
     assert f"${VARIABLE}" in fault
@@ -178,17 +178,19 @@ def test_alert_mail_can_be_read_by_any_mail_program(workspace):
 
 
 def nights_of(*kinds):
-    """Nights of two metrics, each flagged (-), or not (.), with the states that the alert rule counts."""
-    states = {"-": "regressed", ".": "unflagged", "?": "unconfirmed", "+": "improved", " ": "unknown"}
+    """Nights of two metrics, each regressed (-), flagged only (?), withheld ( ), or none of these (.)."""
+    verdicts = {
+        "-": {},
+        "?": {"confirmation": "pending"},
+        " ": {"kind": "withheld", "confirmation": None},
+        ".": {"kind": "inconclusive", "confirmation": None},
+    }
     [confirmed_night] = confirmed()[0].nights
     whole = confirmed_night.metrics["exact_match"]
-    quiet = whole.model_copy(update={"kind": "inconclusive", "confirmation": None, "moved": ()})
     history = []
     for place, pair in enumerate(kinds):
-        metrics = {}
-        for name, sign in zip(("exact_match", "mrr"), pair, strict=True):
-            metric = whole if sign in "-?" else quiet
-            metrics[name] = metric.model_copy(update={"state": states[sign]})
+        signs = zip(("exact_match", "mrr"), pair, strict=True)
+        metrics = {name: whole.model_copy(update=verdicts[sign]) for name, sign in signs}
         update = {"evaluation_id": f"n{place}", "rerun": None, "metrics": metrics}
         update["opened_at"] = START + timedelta(days=place)
         history.append(confirmed_night.model_copy(update=update))
@@ -238,7 +240,7 @@ def test_open_alert_is_closed_by_a_new_baseline(webhook, workspace):
 def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
     def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
         at = NOW + timedelta(days=day)
-        report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
+        report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, now=at)
         return len(report.new)
 
     assert [fail(), fail(), fail("another"), fail(partition="b|t"), fail(day=1)] == [1, 0, 1, 1, 1]
@@ -251,7 +253,7 @@ def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
 def test_alert_by_apprise_has_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/{SECRET}")
 
-    report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", started=NOW, now=NOW)
+    report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", now=NOW)
 
     [(path, message)] = webhook.received
     assert (path, message["title"], report.faults) == (f"/{SECRET}", "A run failed: j p", [])
@@ -301,7 +303,8 @@ def registry(workspace):
 
 
 def sent(workspace, hours):
-    return send_late_alerts(workspace, now=FIRST + timedelta(hours=hours), registry=registry(workspace)).new
+    published = last_published(workspace, registry(workspace))
+    return send_late_alerts(workspace, published, now=FIRST + timedelta(hours=hours)).new
 
 
 def test_last_published_has_each_nightly_pair(two_systems):

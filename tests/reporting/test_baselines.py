@@ -45,16 +45,18 @@ FIRST_NIGHTS = {
 def test_pin_first_nights(prints, pinned, workspace):
     ids = made(workspace, *prints)
 
-    baseline = pin_first_nights(workspace, "b", "s")
+    baseline = pin_first_nights(workspace, "b", "s", published_evaluations(workspace, "b", "s"))
 
     assert (baseline and baseline.evaluations) == (pinned and tuple(ids[pinned]))
-    assert pin_first_nights(workspace, "b", "s") is None  # too few still, or it is there
+    assert (
+        pin_first_nights(workspace, "b", "s", published_evaluations(workspace, "b", "s")) is None
+    )  # too few still, or it is there
 
 
 def test_pin_first_nights_takes_one_of_a_deterministic_system(workspace):
     [name] = made(workspace, PRINTS, deterministic=True)
 
-    assert pin_first_nights(workspace, "b", "s").evaluations == (name,)
+    assert pin_first_nights(workspace, "b", "s", published_evaluations(workspace, "b", "s")).evaluations == (name,)
 
 
 def test_pin_takes_the_newest_five_that_are_alike(workspace):

@@ -88,7 +88,7 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
 
 
 def test_markdown_shows_texts_of_systems_as_code_in_one_cell(tmp_path):
-    row = Comparison("evaluations", "b", "eval_1", "eval_2", verdicts={})
+    row = Comparison(kind="evaluations", benchmark="b", old="eval_1", new="eval_2")
     one = WorseQuestion("0", "q-1", "a | b\n<b>?</b>", None, "`x` @all", "![](http://x.example)", 1.0, 0.0)
 
     write_markdown(tmp_path / "v.md", row, "Regressed", worst=[one])

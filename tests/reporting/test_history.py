@@ -1,14 +1,11 @@
 """The history names each results file that is not what was published, reads each once, and is rebuilt when it is lost."""
 
 import hashlib
-import io
 import json
 import logging
 import multiprocessing
 import shutil
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -17,16 +14,16 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.results import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.reporting import history as history_module
+from rag_eval_pipeline.reporting import history_tables
 from rag_eval_pipeline.reporting.history import (
     FILE,
     history_folder,
     history_rows,
     published_results,
-    query_history,
     read_header,
     read_history,
-    update_history,
 )
+from rag_eval_pipeline.reporting.history_tables import query_history, update_history
 from rag_eval_pipeline.workspace import Workspace
 from tests.reporting.made_nights import publish_night, register
 
@@ -130,10 +127,7 @@ def test_history_finds_a_bit_that_flipped_without_a_change_of_times(nights, monk
     monkeypatch.setattr(history_module, "_signatures", lambda workspace: before)
     assert codes(nights) == {}
 
-    found = [len(codes(nights, verify_bytes=1)) for _ in range(NIGHTS)]  # one file each time
-
-    assert found == [0, 0, 0, 1]
-    assert codes(nights) == {"eval_run_20261004_001": "changed_result"}
+    assert codes(nights, verify=True) == codes(nights) == {"eval_run_20261004_001": "changed_result"}
 
 
 def test_history_takes_later_results_under_an_id_as_published_again(nights):
@@ -331,6 +325,17 @@ def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
     assert {"page/hit@1", "abstention/recall", "citation_jaccard", "latency_p50_ms", "overall_coverage"} <= names
 
 
+def test_history_tables_have_the_scores_of_questions_that_are_written_apart(nights, monkeypatch):
+    whole = query_history(nights, "SELECT * FROM questions ORDER BY ALL")
+    monkeypatch.setattr(history_tables, "QUESTIONS_AT_ONCE", 2)
+    shutil.rmtree(history_folder(nights) / "questions")
+
+    update_history(nights)
+
+    assert query_history(nights, "SELECT * FROM questions ORDER BY ALL") == whole
+    assert len({row["query_id"] for row in whole}) == 3
+
+
 def test_history_tables_that_were_lost_are_written_again(nights):
     for table in ("figures", "questions"):
         shutil.rmtree(history_folder(nights) / table)
@@ -348,24 +353,3 @@ def test_history_query_without_history_is_empty_and_a_bad_one_is_refused(tmp_pat
     with pytest.raises(InputError) as caught:
         query_history(Workspace(tmp_path), "SELECT nothing FROM nowhere")
     assert caught.value.code == "bad_query"
-
-
-def test_table_of_scores_has_the_bytes_of_one_that_is_written_at_once(nights, monkeypatch):
-    monkeypatch.setattr(history_module, "SCORES_PER_GROUP", 7)
-    monkeypatch.setattr(history_module, "QUESTIONS_AT_ONCE", 2)
-    published = EvaluationResults.read(results(nights, 0))
-    schema = history_module.COLUMNS["questions"]
-    head = {name: getattr(published, name) for name in schema.names[:4]}
-    rows = [
-        {**head, "query_id": row.query_id, "status": row.status, "metric": metric, "value": value}
-        for row in published.query_results
-        for metric, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items()
-    ]
-    expected = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), expected, compression="zstd", row_group_size=7)
-    table = history_folder(nights) / "questions" / f"{published.evaluation_id}.parquet"
-    table.unlink()
-
-    update_history(nights)
-
-    assert table.read_bytes() == expected.getvalue()

@@ -38,7 +38,7 @@ def test_leaderboard_table_has_the_questions_of_each_value(rows, lines):
 
 def test_leaderboard_table_has_the_change_of_a_metric_by_page():
     one = row("x", 0.5, name="hit@1")
-    verdict = SimpleNamespace(kind="regressed", evidence=SimpleNamespace(estimate=-0.25))
+    verdict = SimpleNamespace(kind="regressed", estimate=-0.25)
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
 

@@ -1,7 +1,6 @@
 """docs/explanation/verdicts.md has the words, the sentences and the settings of the code."""
 
 import re
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -10,10 +9,12 @@ import yaml
 from rag_eval_pipeline.evaluation.results import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import needed_units
-from rag_eval_pipeline.metrics.verdicts import RULES, STANDING, VerdictKind, verdict
+from rag_eval_pipeline.metrics.verdicts import RULES, VerdictKind
 from rag_eval_pipeline.reporting.comparison import VerdictSettings
+from rag_eval_pipeline.reporting.verdict_records import STANDING, Verdict
 from tests.conftest import REPOSITORY
 from tests.verdict_examples import DROP as EXAMPLE
+from tests.verdict_examples import replace
 
 PAGE = (REPOSITORY / "docs" / "explanation" / "verdicts.md").read_text()
 BLOCK = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])
@@ -28,7 +29,7 @@ UNSURE = replace(
 )
 EXAMPLES = {
     "withheld": replace(DROP, coverage=0.9612),
-    "no_verdict": replace(UNSURE, n_pairs=16, n_units=16, smallest_drop=11 / 16),
+    "no_verdict": replace(UNSURE, n=16, n_units=16, smallest_drop=11 / 16),
     "regressed": DROP,
     "improved": replace(
         DROP, estimate=0.031, adjusted_interval=Interval(0.006, 0.056), confidence_interval=Interval(0.016, 0.046)
@@ -40,7 +41,7 @@ EXAMPLES = {
 
 @pytest.mark.parametrize(("kind", "evidence"), EXAMPLES.items(), ids=EXAMPLES)
 def test_verdicts_page_has_each_word_with_its_sentence(kind, evidence):
-    found = verdict(evidence, confirmation="confirmed")
+    found = Verdict.of(evidence, confirmation="confirmed")
 
     assert found.kind == kind
     [row] = [line for line in PAGE.splitlines() if line.startswith(f"| **{kind.replace('_', ' ')}** |")]
