@@ -34,6 +34,7 @@ def test_every_key_is_read(benchmark):
 REFUSED = {
     "an unknown key": (PLAIN + "licence: MIT\n", "unknown_key", 5),
     "an unknown column of ours": (HEAD + "source: q.csv\nquestions:\n  question: q\n  answr: a\n", "unknown_key", 6),
+    "a key that is gone": (HEAD + "source:\n  path: q.csv\n  compression: gz\n" + QUESTIONS, "unknown_key", 5),
     "another folder's name": (PLAIN.replace("scratch", "other"), "name_mismatch", 1),
     "no source": (HEAD + QUESTIONS, "missing_key", 1),
     "a path to the parent": (HEAD + "source: ../secret.csv\n" + QUESTIONS, "path_outside", 3),

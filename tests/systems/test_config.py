@@ -70,6 +70,11 @@ def test_setting_of_a_kind_is_refused(kind, change, field):
     assert "\n" not in str(error.value)
 
 
+def test_setting_that_is_gone_is_refused_with_what_replaces_it():
+    with pytest.raises(InputError, match="Rename it to `extra_body`"):
+        parse_system({"kind": "nvidia", "settings": GOOD["nvidia"] | {"generate": {"temperature": 0}}}, "s.config.yaml")
+
+
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "data/config/systems").iterdir()), ids=lambda path: path.name)
 def test_bundled_system_is_nightly(path):
     assert read_system_file(path).is_nightly

@@ -84,6 +84,7 @@ ANSWERS = {
     "shorter than promised": ((200, {"Content-Length": "99"}, b"x"), "connection_broken"),
     "cut gzip": ((200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 99)[:-9]), "connection_broken"),
     "busy all the time": ((503, {"Retry-After": "0"}, b""), "http_503"),
+    "no answer behind a gateway": ((522, {"Retry-After": "0"}, b""), "http_522"),
 }
 
 
@@ -93,7 +94,9 @@ async def test_fetcher_names_why_there_is_no_body(site, answer, code):
     site.answers["/doc"] = answer
 
     assert await refusal(site.policy(max_body_bytes=10_000), site.url("/doc")) == code
-    assert len(site.asked) == {"connection_broken": 3, "http_503": 3, "too_many_redirects": 6}.get(code, 1)
+    assert len(site.asked) == {"connection_broken": 3, "http_503": 3, "http_522": 3, "too_many_redirects": 6}.get(
+        code, 1
+    )
 
 
 @pytest.mark.fault(17)
