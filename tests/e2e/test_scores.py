@@ -56,8 +56,10 @@ def test_answers_score_as_the_official_scorer_has_it(name, system, scored, resul
 def test_crippled_system_finds_less(name, results):
     whole, crippled = (results[name, system].retrieval_metrics for system in SYSTEMS)
 
-    for measure in ("hit@1", "hit@5", "ndcg@10", "mrr"):
+    for measure in ("hit@5", "ndcg@10", "mrr"):
         assert whole[measure].value > crippled[measure].value
+    # One tiny passage is enough to name the right one of squad2's three documents.
+    assert whole["hit@1"].value >= crippled["hit@1"].value
 
 
 def test_crippled_system_answers_worse_and_never_abstains(results):
