@@ -1,7 +1,7 @@
 """The table of faults: 72 bad inputs and failures, what must happen, and which tests show it.
 
 A test names the rows that it shows: `@pytest.mark.fault(14, 15)`, or `pytestmark = pytest.mark.fault(14)` for a module.
-`make reference` writes docs/faults.md from the rows below and those marks. A row that no test shows needs a reason.
+`make reference` writes docs/faults.md from the rows below and those marks.
 """
 
 import ast
@@ -126,8 +126,6 @@ ROWS = {
     },
 }  # fmt: skip
 
-REASONS: dict[int, str] = {}  # a row without a test, and why
-
 
 def marked_tests() -> dict[int, list[str]]:
     """Return the tests of each row that some test names, as `file::test` below tests/."""
@@ -150,7 +148,7 @@ def page() -> str:
     for area, rows in ROWS.items():
         lines += [f"\n## {area}\n", "| | fault | what must happen | shown by |", "|---|---|---|---|"]
         for number, (fault, must) in rows.items():
-            shown = "<br>".join(f"`{one}`" for one in tests.get(number, ())) or REASONS.get(number, "")
+            shown = "<br>".join(f"`{one}`" for one in tests.get(number, ()))
             lines.append(f"| {number} | {fault} | {must} | {shown} |".replace("  ", " "))
     return "\n".join(lines) + "\n"
 

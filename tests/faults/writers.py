@@ -30,7 +30,6 @@ from rag_eval_pipeline.web.settings import Budget
 from rag_eval_pipeline.workspace import Workspace
 from tests.corpus.making import simple_pdf
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 3, 1, 2, tzinfo=UTC)
 LONG = b"new content " * 2000  # more than a buffer holds
 

@@ -284,7 +284,8 @@ SETTINGS: dict[str, Callable[[Workspace], object]] = {
 def _settings_seeds() -> list[bytes]:
     """The shipped files, each behind a line that says which one it is."""
     files = {name: REPOSITORY / "data" / "config" / f"{name}.config.yaml" for name in SETTINGS}
-    return [f"# {name}\n".encode() + file.read_bytes() for name, file in files.items() if file.is_file()]
+    found = [f"# {name}\n".encode() + file.read_bytes() for name, file in files.items() if file.is_file()]
+    return [*found, b"# conversion\nshard_documents: 1000\n", b"# egress\nallowed_hosts: ['wiki.lab:80']\n"]
 
 
 def _read_settings(data: bytes, folder: Path) -> None:
