@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.paid_server import PaidServer, paid_server
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+NO_SHARED = "no ../shared"
 # The suite tries the same examples in each run; `make test-long` looks for new ones. There is no deadline, because tests
 # share a busy machine.
 settings.register_profile("release", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
@@ -121,13 +122,19 @@ def started_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shared_folder(name: str) -> Path:
-    """A folder of real benchmarks or official scorers' outputs, which are not in the repository.
-
-    Tests that need it are skipped without it: all at this line, so that pytest counts them in one line.
-    """
+    """A folder of real benchmarks or official scorers' outputs, which are not in the repository; else a skip."""
     if not (SHARED / name).is_dir():
-        pytest.skip("no ../shared")
+        pytest.skip(NO_SHARED)
     return SHARED / name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Gives all tests that are skipped for want of ../shared one place, so that pytest counts them in one line."""
+    report = yield
+    if isinstance(report.longrepr, tuple) and report.longrepr[2] == f"Skipped: {NO_SHARED}":
+        report.longrepr = (__file__, shared_folder.__code__.co_firstlineno, report.longrepr[2])
+    return report
 
 
 @pytest.fixture(scope="session")
