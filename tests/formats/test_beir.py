@@ -16,62 +16,50 @@ from rag_eval_pipeline.formats.beir import (
     read_beir,
     write_beir,
 )
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
+from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.trec import Qrel
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1)
 PIECES = st.sampled_from(['"', "\t", "\n", "\r", " ", "%20", "#", "'", "a", "=", "\u2028", "é"])
 NAMES = st.one_of(TEXT, st.lists(PIECES, min_size=1, max_size=5).map("".join))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
-    max_leaves=4,
-)
 # Keys that mean something to us, and keys that look like the mark that tells them apart.
 KEYS = TEXT | st.sampled_from(
     [*FIELDS, "metadata", "metadata.", "metadata.query_type", "metadata.metadata.x", "metadata.x", "is_impossible"]
 )
-CITATION = st.fixed_dictionaries({"file_name": NAMES, "start_char": st.integers(0, 9), "end_char": st.integers(10, 99)})
+QUERIES = st.builds(
+    EvaluationQuery,
+    query_id=NAMES,
+    query_text=TEXT,
+    relevant_documents=st.lists(NAMES, max_size=3, unique=True).map(tuple),
+    query_type=st.sampled_from([None, "temporal"]),
+    ground_truth_answer=st.none() | TEXT | st.just(""),
+    citations=st.sampled_from([(), (CitationSpan(file_name='"a"\t', start_char=0, end_char=9),)]),
+    metadata=st.dictionaries(KEYS, TEXT | st.lists(st.none() | st.integers(), max_size=2), max_size=4),
+)
 
 
-@st.composite
-def datasets(draw):
-    queries = [
-        EvaluationQuery.model_validate(
-            {
-                "query_id": query_id,
-                "query_text": draw(TEXT),
-                "relevant_documents": draw(st.lists(NAMES, max_size=3, unique=True)),
-                "query_type": draw(st.sampled_from([None, "factual", "temporal"])),
-                "difficulty": draw(st.sampled_from([None, "hard"])),
-                "ground_truth_answer": draw(st.none() | st.text(st.characters(blacklist_categories=["Cs"]))),
-                "citations": draw(st.lists(CITATION, max_size=2)),
-                "metadata": draw(st.dictionaries(KEYS, JSON, max_size=4)),
-            }
-        )
-        for query_id in draw(st.lists(NAMES, max_size=3, unique=True))
-    ]
-    return EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=tuple(queries))
+def write(folder, queries, corpus=()):
+    qrels = (Qrel(query.query_id, name, 1) for query in queries for name in query.relevant_documents)
+    write_beir(folder, (beir_query(query, judged=query.relevant_documents) for query in queries), corpus, qrels)
 
 
-def write(folder, dataset, corpus=()):
-    queries = (beir_query(query, judged=query.relevant_documents) for query in dataset.queries)
-    qrels = (Qrel(query.query_id, name, 1) for query in dataset.queries for name in query.relevant_documents)
-    write_beir(folder, queries, corpus, qrels)
-
-
-@given(dataset=datasets(), corpus=st.dictionaries(NAMES, st.tuples(TEXT, TEXT), max_size=3))
-def test_beir_round_trips(dataset, corpus, tmp_path_factory):
+@given(
+    queries=st.lists(QUERIES, max_size=3, unique_by=lambda query: query.query_id),
+    corpus=st.dictionaries(NAMES, st.tuples(TEXT, TEXT), max_size=3),
+)
+def test_beir_round_trips(queries, corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("beir")
     documents = [BeirDocument(name, text, title) for name, (text, title) in corpus.items()]
-    write(folder, dataset, corpus=documents)
+    write(folder, queries, documents)
 
-    assert beir_dataset(read_beir(folder), dataset_id="d", version="1.0.0", name="D") == dataset
-    assert list(read_beir(folder).corpus.values()) == documents
+    beir = read_beir(folder)
+    assert list(beir_dataset(beir, dataset_id="d").queries) == queries
+    assert list(beir.corpus.values()) == documents
     with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:  # as BEIR's loader
         header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
     assert header == ["query-id", "corpus-id", "score"]
-    assert rows == [[q.query_id, name, "1"] for q in dataset.queries for name in q.relevant_documents]
+    assert rows == [[q.query_id, name, "1"] for q in queries for name in q.relevant_documents]
 
 
 def test_beir_files_to_the_letter(tmp_path):
@@ -79,8 +67,7 @@ def test_beir_files_to_the_letter(tmp_path):
         query_id="0", query_text="Wo?", relevant_documents=("A%20b#c.pdf", 'say "x".pdf'), query_type="factual",
         metadata={"answers": ["Ångström"]},
     )  # fmt: skip
-    dataset = EvaluationDataset(dataset_id="d", name="D", version="1.0.0", queries=(query,))
-    write(tmp_path, dataset, corpus=[BeirDocument("A%20b#c.pdf", "one\ftwo")])
+    write(tmp_path, [query], [BeirDocument("A%20b#c.pdf", "one\ftwo")])
 
     assert (tmp_path / "corpus.jsonl").read_text() == '{"_id": "A%20b#c.pdf", "text": "one\\ftwo", "title": ""}\n'
     metadata = '{"answers": ["Ångström"], "query_type": "factual"}'

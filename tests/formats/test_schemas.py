@@ -1,4 +1,7 @@
-"""The committed JSON Schemas are those of the models, and take and refuse what the models do."""
+"""The committed JSON Schemas are those of the models and refuse what these do; other schema versions are refused by name.
+
+The older form of a dataset, which is filled in with a warning: test_dataset.py.
+"""
 
 import json
 import re
@@ -7,9 +10,15 @@ from datetime import datetime
 import jsonschema
 import pytest
 
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.ground_truth import GroundTruth
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.schemas import SCHEMAS, json_schema, schema_folder, write_schemas
 from rag_eval_pipeline.formats.validation import examine
 from tests.formats.result_values import results_value
+from tests.validation import validate
 
 
 def without(value, *keys):
@@ -22,7 +31,7 @@ ROW = {"id": 0, "question": "q", "answer": "a", "is_impossible": False, "context
 CITED = {"file_name": "a.pdf", "start_char": 0, "end_char": 4, "text": "Who?"}
 ANNOTATION = {"annotation_id": "a", "query_id": "0", "annotator_id": "p", "citations": [CITED]}
 SCORES = {"completeness": 0.9, "accuracy": 0.95, "relevance": 0.9, "clarity": 0.85, "conciseness": 0.8}
-JUDGEMENT = without(ANNOTATION, "citations") | {"answer_text": "She.", "quality_scores": SCORES}
+JUDGEMENT = without(ANNOTATION, "citations") | {"annotation_id": "b", "answer_text": "She.", "quality_scores": SCORES}
 TRUTH = {"dataset_id": "d", "version": "1.0.0", "annotations": [ANNOTATION, JUDGEMENT]}
 RESULTS = results_value()
 FILES = {"evaluation_dataset": "d_v1.0.0.eval.json", "ground_truth": "d_v1.0.0.gt.json",
@@ -110,3 +119,65 @@ def test_committed_schemas_are_the_generated_ones(tmp_path):
 
     committed = {path.name: path.read_text() for path in schema_folder().glob("*.schema.json") if path.name in written}
     assert committed == written, "write_schemas(schema_folder()) writes them"
+
+
+VERSIONED = {
+    "evaluation_dataset": (EvaluationDataset, DATASET, "1.0"),
+    "ground_truth": (GroundTruth, TRUTH, "1.0"),
+    "evaluation_results": (EvaluationResults, RESULTS, "1.1"),
+}
+EACH_VERSIONED = pytest.mark.parametrize("name", VERSIONED)
+
+
+@pytest.mark.fault(40)
+@EACH_VERSIONED
+def test_file_with_and_without_its_schema_version_is_read_and_left_as_it_is(name, tmp_path):
+    model, value, version = VERSIONED[name]
+    path = tmp_path / FILES[name]
+    for given in (value | {"schema_version": version}, without(value, "schema_version")):
+        path.write_text(json.dumps(given))
+        before = path.read_bytes(), path.stat().st_mtime_ns
+
+        assert model.read(path).schema_version == version
+        assert validate(path) == []
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+OTHER_FORMS = {
+    "the next version":                         ({"schema_version": "1.2"},    "newer_schema", "schema_version"),
+    "a version before the first":               ({"schema_version": "0.9"},    "bad_version",  "schema_version"),
+    "a newer version that sorts before as text": ({"schema_version": "10.0"},  "newer_schema", "schema_version"),
+    "no version":                               ({"schema_version": "latest"}, "bad_version",  "schema_version"),
+    "an unknown key":                           ({"colour": "red"},            "bad_format",   "colour"),
+}  # fmt: skip
+
+
+@pytest.mark.fault(40)
+@EACH_VERSIONED
+@pytest.mark.parametrize(("change", "code", "field"), OTHER_FORMS.values(), ids=OTHER_FORMS)
+def test_file_of_another_form_is_refused_by_name(name, change, code, field, tmp_path):
+    model, value, _ = VERSIONED[name]
+    path = tmp_path / FILES[name]
+    path.write_text(json.dumps(value | change))
+
+    with pytest.raises(InputError) as caught:
+        model.read(path)
+
+    assert (caught.value.code, caught.value.field) == (code, field)
+    [line] = validate(path)
+    assert f'field "{field}"' in line
+    assert f"[{code}]" in line
+
+
+@pytest.mark.fault(40)
+def test_stamp_that_later_code_wrote_is_refused(tmp_path):
+    path = tmp_path / "conversion.json"
+    texts = ("benchmark", "source_digest", "dataset_id", "dataset_version", "dataset_fingerprint", "corpus_fingerprint")
+    Stamp(**dict.fromkeys(texts, "x"), files={}, counts={}, checks={}).write(path)
+    assert Stamp.read(path).benchmark == "x"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1}))
+
+    with pytest.raises(InputError) as caught:
+        Stamp.read(path)
+
+    assert caught.value.code == "bad_format"

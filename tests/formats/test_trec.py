@@ -36,9 +36,8 @@ PIECES = st.sampled_from(
      "%09", "20", "25", "%41", "%c2%a0", '"', "#", "'", ".pdf", "é"]
 )  # fmt: skip
 NAMES = st.one_of(TEXT, st.lists(PIECES, min_size=1, max_size=8).map("".join))
-FINITE = st.floats(allow_nan=False)
+LINE = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 QUERY_NAMES = NAMES.filter(lambda name: not name.startswith("#"))  # such a line is a comment
-FAST = st.lists(st.tuples(QUERY_NAMES, NAMES), max_size=6, unique=True)
 
 ENCODED = {
     #                                        name                       id
@@ -67,33 +66,22 @@ def test_trec_id_round_trips(name):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@given(pairs=FAST, grade=st.integers(-3, 9))
-def test_qrels_round_trip(pairs, grade, suffix, tmp_path_factory):
-    path = tmp_path_factory.mktemp("trec") / f"qrels.txt{suffix}"
-    qrels = [Qrel(encode_id(query), encode_id(document), grade) for query, document in pairs]
-
-    assert write_qrels(path, qrels) == len(qrels)
-    assert list(iterate_qrels(path)) == qrels
-    assert [(decode_id(q.query_id), decode_id(q.document_id)) for q in iterate_qrels(path)] == pairs
-
-
-@given(pairs=FAST, scores=st.lists(FINITE, min_size=6, max_size=6))
-def test_run_round_trips(pairs, scores, tmp_path_factory):
-    path = tmp_path_factory.mktemp("trec") / "run.txt"
+@given(
+    pairs=st.lists(st.tuples(QUERY_NAMES, NAMES), max_size=6, unique=True), score=st.floats(allow_nan=False), text=LINE
+)
+def test_trec_files_round_trip(pairs, score, text, suffix, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trec")
     pairs = [(encode_id(query), encode_id(document)) for query, document in pairs]
-    run = [RunLine(*pair, rank, score, "tag") for rank, (pair, score) in enumerate(zip(pairs, scores, strict=False))]
+    files = {
+        (write_qrels, iterate_qrels): [Qrel(*pair, grade) for grade, pair in enumerate(pairs, -3)],
+        (write_run, iterate_run): [RunLine(*pair, rank, score, "tag") for rank, pair in enumerate(pairs)],
+        (write_topics, iterate_topics): [Topic(query, f"x{text}") for query in dict(pairs)],
+    }
+    for (write, read), records in files.items():
+        path = folder / f"{write.__name__}.txt{suffix}"
 
-    assert write_run(path, run) == len(run)
-    assert list(iterate_run(path)) == run
-
-
-@given(texts=st.dictionaries(NAMES, st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)))
-def test_topics_round_trip(texts, tmp_path_factory):
-    path = tmp_path_factory.mktemp("trec") / "topics.tsv"
-    topics = [Topic(encode_id(query), f"x{text}") for query, text in texts.items()]
-
-    assert write_topics(path, topics) == len(topics)
-    assert list(iterate_topics(path)) == topics
+        assert write(path, records) == len(records)
+        assert list(read(path)) == records
 
 
 # What trec_eval 10 reads, and the value that it has there.
@@ -238,14 +226,14 @@ def test_topics_may_have_crlf_and_a_byte_order_mark(tmp_path):
     assert list(iterate_topics(path)) == [Topic("1", "one"), Topic("2", "two")]
 
 
-LINE = RunLine("1", "a", 1, 0.5, "t")
+RUN_LINE = RunLine("1", "a", 1, 0.5, "t")
 NOT_WRITTEN = {
     #                         writer         record                            code
     "an empty id":           (write_qrels,  Qrel("1", "", 1),                 "bad_id"),
     "a NUL":                 (write_qrels,  Qrel("1", "a\0b", 1),             "bad_id"),
     "a comment as qrel":     (write_qrels,  Qrel("#1", "a", 1),               "bad_id"),
-    "a tag of two words":    (write_run,    LINE._replace(tag="a b"),         "bad_id"),
-    "NaN":                   (write_run,    LINE._replace(score=math.nan),    "bad_score"),
+    "a tag of two words":    (write_run,    RUN_LINE._replace(tag="a b"),         "bad_id"),
+    "NaN":                   (write_run,    RUN_LINE._replace(score=math.nan),    "bad_score"),
     "a topic of two lines":  (write_topics, Topic("1", "two\nlines"),         "bad_topic"),
 }  # fmt: skip
 
@@ -317,44 +305,34 @@ def by_line(path, reader):
     ]
 
 
-REGULAR = {
-    "qrels, comments only":                     (iterate_qrels, b"# one\n# two\n"),
-    "qrels, a comment as the last block":       (iterate_qrels, b"1 0 a 1\n2 0 b 0\n3 0 c 2\n# end\n"),
-    "qrels, a mark at the start":               (iterate_qrels, b"\xef\xbb\xbf1 0 a 1\n"),
-    "run, comments only":                       (iterate_run,   b"# one\n# two\n"),
-    "run, a carriage return within a line":     (iterate_run,   b"1 Q0 a 1 2 t\r1 Q0 b 1 2 t\n"),
-}  # fmt: skip
-IRREGULAR = {
-    #                                            reader         file                                         code
+ODD_FILES = {
+    #                                            reader         file                                         by column, else the line's code
+    "qrels, comments only":                     (iterate_qrels, b"# one\n# two\n",                           True),
+    "qrels, a comment as the last block":       (iterate_qrels, b"1 0 a 1\n2 0 b 0\n3 0 c 2\n# end\n",       True),
+    "qrels, a mark at the start":               (iterate_qrels, b"\xef\xbb\xbf1 0 a 1\n",                    True),
     "qrels, a carriage return within a line":   (iterate_qrels, b"1 0 a 1\r2 0 b 1\n",                       "bad_fields"),
     "qrels, a mark and three fields":           (iterate_qrels, b"\xef\xbb\xbf 0 a 1\n",                    "bad_fields"),
     "qrels, an iteration that is no UTF-8":     (iterate_qrels, b"1 \xff a 1\n",                            None),
-    "run, a tag that is no UTF-8":              (iterate_run,   b"1 Q0 a 1 2 \xff\n1 Q0 b 2 1 t\n",         "bad_encoding"),
-    "run, a last tag that is no UTF-8":         (iterate_run,   b"1 Q0 a 1 2 t\n1 Q0 b 2 1 \xff\n",         "bad_encoding"),
+    "run, comments only":                       (iterate_run,   b"# one\n# two\n",                           True),
+    "run, a carriage return within a line":     (iterate_run,   b"1 Q0 a 1 2 t\r1 Q0 b 1 2 t\n",             True),
+    "run, a tag that is no UTF-8":              (iterate_run,   b"1 Q0 a 1 2 \xff\n1 Q0 b 2 1 t\n",          "bad_encoding"),
+    "run, a last tag that is no UTF-8":         (iterate_run,   b"1 Q0 a 1 2 t\n1 Q0 b 2 1 \xff\n",          "bad_encoding"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("reader", "data"), REGULAR.values(), ids=REGULAR)
-def test_trec_columns_of_odd_files(reader, data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("reader", "data", "expected"), ODD_FILES.values(), ids=ODD_FILES)
+def test_trec_columns_of_odd_files_are_those_of_the_lines_or_left_to_them(
+    reader, data, expected, tmp_path, monkeypatch
+):
     monkeypatch.setattr(trec_columns, "BLOCK_BYTES", 10)
     path = tmp_path / "file"
     path.write_bytes(data)
 
     found = read_by_column(path, reader)
 
-    assert found is not None
-    assert found == by_line(path, reader)
-
-
-@pytest.mark.parametrize(("reader", "data", "code"), IRREGULAR.values(), ids=IRREGULAR)
-def test_trec_columns_leave_to_the_lines_what_is_irregular(reader, data, code, tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(data)
-
-    assert read_by_column(path, reader) is None
-
-    with pytest.raises(InputError, match=code) if code else nullcontext():
-        list(reader(path))
+    assert (found is not None) == (expected is True)
+    with pytest.raises(InputError, match=expected) if isinstance(expected, str) else nullcontext():
+        assert found in (None, by_line(path, reader))
 
 
 @pytest.mark.parametrize("form", [b"%b %b %b %b %b %b\n", b"%b\t%b\t%b\t%b\t%b\t%b\n", b" %-5b %b %9b %4b %b %b \r\n"])

@@ -151,7 +151,6 @@ CITED = SPAN | {"text": "Who?"}
 ANNOTATION = {"annotation_id": "a", "query_id": "0", "annotator_id": "p", "citations": [CITED]}
 TRUTHS = {
     #                              annotations                                                     codes
-    "an empty span":             ([ANNOTATION | {"citations": [CITED | {"end_char": 4}]}],       ["empty_span"]),
     "two errors in two":         ([ANNOTATION | {"citations": 5}, {"annotation_id": "b"}],       ["bad_format", "unknown_kind"]),
     "an id twice":               ([ANNOTATION, ANNOTATION],                                      ["duplicate_id"]),
 }  # fmt: skip
