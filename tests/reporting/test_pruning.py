@@ -90,7 +90,6 @@ def test_prune_removes_temporary_files_after_a_day(workspace):
     made_evaluation(workspace, 0)
     left = [
         workspace.root / "data" / "datasets" / "b" / ".tmp-a",
-        workspace.root / "data" / "datasets" / "b" / ".rag-eval-sql-a" / "rows.parquet",
         workspace.root / "data" / "reports" / ".tmp-page",
         workspace.root / "corpus" / ".tmp-b" / "link",
     ]
