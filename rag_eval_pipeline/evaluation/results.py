@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -95,6 +96,7 @@ def read_all_scores(evaluation: Evaluation) -> Scores:
     Raises:
         InputError: `not_answered`, or `missing_scores` when a score asset has not scored this evaluation.
     """
+    limit_allocators()
     evaluation.require_answered()
     record = evaluation.record
     missing = [kind for kind in SCORE_FILES if scored_evaluation_id(evaluation.scores(kind)) != record.evaluation_id]
@@ -109,7 +111,6 @@ def read_all_scores(evaluation: Evaluation) -> Scores:
 
 def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores, *, now: datetime) -> Published:
     """Write the results file and mark the evaluation as published; questions and answers are gone through once."""
-    limit_allocators()
     path = results_path(workspace, evaluation.record.evaluation_id)
     facts = AnswerFacts(pair)
     # The rows are in the middle of the file, and what comes before them is known after the last one.
@@ -360,9 +361,10 @@ class AnswerFacts:
     def __init__(self, pair: Pair) -> None:
         self.questions = 0
         self.answered = 0
-        self.latencies: list[float] = []  # measured ones, of answered questions
+        self.latencies = array("d")  # measured ones, of answered questions
         self.sources: set[str | None] = set()  # the evaluations that measured them; None for this one
-        self.calls: list[CallUsage] = []
+        # By column: objects that stay would keep the memory of the rows that were made between them.
+        self._calls = tuple(array("d") for _ in CallUsage._fields)
         self.passages = PassageCounts(pair.files)
         self.first: list[form.QueryResult] = []
         self._is_free = pair.system_file.traits.is_free
@@ -375,10 +377,20 @@ class AnswerFacts:
             if answer.latency_ms is not None:
                 self.latencies.append(answer.latency_ms)
         self.sources.add(answer.reused_from)
-        self.calls.append(_call(answer, is_free=self._is_free))
+        for column, used in zip(self._calls, _call(answer, is_free=self._is_free), strict=True):
+            column.append(math.nan if used is None else used)
         self.passages.add(answer)
         if result is not None and len(self.first) < FIRST_KEPT:
             self.first.append(result)
+
+    def calls(self) -> Iterator[CallUsage]:
+        """Yield what each answer used."""
+
+        def whole(number: float) -> int | None:
+            return None if math.isnan(number) else int(number)
+
+        for tokens, requests, cost, prompt, completion in zip(*self._calls, strict=True):
+            yield CallUsage(whole(tokens), int(requests), cost, whole(prompt), whole(completion))
 
 
 def performance(
@@ -393,7 +405,7 @@ def performance(
         measured = evaluation  # that run was removed: its latencies are in the answers, its samples are lost
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     latency = latency_stats(facts.latencies)
-    usage = api_usage(facts.calls)
+    usage = api_usage(facts.calls())
 
     def resource(name: str) -> form.ResourceUsage:
         used = resource_usage(samples.get(name, []))
