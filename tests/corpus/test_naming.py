@@ -181,8 +181,9 @@ URLS = st.one_of(
 
 @pytest.mark.fault(19, 20, 21)
 @given(st.lists(URLS, max_size=12), st.randoms())
-def test_names_of_any_urls_are_valid_distinct_and_kept_by_pins(urls, random):
+def test_names_of_any_urls_and_files_are_valid_distinct_and_kept_by_pins(urls, random):
     requests = [NameRequest(document_key(url), url) for url in urls]
+    requests += [NameRequest(f"file {n}", name=url) for n, url in enumerate(urls[::2]) if url]
     names = assign_names(requests)
 
     by_identity = {request.identity: name for request, name in zip(requests, names, strict=True)}

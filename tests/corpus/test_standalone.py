@@ -1,13 +1,10 @@
 """`render_documents` adds to a folder and removes nothing from it; a manifest keeps documents of one name apart."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from corpus.making import simple_pdf
 from rag_eval_pipeline.corpus.manifest import read_manifest
-from rag_eval_pipeline.corpus.naming import folded
-from rag_eval_pipeline.corpus.standalone import is_url, plan_documents, render_documents
+from rag_eval_pipeline.corpus.standalone import render_documents
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.web.egress import EgressPolicy
 
@@ -131,18 +128,3 @@ def test_render_names_local_files_by_their_basename(tmp_path, out, monkeypatch):
     assert rows[0].file_name == "paper.pdf"
     assert "collision" in rows[1].flags
     assert [(out / row.file_name).read_bytes() for row in rows] == [simple_pdf("a"), simple_pdf("b")]
-
-
-SOURCES = st.one_of(
-    st.text(max_size=40).map(lambda tail: f"https://h.example/{tail}"),
-    st.text(alphabet="ab./%#~é", min_size=1, max_size=20),
-)
-
-
-@given(st.lists(SOURCES, max_size=8))
-def test_plan_documents_gives_distinct_names_of_one_path_component(sources):
-    names = [name.name for document in plan_documents(sources) for name in document.names]
-
-    assert len({folded(name) for name in names}) == len(names)
-    assert not any("/" in name or "\0" in name for name in names)
-    assert {True for source in sources if is_url(source)} <= {d.body == "url" for d in plan_documents(sources)}

@@ -74,7 +74,9 @@ def test_fetched_body_kind(data, label, kind):
 
 REFUSED = {
     "a picture that browsers do not show": (b"II*\0rest", "image/tiff", "unsupported_type"),
+    "nothing": (b"", "text/html", "empty_body"),
     "white space": (b" \n", "text/html", "empty_body"),
+    "an archive": (b"\0\1\2\3", "application/zip", "unsupported_type"),
     "a page in place of a PDF": (b"<html>", "application/pdf", "content_mismatch"),
     "a page in place of a CSV": (
         b"\n<!DOCTYPE html><title>Log in</title>",

@@ -68,6 +68,8 @@ async def test_fetcher_keeps_the_fragment_that_a_redirect_adds(site):
 ANSWERS = {
     "not found": ((404, {}, b"no"), "http_404"),
     "gone": ((410, {}, b"no"), "http_410"),
+    "a password": ((401, {"WWW-Authenticate": 'Basic realm="x"'}, b""), "http_401"),
+    "no content": ((204, {}, b""), "empty_body"),
     "not modified, which was not asked": ((304, {}, b""), "http_304"),
     "redirect to this machine": ((302, {"Location": "http://127.0.0.1:1/"}, b""), "egress_blocked"),
     "redirect to mail": ((302, {"Location": "mailto:x"}, b""), "scheme"),

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 from corpus.hostile.pictures import PICTURES
-from corpus.hostile.site import Answers, Odd, Reply, Site, moved, page, send
+from corpus.hostile.site import Answers, Reply, Site, page, send
 from corpus.making import png, simple_pdf
 
 RED, GREEN, BLACK = (200, 0, 0), (0, 160, 0), (0, 0, 0)
@@ -167,10 +167,10 @@ async def hang(site: Site, writer: asyncio.StreamWriter) -> None:
     await site.done.wait()
 
 
-async def half_open(site: Site, writer: asyncio.StreamWriter) -> None:
-    """Begins to answer, and stops within the head."""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
-    await site.done.wait()
+async def cut_picture(site: Site, writer: asyncio.StreamWriter) -> None:
+    """A picture that ends before its stated length."""
+    body = png(*RED)[:60]
+    await send(writer, Reply(body, "image/png"), length=2 * len(body))
 
 
 async def drip(site: Site, writer: asyncio.StreamWriter) -> None:
@@ -192,43 +192,13 @@ async def slow(site: Site, writer: asyncio.StreamWriter) -> None:
     writer.write(b"<p>END</p>")
 
 
-async def endless(site: Site, writer: asyncio.StreamWriter) -> None:
-    """A body without end, as fast as it is taken."""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-    while not site.done.is_set():
-        writer.write(b"x" * 65536)
-        await writer.drain()
-
-
 async def reset(site: Site, writer: asyncio.StreamWriter) -> None:
     """Hangs up at once."""
     writer.transport.abort()
 
 
-async def busy_once(site: Site, writer: asyncio.StreamWriter) -> None:
-    """Busy for the first caller."""
-    if site.asked["/busy-once"] == 1:
-        await send(writer, Reply(b"busy", status=503, headers=("Retry-After: 0",)))
-    else:
-        await send(writer, Reply(page("<p>END</p>").encode()))
-
-
-def short(body: bytes, content_type: str = "text/html") -> Odd:
-    """Promises more than it sends."""
-
-    async def answer(site: Site, writer: asyncio.StreamWriter) -> None:
-        await send(writer, Reply(body, content_type), length=2 * len(body))
-
-    return answer
-
-
 def attached(body: bytes, content_type: str) -> Reply:
     return Reply(body, content_type, headers=("Content-Disposition: attachment; filename=x",))
-
-
-def zipped(body: bytes, *, cut: bool = False, content_type: str = "text/html; charset=utf-8") -> Reply:
-    data = gzip.compress(body, mtime=0)
-    return Reply(data[: len(data) // 2] if cut else data, content_type, headers=("Content-Encoding: gzip",))
 
 
 _LATIN = "<html><title>é</title><body>café MARK-é naïve</body></html>".encode("latin-1")
@@ -249,48 +219,25 @@ WIRE: Answers = {
     "/red.png": Reply(png(*RED), "image/png"),
     "/large.png": Reply(shades(4500), "image/png"),
     "/giant.png": Reply(shades(9000), "image/png"),
-    "/cut.png": short(png(*RED)[:60], "image/png"),
+    "/cut.png": cut_picture,
     "/sw.js": Reply(b"self.addEventListener('fetch',e=>{})", "text/javascript"),
     "/binary": Reply(b"\0\1\2", "application/octet-stream"),
     "/attachment": attached(b"\0\1\2", "application/octet-stream"),
     "/ping": Reply(b"ok", "text/plain"),
     "/hang": hang,
-    "/half-open": half_open,
     "/drip": drip,
     "/slow": slow,
-    "/endless": endless,
     "/reset": reset,
-    "/short": short(b"<p>partial</p>"),
-    "/busy-once": busy_once,
-    "/empty": Reply(),
-    "/blank": Reply(b" \r\n\t "),
-    "/204": Reply(status=204),
     "/401": Reply(b"<p>who", status=401, headers=(_PASSWORD,)),
-    "/404": Reply(page("<h1>Not found</h1>").encode(), status=404),
-    "/500": Reply(page("<h1>boom</h1>").encode(), status=500),
-    "/redirect": moved("/redirect-2"),
-    "/redirect-2": moved("/plain", 301),
-    "/redirect-loop": moved("/redirect-loop"),
-    "/redirect-to-pdf": moved("/pdf"),
-    "/redirect-to-file": moved("file:///etc/passwd"),
-    "/gzip": zipped(page("<p>ZIPPED</p>").encode()),
-    "/gzip-cut": zipped(page(paragraphs(9)).encode(), cut=True),
-    "/bomb": zipped(bytes(25_000_000), content_type="text/javascript"),
-    "/latin1": Reply(_LATIN, "text/html"),
+    "/bomb": Reply(gzip.compress(bytes(25_000_000), mtime=0), "text/javascript", headers=("Content-Encoding: gzip",)),
     "/wrong-charset": Reply(_LATIN),
     "/utf-16": Reply("\ufeff<p>café MARK-é</p>".encode("utf-16-le"), "text/html"),
     "/pdf": Reply(PDF, "application/pdf"),
-    "/pdf-as-octets": Reply(PDF, "application/octet-stream"),
-    "/pdf-attached": attached(PDF, "application/pdf"),
-    "/pdf-as-html": Reply(PDF),
     "/pdf-as-picture": Reply(PDF, "image/png"),
     "/pdf-cut": Reply(PDF[: len(PDF) // 2], "application/pdf"),
-    "/html-as-pdf": Reply(b"<html><body>Please log in</body></html>", "application/pdf"),
     "/html-attached": attached(PAGES["lazy"].encode(), "text/html"),
-    "/text": Reply(b"plain text\n" * 50 + b"END", "text/plain"),
     "/json": Reply(b'{"a": [1, 2, 3], "t": "END"}', "application/json"),
     "/xml": Reply(b"<?xml version='1.0'?><a>END</a>", "application/xml"),
-    "/binary-page": Reply(b"\0\1\2\3", "application/zip"),
     "/cut-image": Reply(png(*RED)[:40], "image/png"),
     "/html-as-svg": Reply(b"<p>no picture", "image/svg+xml"),
 }

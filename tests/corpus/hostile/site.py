@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-REASONS = {200: "OK", 204: "No Content", 301: "Moved", 302: "Found", 401: "Unauthorized", 404: "Not Found"}
+REASONS = {200: "OK", 302: "Found", 401: "Unauthorized", 404: "Not Found"}
 
 
 class Reply(NamedTuple):
@@ -26,8 +26,8 @@ def page(body: str, head: str = "", title: str = "A page") -> str:
     return f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title>{head}</head><body>{body}</body>'
 
 
-def moved(to: str, status: int = 302) -> Reply:
-    return Reply(status=status, headers=(f"Location: {to}",))
+def moved(to: str) -> Reply:
+    return Reply(status=302, headers=(f"Location: {to}",))
 
 
 NOT_HERE = Reply(b"<p>not here", status=404)
@@ -94,9 +94,12 @@ class Site:
 async def send(writer: asyncio.StreamWriter, reply: Reply, *, length: int | None = None) -> None:
     """Writes an answer; `length` states another one than it has."""
     reason = REASONS.get(reply.status, "Status")
-    lines = [f"HTTP/1.1 {reply.status} {reason}", f"Content-Type: {reply.content_type}", "Connection: close"]
-    if reply.status != 204:
-        lines.append(f"Content-Length: {len(reply.body) if length is None else length}")
+    lines = [
+        f"HTTP/1.1 {reply.status} {reason}",
+        f"Content-Type: {reply.content_type}",
+        f"Content-Length: {len(reply.body) if length is None else length}",
+        "Connection: close",
+    ]
     writer.write("\r\n".join([*lines, *reply.headers, "", ""]).encode("latin-1") + reply.body)
     await writer.drain()
 

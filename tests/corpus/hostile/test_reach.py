@@ -55,29 +55,20 @@ class Visit:
             sites = {
                 name: await stack.enter_async_context(running(answers, otherwise=CANARY, **options))
                 for name, (answers, options) in {
-                    "trusted": (trusted, {}),  # may reach `friend` and `stranger`
+                    "trusted": (trusted, {}),  # may reach `friend`
                     "plain": (plain, {}),
                     "friend": (friends, {}),
                     "private": ({}, {}),  # for its own documents only
                     "secured": (secured, {"tls": authority.server()}),
-                    "stranger": ({}, {"tls": Authority("127.0.0.1").as_server()}),
                 }.items()
             }
-            friend, private, stranger = (sites[name] for name in ("friend", "private", "stranger"))
+            friend, private = sites["friend"], sites["private"]
             self.asked = {name: site.asked for name, site in sites.items()}
 
             friends["/"] = Reply(page(f"<iframe src={sites['trusted'].url('/own')}></iframe>OTHER").encode())
             trusted["/bounce"] = moved(friend.url("/"))
             trusted |= moves_to(friend.url("/"), "friend")
-            foreign = stranger.url("/", "https")
-            trusted |= {
-                path: Reply(html.encode())
-                for path, html in {
-                    "/prying": prying_page(f"http://{friend.host}"),
-                    "/beside": page(f"<img src={foreign}><iframe src={foreign}></iframe>END"),
-                    "/leads": page(f"<script>location='{foreign}'</script>"),
-                }.items()
-            }
+            trusted["/prying"] = Reply(prying_page(f"http://{friend.host}").encode())
             bounce = sites["plain"].url("/bounce-private")
             private_page = prying_page(private.url(""), f"<iframe src={bounce}></iframe><img src={bounce}>")
             plain |= {
@@ -105,10 +96,9 @@ class Visit:
                 ),
                 "own": private.url("/own"),
                 "forged": sites["secured"].url("/first", "https"),
-                "untrusted": foreign,
             }
             hosts = [sites[name].host for name in ("trusted", "plain", "private", "secured")]
-            hosts += [{"host": site.host, "for": [sites["trusted"].host]} for site in (friend, stranger)]
+            hosts.append({"host": friend.host, "for": [sites["trusted"].host]})
             async with rendering(*hosts, ca_file=str(folder / "ca.pem")) as renderer:
                 made = await make_all(renderer, documents.values(), at_once=4)
         secret.unlink()
@@ -157,13 +147,3 @@ def test_page_reads_a_file_by_no_kind_of_request(visit):
     assert len(pages) == len(LOCAL) + len(LOCAL_MOVES)  # a page with all kinds of requests for each form, and the moves
     assert [path for path, text in pages.items() if SECRET in text] == []
     assert [n for n in range(len(LOCAL)) if "END" not in pages[f"/file-{n}"]] == []
-
-
-@pytest.mark.fault(61)
-def test_certificate_of_an_unknown_authority_is_not_accepted(visit):
-    beside = visit.outcomes["/beside"]
-
-    assert (visit.outcomes["untrusted"].code, visit.outcomes["/leads"].code) == ("tls_untrusted", "blocked_navigation")
-    assert "END" in beside.text
-    assert SECRET not in beside.text
-    assert visit.asked["stranger"] == {}  # connections were tried, and none came to a request
