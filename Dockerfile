@@ -45,7 +45,7 @@ RUN apt-get update \
 RUN useradd --uid 1000 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin rag-eval \
     && mkdir --mode=1777 /instance /workspace
 COPY --from=packages /opt/rag-eval /opt/rag-eval
-COPY deploy/code_server.py deploy/health.py deploy/workspace.yaml /opt/rag-eval/deploy/
+COPY deploy/health.py deploy/workspace.yaml /opt/rag-eval/deploy/
 COPY deploy/celery/worker.yaml /opt/rag-eval/deploy/celery/
 COPY dagster.yaml /instance/
 # An empty workspace can be begun with them: cp -R /opt/rag-eval/share/data /workspace
@@ -66,7 +66,7 @@ USER 1000:1000
 WORKDIR /workspace
 EXPOSE 3000 4000
 ENTRYPOINT ["tini", "--"]
-CMD ["python", "/opt/rag-eval/deploy/code_server.py", "--host", "0.0.0.0", "--port", "4000"]
+CMD ["python", "-m", "rag_eval_pipeline.serving.code_server", "--host", "0.0.0.0", "--port", "4000"]
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
     CMD ["python", "/opt/rag-eval/deploy/health.py", "code", "127.0.0.1:4000"]
 

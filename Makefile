@@ -14,7 +14,7 @@ help:      ## list the targets
 
 # Each demo has a workspace and a Dagster instance of its own: .demo, .demo-builtin, .demo-http.
 demo: $(VENV)/.browser  ## eight recorded nights of three systems, one of which breaks; DEMO_SERVE=0 does not serve the report
-	@$(BIN)/python -m rag_eval_pipeline.demo
+	@$(BIN)/python -m examples.demo_nights
 
 demo-builtin: $(VENV)/.browser  ## four small benchmarks with the built-in system, a baseline without a model
 	@$(BIN)/python -m examples.demo_builtin

@@ -34,9 +34,9 @@ import psutil
 from evaluation import LATENCY_MS, make_workspace, mock_rag_server, timed_journal
 
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.storage.journal import read_journal
 from rag_eval_pipeline.workspace import Workspace
 

@@ -167,21 +167,21 @@ def publish(root: Path) -> None:
 
 
 def comparisons(root: Path) -> None:
-    from rag_eval_pipeline.reporting.regressions import write_comparisons
+    from rag_eval_pipeline.monitoring.regressions import write_comparisons
     from rag_eval_pipeline.workspace import Workspace
 
     write_comparisons(Workspace(root))
 
 
 def leaderboard(root: Path) -> None:
-    from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+    from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
     from rag_eval_pipeline.workspace import Workspace
 
     write_leaderboard(Workspace(root))
 
 
 def site(root: Path) -> None:
-    from rag_eval_pipeline.report.site import write_report
+    from rag_eval_pipeline.site.site import write_report
     from rag_eval_pipeline.workspace import Workspace
 
     write_report(Workspace(root))

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.metrics.retrieval.files import run_columns, score_file
+from rag_eval_pipeline.evaluation.trec_scoring import run_columns, score_file
+from rag_eval_pipeline.metrics.retrieval.engine import Scores, score
 from rag_eval_pipeline.metrics.retrieval.names import parse_measures
-from rag_eval_pipeline.metrics.retrieval.runs import Documents, Qrels, Run, make_qrels
-from rag_eval_pipeline.metrics.retrieval.scoring import Scores, score
+from rag_eval_pipeline.metrics.retrieval.rankings import Documents, Qrels, Run, make_qrels
 
 MEASURES = ("success.1,3,5", "P.1,5,10", "recall.5,10,100,1000", "ndcg_cut.5,10,100", "map_cut.5,10,100", "map", "ndcg",
             "recip_rank")  # fmt: skip

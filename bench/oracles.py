@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import typer
 from typer.testing import CliRunner
 
-from rag_eval_pipeline.cli.scoring import score as score_command
+from rag_eval_pipeline.cli.score import score as score_command
 from rag_eval_pipeline.metrics.answers import AnswerScore, score_answer
 from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.performance import latency_stats
+from rag_eval_pipeline.metrics.retrieval.engine import score
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
-from rag_eval_pipeline.metrics.retrieval.runs import qrels_from_dict, run_from_dict
-from rag_eval_pipeline.metrics.retrieval.scoring import score
+from rag_eval_pipeline.metrics.retrieval.rankings import qrels_from_dict, run_from_dict
 
 ROOT = Path(__file__).resolve().parent.parent
 TREC_EVAL = ROOT / "tests" / "oracles" / "trec_eval"

@@ -41,14 +41,14 @@ from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
 from rag_eval_pipeline.corpus.rendering.browser import find_browser  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
 from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
-from rag_eval_pipeline.report.data import read_report_data  # noqa: E402
-from rag_eval_pipeline.report.page_images import FOLDER, PageImages  # noqa: E402
-from rag_eval_pipeline.report.question import document_spans  # noqa: E402
-from rag_eval_pipeline.report.runs import DatasetCache, read_run  # noqa: E402
-from rag_eval_pipeline.report.site import write_site  # noqa: E402
-from rag_eval_pipeline.reporting.regressions import write_comparisons  # noqa: E402
+from rag_eval_pipeline.monitoring.regressions import write_comparisons  # noqa: E402
+from rag_eval_pipeline.site.data import read_report_data  # noqa: E402
+from rag_eval_pipeline.site.marked_pages import FOLDER, PageImages  # noqa: E402
+from rag_eval_pipeline.site.question import document_spans  # noqa: E402
+from rag_eval_pipeline.site.run_data import DatasetCache, read_run  # noqa: E402
+from rag_eval_pipeline.site.site import write_site  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
-from tests.reporting.made_nights import publish_night, register  # noqa: E402
+from tests.monitoring.made_nights import publish_night, register  # noqa: E402
 
 
 def many_nights(root: Path, *, benchmarks: int, systems: int, nights: int, questions: int) -> Workspace:

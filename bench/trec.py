@@ -98,7 +98,7 @@ def write(found: Collection, folder: Path) -> None:
 
 
 def score_file(folder: Path, _: Path) -> dict[str, float]:
-    from rag_eval_pipeline.metrics.retrieval import files
+    from rag_eval_pipeline.evaluation import trec_scoring as files
     from rag_eval_pipeline.metrics.retrieval.names import parse_measures
 
     pa.array([1])  # makes Arrow look for pandas, and import it
@@ -133,7 +133,7 @@ def evaluate(folder: Path) -> Any:
 
 
 def differences(folder: Path, site: Path) -> tuple[int, int]:
-    from rag_eval_pipeline.metrics.retrieval import files
+    from rag_eval_pipeline.evaluation import trec_scoring as files
     from rag_eval_pipeline.metrics.retrieval.names import parse_measures
 
     assert load_pytrec_eval(site)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from rag_eval_pipeline.demo import Bars, Runner, console
+from examples.demo_nights import Bars, Runner, console
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.scaffold.workspaces import template_files
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.workspace import PROJECT, Workspace
 
 SOURCES = (PROJECT / "data" / "sources", PROJECT / "examples" / "benchmarks" / "sources")
@@ -46,8 +46,8 @@ def prepare(root: Path) -> Workspace:
 def evaluate_all(workspace: Workspace) -> None:
     """Convert the benchmarks, evaluate each with each system through Dagster, and print what came out."""
     from rag_eval_pipeline.defs.partitions import pair_key
-    from rag_eval_pipeline.evaluation.registry import read_registry
-    from rag_eval_pipeline.reporting.leaderboard import leaderboard_table, read_leaderboard
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.leaderboard import leaderboard_table, read_leaderboard
 
     with Bars() as bars, Runner(workspace) as runner:
         with bars.phase("converting", len(BENCHMARKS)) as update:
@@ -74,8 +74,8 @@ def evaluate_all(workspace: Workspace) -> None:
 
 def changes(workspace: Workspace) -> Iterator[str]:
     """Yield a line for each two systems that differ surely, then how many others were compared."""
-    from rag_eval_pipeline.reporting.incidents import change_text, headline_order
-    from rag_eval_pipeline.reporting.regressions import read_comparisons
+    from rag_eval_pipeline.monitoring.incidents import change_text, headline_order
+    from rag_eval_pipeline.monitoring.regressions import read_comparisons
 
     rows = [row for row in read_comparisons(workspace).rows if row.kind == "systems"]
     unsure = 0

@@ -9,7 +9,7 @@ import sys
 from examples.demo_builtin import evaluate_all, prepare
 from examples.mock_server.process import RunningServer, mock_rag_server
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.workspace import PROJECT, SYSTEM_SUFFIX, Workspace
 
 FAULT_RATE = 0.1

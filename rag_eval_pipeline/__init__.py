@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.analysis import WorkspaceFrames
+    from rag_eval_pipeline.frames import WorkspaceFrames
 
 __all__ = ["open"]
 
@@ -15,6 +15,6 @@ def open(folder: Path | str = ".") -> "WorkspaceFrames":
     Raises:
         InputError: `no_workspace`.
     """
-    from rag_eval_pipeline.analysis import WorkspaceFrames  # pandas takes a second, which no command should pay
+    from rag_eval_pipeline.frames import WorkspaceFrames  # pandas takes a second, which no command should pay
 
     return WorkspaceFrames.open(folder)

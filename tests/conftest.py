@@ -17,7 +17,7 @@ from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.storage import process
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import Citation

@@ -12,15 +12,15 @@ import pytest
 import typer
 
 from rag_eval_pipeline.cli.output import painted, print_next, progress_bars
+from rag_eval_pipeline.evaluation.evaluation_folders import pair_pointer
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import pair_pointer
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.reporting.comparison import Comparison, compare_runs
-from rag_eval_pipeline.reporting.status import verdict_text
-from rag_eval_pipeline.reporting.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.comparison import Comparison, compare_runs
+from rag_eval_pipeline.monitoring.status import verdict_text
+from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.storage.lock import locked
-from tests.reporting.made_runs import made_run
+from tests.monitoring.made_runs import made_run
 from tests.verdict_examples import DROP, replace
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"

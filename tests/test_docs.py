@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from rag_eval_pipeline import cli
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.systems.config import KINDS, parse_system
 from tests.conftest import REPOSITORY
 

@@ -2,7 +2,7 @@
 
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import Evidence, VerdictKind
-from rag_eval_pipeline.reporting.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Verdict
 
 DROP = Evidence(
     metric="EM",

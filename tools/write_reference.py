@@ -18,20 +18,20 @@ import pydantic
 import typer
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
 from rag_eval_pipeline.conversion.shards import ConversionSettings
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.judges.lexical import LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings
 from rag_eval_pipeline.judges.nli import NliSettings
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.reporting.alert_files import AlertSettings
-from rag_eval_pipeline.reporting.comparison import VerdictSettings
-from rag_eval_pipeline.reporting.maintenance import RetentionSettings
-from rag_eval_pipeline.reporting.summaries import AbSettings
+from rag_eval_pipeline.monitoring.alert_files import AlertSettings
+from rag_eval_pipeline.monitoring.comparison import VerdictSettings
+from rag_eval_pipeline.monitoring.maintenance import RetentionSettings
+from rag_eval_pipeline.monitoring.weekly import AbSettings
 from rag_eval_pipeline.systems.config import KINDS, SystemFile
 from rag_eval_pipeline.web.egress import EgressConfig
-from rag_eval_pipeline.web.settings import Budget, EndpointSettings, Prices
+from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings, Prices
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REFERENCE = REPOSITORY / "docs" / "reference"

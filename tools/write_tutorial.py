@@ -21,8 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from rag_eval_pipeline import cli, clock
-from rag_eval_pipeline.reporting.alerts import send_change_alerts
-from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.monitoring.alerts import send_change_alerts
+from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parent.parent

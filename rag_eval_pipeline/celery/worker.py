@@ -11,7 +11,7 @@ from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
 from dagster_celery.app import app
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.corpus.workers import record_worker, remove_worker, this_worker
+from rag_eval_pipeline.corpus.worker_queues import record_worker, remove_worker, this_worker
 from rag_eval_pipeline.workspace import Workspace, default_root
 
 __all__ = ["app"]

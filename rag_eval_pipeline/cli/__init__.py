@@ -13,16 +13,16 @@ import typer
 from typer.core import TyperCommand
 
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
-from rag_eval_pipeline.cli.comparisons import compare
+from rag_eval_pipeline.cli.compare import compare
 from rag_eval_pipeline.cli.doctor import doctor, worker_queue
-from rag_eval_pipeline.cli.evaluations import calibrate, evaluate, leaderboard, report, rescore
-from rag_eval_pipeline.cli.history import ab, history, pin, power, prune
+from rag_eval_pipeline.cli.evaluate import calibrate, evaluate, leaderboard, report, rescore
+from rag_eval_pipeline.cli.init_system import init_system
+from rag_eval_pipeline.cli.new import new, up
+from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune
 from rag_eval_pipeline.cli.output import INTERNAL, CommandGroup, keep_stdout_for_results, print_error
-from rag_eval_pipeline.cli.scoring import score, spans
-from rag_eval_pipeline.cli.status import list_workspace, status
-from rag_eval_pipeline.cli.system_init import init_system
+from rag_eval_pipeline.cli.score import score, spans
+from rag_eval_pipeline.cli.show import list_workspace, status
 from rag_eval_pipeline.cli.systems import system
-from rag_eval_pipeline.cli.workspaces import new, up
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
 

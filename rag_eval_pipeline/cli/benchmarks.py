@@ -103,9 +103,9 @@ def plan(
 
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine import quarantine_notes
-    from rag_eval_pipeline.conversion.report import plan_sentences
-    from rag_eval_pipeline.reporting.comparison import read_verdict_settings
-    from rag_eval_pipeline.reporting.power import power as detectable
+    from rag_eval_pipeline.conversion.summaries import plan_sentences
+    from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
+    from rag_eval_pipeline.monitoring.power import power as detectable
 
     root = find_workspace(workspace)
     if schema:
@@ -140,7 +140,7 @@ def plan(
 def _print_schemas(paths: BenchmarkPaths, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from rag_eval_pipeline.conversion.schemas import read_schemas
+    from rag_eval_pipeline.conversion.column_samples import read_schemas
 
     found = list(read_schemas(paths))
     lines = []
@@ -171,10 +171,10 @@ def convert(
 
     Example: rag-eval convert skarn-railway
     """
-    from rag_eval_pipeline.conversion.report import conversion_sentences
     from rag_eval_pipeline.conversion.steps import convert as run
-    from rag_eval_pipeline.reporting.comparison import read_verdict_settings
-    from rag_eval_pipeline.reporting.power import power_of
+    from rag_eval_pipeline.conversion.summaries import conversion_sentences
+    from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
+    from rag_eval_pipeline.monitoring.power import power_of
 
     root = find_workspace(workspace)
     quarantined = 0
@@ -217,7 +217,7 @@ def convert(
 
 
 def _evaluate_command(workspace: Workspace, benchmarks: list[str]) -> str:
-    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     takes_all = (
         name for name, file in read_registry(workspace).system_files.items() if all(map(file.takes, benchmarks))
@@ -341,7 +341,7 @@ def render(
     """
     from dataclasses import asdict
 
-    from rag_eval_pipeline.conversion.report import missing_note
+    from rag_eval_pipeline.conversion.summaries import missing_note
     from rag_eval_pipeline.corpus.standalone import is_url, render_documents
 
     policy = _egress_policy(workspace, allow or [])

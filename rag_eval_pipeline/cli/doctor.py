@@ -159,8 +159,8 @@ def disk(machine: Machine) -> Finding:
 
 def registry(machine: Machine) -> Finding:
     """All benchmarks and systems can be read."""
-    from rag_eval_pipeline.conversion.spec import read_spec
-    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.conversion.benchmark_spec import read_spec
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     workspace = machine.workspace
     found = read_registry(workspace)
@@ -177,7 +177,7 @@ def registry(machine: Machine) -> Finding:
 
 def workers(machine: Machine) -> Finding:
     """All workers that take runs from a queue have the same browser and fonts, and the queue of this machine."""
-    from rag_eval_pipeline.corpus.workers import differences, living_workers, this_worker
+    from rag_eval_pipeline.corpus.worker_queues import differences, living_workers, this_worker
 
     living = living_workers(machine.workspace, now=clock.now())
     if not living:
@@ -263,7 +263,7 @@ def worker_queue(as_json: AsJson = False) -> None:
     """
     import msgspec
 
-    from rag_eval_pipeline.corpus.workers import this_worker
+    from rag_eval_pipeline.corpus.worker_queues import this_worker
 
     worker = this_worker()
     if worker.browser.startswith("none"):

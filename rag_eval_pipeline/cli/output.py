@@ -140,7 +140,7 @@ def report_to_dagster(
     if home is None:
         return
     try:
-        from rag_eval_pipeline.defs.instance import report_materializations
+        from rag_eval_pipeline.serving.instance import report_materializations
 
         report_materializations(home, assets, benchmark=benchmark, system=system, metadata=metadata)
     except Exception as error:  # of a database, a driver, another version of Dagster

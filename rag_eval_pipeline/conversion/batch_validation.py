@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.conversion.question_table import CONTEXT, SCHEMA
+from rag_eval_pipeline.conversion.question_spool import CONTEXT, SCHEMA
 from rag_eval_pipeline.conversion.questions import (
     DIFFICULTIES,
     IMPOSSIBLE,
@@ -23,8 +23,8 @@ from rag_eval_pipeline.conversion.questions import (
     word_note,
 )
 from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
-from rag_eval_pipeline.formats.json_rows import join, objects, text_bytes, texts
 from rag_eval_pipeline.sources.arrow_types import has_json
+from rag_eval_pipeline.storage.json_rows import join, objects, text_bytes, texts
 
 # Python's white space; Arrow's own trimming knows fewer.
 _NOT_BLANK = r"[^\s\x1c-\x1f\x0b\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"

@@ -18,27 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.conversion.documents import text_of_file
-from rag_eval_pipeline.conversion.question_table import questions_of
+from rag_eval_pipeline.conversion.annotation_checks import check_quality, citation_name, offset_base, reanchor
+from rag_eval_pipeline.conversion.annotator_agreement import citation_agreement
+from rag_eval_pipeline.conversion.benchmark_spec import spec_place
+from rag_eval_pipeline.conversion.document_index import text_of_file
+from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.conversion.spec import spec_place
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
+from rag_eval_pipeline.conversion.version_difference import version_difference
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError, excerpt
-from rag_eval_pipeline.formats.agreement import citation_agreement
-from rag_eval_pipeline.formats.annotation_checks import check_quality, citation_name, offset_base, reanchor
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
     CitationAnnotation,
     GroundTruth,
     import_annotations,
 )
-from rag_eval_pipeline.formats.json_rows import JsonText, join, lists, objects, texts
-from rag_eval_pipeline.formats.store import version_difference
-from rag_eval_pipeline.storage import parquet
-from rag_eval_pipeline.storage.files import publish, publishing
+from rag_eval_pipeline.storage import parquet_files
+from rag_eval_pipeline.storage.atomic_files import publish, publishing
+from rag_eval_pipeline.storage.json_rows import JsonText, join, lists, objects, texts
 
 LISTED = 20  # names in a check's numbers
 SPANS_AT_ONCE = 1000
@@ -186,7 +186,7 @@ def write_gold_spans(path: Path, spans: Iterable[GoldSpan]) -> None:
 
 def read_gold_spans(path: Path) -> Iterator[GoldSpan]:
     """Yield the spans of a file."""
-    for batch in parquet.read_table(path).to_batches(SPANS_AT_ONCE):
+    for batch in parquet_files.read_table(path).to_batches(SPANS_AT_ONCE):
         yield from (GoldSpan(**row) for row in batch.to_pylist())
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pydantic
 
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec
 from rag_eval_pipeline.conversion.datasets import CITATION_FIELDS, GoldSpan, citation_fields, located_spans
-from rag_eval_pipeline.conversion.question_table import distinct_items
+from rag_eval_pipeline.conversion.question_spool import distinct_items
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec
-from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import (
     CONVERTED_METADATA,
     DatasetMetadata,
@@ -23,7 +23,7 @@ from rag_eval_pipeline.formats.dataset import (
     EvaluationQuery,
     SourceDocument,
 )
-from rag_eval_pipeline.formats.json_rows import INDENT, JsonText, join, lists, objects, texts, write_rows
+from rag_eval_pipeline.storage.json_rows import INDENT, JsonText, join, lists, objects, texts, write_rows
 
 QUERY_DEPTH = 2  # an array under the key `queries`
 _END_OF_QUERY = b"\n" + INDENT.encode() * QUERY_DEPTH + b"}"

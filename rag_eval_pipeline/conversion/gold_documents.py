@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.conversion.question_table import batch_of, questions_of
+from rag_eval_pipeline.conversion.question_spool import batch_of, questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import TextIndex, drop_citation_marks, fold
-from rag_eval_pipeline.corpus.text.fragments import FUZZY_LENGTH_MIN
+from rag_eval_pipeline.corpus.text.fuzzy_search import FUZZY_LENGTH_MIN
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.storage import parquet
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage import parquet_files
+from rag_eval_pipeline.storage.atomic_files import publishing
 
 LENGTH_MIN = FUZZY_LENGTH_MIN  # folded characters; a shorter text is in several documents by chance
 CANDIDATES = 4  # documents in which a text is located
@@ -167,7 +167,7 @@ def write_found(path: Path, found: Mapping[Place, Found]) -> None:
 
 def read_found(path: Path) -> dict[Place, Found]:
     """Return the documents of gold texts that `write_found` published; none if there is no file."""
-    rows = parquet.read_rows(path) if path.exists() else ()
+    rows = parquet_files.read_rows(path) if path.exists() else ()
     return {(row["question_id"], row["position"]): Found(row["document"], row["file_name"]) for row in rows}
 
 

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
-from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError as DecodeError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.sources.relations import Relation
-from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 from rag_eval_pipeline.storage.process import run_module
 
 TRACE_COLUMNS = ("source_file", "source_row", "source_item")

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.batch_validation import validate_batch
-from rag_eval_pipeline.conversion.documents import DocumentIndex
+from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
+from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, MappedRow, map_source, mapped_rows
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
-from rag_eval_pipeline.conversion.question_table import (
+from rag_eval_pipeline.conversion.question_spool import (
     FileNames,
     QuestionSpool,
     batch_of,
@@ -27,17 +28,16 @@ from rag_eval_pipeline.conversion.question_table import (
     write_batches,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, Question, RowError, ValidRow, validate_row
-from rag_eval_pipeline.conversion.report import Counts
-from rag_eval_pipeline.conversion.spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.sql_ast import KEEP
 from rag_eval_pipeline.conversion.stamp import source_digest
+from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
 from rag_eval_pipeline.errors import InputError, excerpt
-from rag_eval_pipeline.sources.files import SourceFiles
 from rag_eval_pipeline.sources.relations import Relation, read_relation
+from rag_eval_pipeline.sources.source_files import SourceFiles
+from rag_eval_pipeline.storage.atomic_files import file_sha256
 from rag_eval_pipeline.storage.background import prefetch
-from rag_eval_pipeline.storage.files import file_sha256
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_QUESTIONS = 400_000  # of a benchmark: `bench/memory.py` shows the memory that each step needs at this size

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rag_eval_pipeline.errors import InputError, fault_line
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 LISTED = 20  # errors that messages name; the file has them all
 

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import msgspec
 import pydantic
 
-from rag_eval_pipeline.conversion.report import corpus_counts, document_line, document_notes, present, slowest
-from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import (
     CODE_VERSION,
     Conversion,
@@ -32,6 +31,7 @@ from rag_eval_pipeline.conversion.stamp import (
     require_step,
     source_digest,
 )
+from rag_eval_pipeline.conversion.summaries import corpus_counts, document_line, document_notes, present, slowest
 from rag_eval_pipeline.corpus import manifest
 from rag_eval_pipeline.corpus.builder import CorpusFolder, build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, PlannedDocument
@@ -47,11 +47,11 @@ from rag_eval_pipeline.corpus.text.pages import (
 )
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
-from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import is_locked, locked
-from rag_eval_pipeline.storage.parquet import limit_allocators
+from rag_eval_pipeline.storage.parquet_files import limit_allocators
+from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 

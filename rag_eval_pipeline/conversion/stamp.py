@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
-from rag_eval_pipeline.storage.files import file_sha256, walk
+from rag_eval_pipeline.storage.atomic_files import file_sha256, walk
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 Progress = Callable[[int, int], None]

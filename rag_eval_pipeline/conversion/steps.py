@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion import datasets, shards
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.datasets import LISTED
 from rag_eval_pipeline.conversion.evaluation_dataset import QUERY_COLUMNS, dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.gold_documents import (
@@ -32,7 +33,7 @@ from rag_eval_pipeline.conversion.gold_documents import (
 )
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.question_table import (
+from rag_eval_pipeline.conversion.question_spool import (
     DOCUMENTS_STAGE,
     Missing,
     MissingDocuments,
@@ -41,20 +42,6 @@ from rag_eval_pipeline.conversion.question_table import (
     questions_of,
 )
 from rag_eval_pipeline.conversion.questions import Question
-from rag_eval_pipeline.conversion.report import (
-    DRIFTED,
-    corpus_counts,
-    document_facts,
-    document_notes,
-    first_pages,
-    lost_counts,
-    missing,
-    pages_with_words_lost,
-    present,
-    slowest,
-    words_line,
-)
-from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.conversion.stamp import (
     Conversion,
     LogLine,
@@ -66,6 +53,19 @@ from rag_eval_pipeline.conversion.stamp import (
     discard_stamp,
     make_check,
     source_digest,
+)
+from rag_eval_pipeline.conversion.summaries import (
+    DRIFTED,
+    corpus_counts,
+    document_facts,
+    document_notes,
+    first_pages,
+    lost_counts,
+    missing,
+    pages_with_words_lost,
+    present,
+    slowest,
+    words_line,
 )
 from rag_eval_pipeline.corpus import manifest
 from rag_eval_pipeline.corpus.manifest import read_manifest, unless_damaged
@@ -81,14 +81,14 @@ from rag_eval_pipeline.corpus.text.pages import (
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.dataset import SourceDocument
 from rag_eval_pipeline.formats.ground_truth import Annotation
-from rag_eval_pipeline.formats.json_rows import write_rows
 from rag_eval_pipeline.formats.row_files import write_with_rows
-from rag_eval_pipeline.sources.files import SourceFiles
-from rag_eval_pipeline.sources.spec import shown_path
+from rag_eval_pipeline.sources.source_files import SourceFiles
+from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, sha256_of
 from rag_eval_pipeline.storage.background import prefetch
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, remove_leftover, sha256_of
+from rag_eval_pipeline.storage.json_rows import write_rows
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.parquet import limit_allocators
+from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 

@@ -31,7 +31,7 @@ from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.corpus.rendering.page_loading import resources_unchanged
 from rag_eval_pipeline.corpus.rendering.render import PrintedWords, renderer_fingerprint
 from rag_eval_pipeline.errors import MACHINE_ERRORS, DocumentError, InputError, ServiceError
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, fsync_folder
+from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_all, fsync_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)

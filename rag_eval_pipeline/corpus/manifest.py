@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from rag_eval_pipeline.corpus.documents import CorpusDocument, Drift, FileName, PlannedDocument
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
-from rag_eval_pipeline.storage import parquet
-from rag_eval_pipeline.storage.files import atomic_write, publishing
+from rag_eval_pipeline.storage import parquet_files
+from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing
 
 logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -111,7 +111,7 @@ def planned_names(path: Path) -> list[list[str]]:
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the key/value pairs of a parquet file's footer."""
     try:
-        with parquet.raise_damage(), path.open("rb") as file:
+        with parquet_files.raise_damage(), path.open("rb") as file:
             pairs = pq.read_schema(file).metadata or {}
             return {key.decode(): value.decode() for key, value in pairs.items()}
     except FileNotFoundError:
@@ -133,7 +133,7 @@ def write_rows(
     schema = schema.with_metadata(dict(metadata or {}))
     # Handles and not paths: pyarrow takes a path for a URI when it resembles one, and loses what follows a `#`.
     with publishing(path) as file:
-        parquet.write_rows(file, rows, schema, size=size, row_group_size=row_group_size)
+        parquet_files.write_rows(file, rows, schema, size=size, row_group_size=row_group_size)
 
 
 def iterate_rows(
@@ -141,7 +141,7 @@ def iterate_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a parquet file, or those at consecutive positions."""
     try:
-        yield from parquet.iterate_rows(path, rows, columns)
+        yield from parquet_files.iterate_rows(path, rows, columns)
     except FileNotFoundError:
         return
     except pa.ArrowException as error:
@@ -151,7 +151,7 @@ def iterate_rows(
 def count_rows(path: Path) -> int:
     """Return the number of rows of a parquet file; 0 when there is no file."""
     try:
-        return parquet.count_rows(path)
+        return parquet_files.count_rows(path)
     except FileNotFoundError:
         return 0
     except pa.ArrowException as error:

@@ -15,7 +15,7 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, Planned
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key, pins
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import fsync_folder
+from rag_eval_pipeline.storage.atomic_files import fsync_folder
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.web.egress import EgressPolicy
 

@@ -44,8 +44,8 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.reporting.headlines import leaderboard_headline
-    from rag_eval_pipeline.reporting.leaderboard import write_leaderboard
+    from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
+    from rag_eval_pipeline.monitoring.summary_lines import leaderboard_headline
 
     with as_dagster_failure(context):
         board = write_leaderboard(workspace.workspace)
@@ -72,9 +72,9 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.reporting.alerts import send_change_alerts
-    from rag_eval_pipeline.reporting.headlines import comparisons_headline
-    from rag_eval_pipeline.reporting.regressions import write_comparisons
+    from rag_eval_pipeline.monitoring.alerts import send_change_alerts
+    from rag_eval_pipeline.monitoring.regressions import write_comparisons
+    from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
 
     with as_dagster_failure(context):
         found = write_comparisons(workspace.workspace)
@@ -102,9 +102,9 @@ def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> d
 
     Source: Citation Accuracy Evaluation 9.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.report.site import write_report
-    from rag_eval_pipeline.reporting.headlines import comparisons_headline
-    from rag_eval_pipeline.reporting.regressions import aggregation_checks, read_comparisons
+    from rag_eval_pipeline.monitoring.regressions import aggregation_checks, read_comparisons
+    from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
+    from rag_eval_pipeline.site.site import write_report
 
     with as_dagster_failure(context):
         found = read_comparisons(workspace.workspace)
@@ -136,7 +136,7 @@ def weekly_results(
 
     Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.reporting.summaries import write_week
+    from rag_eval_pipeline.monitoring.weekly import write_week
 
     with as_dagster_failure(context):
         found = write_week(workspace.workspace, config.monday, now=clock.now())
@@ -156,7 +156,7 @@ def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResou
 
     Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.reporting.summaries import write_benchmark_files
+    from rag_eval_pipeline.monitoring.weekly import write_benchmark_files
 
     with as_dagster_failure(context):
         paths = write_benchmark_files(workspace.workspace)
@@ -175,7 +175,7 @@ class PinConfig(dg.Config):
 @dg.op(name="pin")
 def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: WorkspaceResource) -> None:
     """Pin the evaluations that a pair is compared with from now on."""
-    from rag_eval_pipeline.reporting.baselines import baseline_warnings, pin
+    from rag_eval_pipeline.monitoring.baselines import baseline_warnings, pin
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)
     with as_dagster_failure(context):

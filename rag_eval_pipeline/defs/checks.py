@@ -89,7 +89,7 @@ def _joined(value: object) -> str:
 )
 def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the benchmark folders and system files that the pipeline skips, and why."""
-    from rag_eval_pipeline.evaluation.registry import invalid_configs, read_registry
+    from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, read_registry
 
     root = workspace.workspace
     with as_dagster_failure(context):
@@ -104,8 +104,8 @@ def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: Workspa
 )
 def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
-    from rag_eval_pipeline.reporting.alert_files import read_alert_settings
-    from rag_eval_pipeline.reporting.alerts import last_published, late_pairs, send_late_alerts
+    from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
+    from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs, send_late_alerts
 
     root, now = workspace.workspace, clock.now()
     with as_dagster_failure(context):

@@ -163,8 +163,8 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import publish_pair
-    from rag_eval_pipeline.reporting.headlines import results_headline
-    from rag_eval_pipeline.reporting.leaderboard import metric_bars
+    from rag_eval_pipeline.monitoring.leaderboard import metric_bars
+    from rag_eval_pipeline.monitoring.summary_lines import results_headline
 
     root = workspace.workspace
     with as_dagster_failure(context):

@@ -113,7 +113,7 @@ def report_link(workspace: Workspace, page: str = "index.html") -> dg.UrlMetadat
 
     The address is `report_url` of alerts.config.yaml, else that of the server that `make up` runs beside the UI.
     """
-    from rag_eval_pipeline.reporting.alert_files import read_alert_settings
+    from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
 
     base = os.environ.get(REPORT_URL_VARIABLE)
     with contextlib.suppress(InputError):  # broken alert settings are reported where alerts are sent

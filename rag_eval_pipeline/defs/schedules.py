@@ -62,8 +62,8 @@ check_hourly = dg.ScheduleDefinition(
 )
 def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest] | dg.SkipReason:
     """At 01:00 UTC, request a conversion with recheck of each benchmark that asks for it."""
-    from rag_eval_pipeline.conversion.spec import read_spec
-    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.conversion.benchmark_spec import read_spec
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     root = workspace.workspace
@@ -89,7 +89,7 @@ def recheck(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
 )
 def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest] | dg.SkipReason:
     """At 02:00 UTC, request one run for each converted benchmark and nightly system."""
-    from rag_eval_pipeline.evaluation.registry import read_registry
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     with as_dagster_failure(context):

@@ -42,8 +42,8 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     The cursor holds, for each target, the digest that was last requested and how often. Run keys are made of both, so
     that a killed tick requests nothing twice, and a deleted dataset is made again.
     """
-    from rag_eval_pipeline.evaluation.registry import invalid_configs, pending_evaluation, read_registry
-    from rag_eval_pipeline.reporting.status import not_nightly_hint
+    from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, pending_evaluation, read_registry
+    from rag_eval_pipeline.monitoring.status import not_nightly_hint
 
     root = workspace.workspace
     with as_dagster_failure(context):
@@ -177,7 +177,7 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
 
     The cursor holds the mark of the files that were aggregated, and since when others have been waiting.
     """
-    from rag_eval_pipeline.reporting.baselines import results_mark
+    from rag_eval_pipeline.monitoring.baselines import results_mark
 
     cursor = json.loads(context.cursor) if context.cursor else {"mark": None, "since": None}
     with as_dagster_failure(context):
@@ -205,8 +205,8 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
 )
 def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
     """Request a rerun of each pair whose newest evaluation was flagged."""
-    from rag_eval_pipeline.evaluation.registry import read_registry
-    from rag_eval_pipeline.reporting.nightly import due_reruns
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.nightly import due_reruns
 
     root = workspace.workspace
     with as_dagster_failure(context):
@@ -229,8 +229,8 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
 )
 def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: WorkspaceResource) -> dg.SkipReason | None:
     """Send an alert for a failed run."""
-    from rag_eval_pipeline.reporting.alert_files import read_alert_settings
-    from rag_eval_pipeline.reporting.alerts import send_failure_alert
+    from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
+    from rag_eval_pipeline.monitoring.alerts import send_failure_alert
 
     run = context.dagster_run
     if run.tags.get(WILL_RETRY_TAG) == "true":

@@ -22,9 +22,8 @@ import psutil
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles, retrieved_documents, system_corpus
-from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
-from rag_eval_pipeline.evaluation.runs import (
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
+from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
     Which,
     answer_statuses,
@@ -34,9 +33,10 @@ from rag_eval_pipeline.evaluation.runs import (
     open_evaluation,
     unanswered_queries,
 )
-from rag_eval_pipeline.evaluation.settings import digest
+from rag_eval_pipeline.evaluation.evaluation_settings import digest
+from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys

@@ -18,13 +18,19 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    Evaluation,
+    Which,
+    load_evaluation,
+    newest_evaluation,
+    questions_to_ask,
+)
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.runs import Evaluation, Which, load_evaluation, newest_evaluation, questions_to_ask
-from rag_eval_pipeline.evaluation.storage import iter_responses
+from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage
-from rag_eval_pipeline.storage.files import atomic_write, replace_file
+from rag_eval_pipeline.storage.atomic_files import atomic_write, replace_file
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
-from rag_eval_pipeline.web.settings import Budget
+from rag_eval_pipeline.web.server_settings import Budget
 from rag_eval_pipeline.workspace import Workspace
 
 FLUSH_SECONDS = 2.0  # a killed run loses at most this much usage; each flush waits for the disk

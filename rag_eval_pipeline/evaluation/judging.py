@@ -20,17 +20,17 @@ import msgspec
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair, load_pair
-from rag_eval_pipeline.evaluation.runs import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, ScoreTable, damaged
+from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, damaged
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, CitedText, Judge, Judgement
-from rag_eval_pipeline.judges.settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import (
     CitedStatement,
@@ -39,7 +39,7 @@ from rag_eval_pipeline.metrics.claims import (
     alce_scores,
     claim_scores,
 )
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 

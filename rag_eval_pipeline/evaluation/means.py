@@ -9,16 +9,16 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from rag_eval_pipeline.evaluation.corpus import NOTHING_KNOWN
+from rag_eval_pipeline.evaluation.corpus_names import NOTHING_KNOWN
+from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
+from rag_eval_pipeline.evaluation.score_tables import PAGE, Flags, QueryScores, ScoreTable
 from rag_eval_pipeline.evaluation.scoring import (
     ANSWER_MEASURES,
     CITATION_MEASURES,
     CONTEXT_MEASURES,
     custom_metrics_of,
 )
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings
-from rag_eval_pipeline.evaluation.storage import PAGE, Flags, QueryScores, ScoreTable
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE

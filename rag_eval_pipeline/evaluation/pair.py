@@ -4,15 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rag_eval_pipeline.conversion.spec import read_spec
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles
-from rag_eval_pipeline.evaluation.settings import EvaluationSettings, digest, merged_settings, metrics_fingerprint
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.evaluation_settings import (
+    EvaluationSettings,
+    digest,
+    merged_settings,
+    metrics_fingerprint,
+)
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, StoredDataset, open_dataset
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.settings import judge_fingerprint
-from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.judges.judge_settings import judge_fingerprint
+from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace

@@ -8,10 +8,7 @@ from typing import Any
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask_questions
-from rag_eval_pipeline.evaluation.judging import JudgingReport
-from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.results import Scores, publish, read_all_scores, results_path
-from rag_eval_pipeline.evaluation.runs import (
+from rag_eval_pipeline.evaluation.evaluation_folders import (
     SCORE_FILES,
     Evaluation,
     Which,
@@ -20,6 +17,9 @@ from rag_eval_pipeline.evaluation.runs import (
     required_evaluation,
     same_answers,
 )
+from rag_eval_pipeline.evaluation.judging import JudgingReport
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.publishing import Scores, publish, read_all_scores, results_path
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
 from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric
 from rag_eval_pipeline.workspace import Workspace

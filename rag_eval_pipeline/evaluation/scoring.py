@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, get_args
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.corpus import (
+from rag_eval_pipeline.evaluation.corpus_names import (
     NO_CITATIONS,
     CorpusFiles,
     RetrievedDocuments,
@@ -18,11 +18,11 @@ from rag_eval_pipeline.evaluation.corpus import (
     places,
     retrieved_documents,
 )
+from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation
+from rag_eval_pipeline.evaluation.evaluation_settings import KIND_OF, load_custom_metrics
 from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation
-from rag_eval_pipeline.evaluation.settings import KIND_OF, load_custom_metrics
-from rag_eval_pipeline.evaluation.storage import (
+from rag_eval_pipeline.evaluation.score_tables import (
     PAGE,
     Outcome,
     QueryScores,
@@ -31,16 +31,16 @@ from rag_eval_pipeline.evaluation.storage import (
     write_scores,
 )
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.answers import is_accepted, score_answer
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
 from rag_eval_pipeline.metrics.metric_info import MetricInfo
-from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.metrics.span_matching import SPAN_MEASURES, TOKEN_MEASURES, score_spans
 from rag_eval_pipeline.metrics.spans import Citation, Span
-from rag_eval_pipeline.storage.parquet import limit_allocators
+from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import fsync_folder, walk
+from rag_eval_pipeline.storage.atomic_files import fsync_folder, walk
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import Workspace
 

@@ -17,10 +17,10 @@ import msgspec
 
 from rag_eval_pipeline.exports.source import OURS, Answers, ExportSource, Written, answer_facts
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
-from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.trec import read_json_lines, write_json_lines
-from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.systems.base import RagAnswer
 
 UNANSWERABLE = "The documents do not answer this question."

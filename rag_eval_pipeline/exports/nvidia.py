@@ -17,7 +17,7 @@ from rag_eval_pipeline.exports.folder import copy_checked
 from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
-from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 
 # HTTP clients percent-encode these in the name of an uploaded file, and servers do not decode them.

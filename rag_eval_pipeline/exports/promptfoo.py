@@ -20,10 +20,10 @@ import yaml
 
 from rag_eval_pipeline.exports.source import OURS, ExportSource, Written, answer_facts
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
-from rag_eval_pipeline.formats.citations import strip_citations
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.yaml import read_yaml_data, resolve_scalars
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.yaml_files import read_yaml_data, resolve_scalars
 from rag_eval_pipeline.systems.base import RagAnswer
 
 CONFIG, TESTS = "promptfooconfig.yaml", "tests.yaml"

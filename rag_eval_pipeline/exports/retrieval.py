@@ -20,7 +20,6 @@ import numpy as np
 from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.exports.source import Answers, ExportSource, Written, page_id
 from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
-from rag_eval_pipeline.formats.csv import csv_bytes, json_cell
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
 from rag_eval_pipeline.formats.evret import ANSWER_LABELS, DOCUMENT_LABELS, IDS, TEXTS
 from rag_eval_pipeline.formats.trec import (
@@ -37,7 +36,8 @@ from rag_eval_pipeline.formats.trec import (
     write_run,
     write_topics,
 )
-from rag_eval_pipeline.storage.files import atomic_write, publishing
+from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing
+from rag_eval_pipeline.storage.csv_tables import csv_bytes, json_cell
 
 CSV_DOCUMENTS = ("relevant_doc_ids", "expected_doc_ids")
 Ranking = dict[str, float | None]

@@ -14,12 +14,12 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError, did_you_mean
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import read_responses, read_scores, scored_evaluation_id
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.score_tables import read_responses, read_scores, scored_evaluation_id
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
-from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import NAME, BenchmarkPaths, Workspace
 

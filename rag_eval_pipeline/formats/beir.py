@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lines
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.atomic_files import publishing
 
 QRELS = Path("qrels", "test.tsv")
 HEADER = ("query-id", "corpus-id", "score")

@@ -16,11 +16,9 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.csv import CSV, CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.evret import read_evret
 from rag_eval_pipeline.formats.fields import UNVERSIONED, SemanticVersion, split_version
-from rag_eval_pipeline.formats.io import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
     FileModel,
@@ -36,9 +34,12 @@ from rag_eval_pipeline.formats.model import (
     parse_value,
 )
 from rag_eval_pipeline.formats.row_files import RowFile
-from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data
+from rag_eval_pipeline.storage.csv_tables import CSV, CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
+from rag_eval_pipeline.storage.json_files import JSON, parse_json, read_json_bytes
+from rag_eval_pipeline.storage.yaml_files import YAML, read_yaml_data
 
 ENDINGS = JSON + YAML + CSV
+DATASET_ENDINGS = tuple(f".eval{ending}" for ending in ENDINGS)
 
 QueryType = Literal["factual", "analytical", "comparative", "temporal"]
 Difficulty = Literal["easy", "medium", "hard"]

@@ -17,9 +17,9 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.csv import CSV, read_csv_table
-from rag_eval_pipeline.formats.io import read_json_bytes
 from rag_eval_pipeline.formats.model import Finding, finding, listed
+from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
+from rag_eval_pipeline.storage.json_files import read_json_bytes
 
 IDS = ("query_id", "id")
 TEXTS = ("query_text", "query")

@@ -31,7 +31,6 @@ from rag_eval_pipeline.formats.fields import (
     Whole,
     split_version,
 )
-from rag_eval_pipeline.formats.io import JSON, read_json
 from rag_eval_pipeline.formats.model import (
     SCHEMA_VERSION,
     FileModel,
@@ -44,7 +43,8 @@ from rag_eval_pipeline.formats.model import (
     model_errors,
     parse_value,
 )
-from rag_eval_pipeline.formats.yaml import YAML, read_yaml_data, resolve_scalars
+from rag_eval_pipeline.storage.json_files import JSON, read_json
+from rag_eval_pipeline.storage.yaml_files import YAML, read_yaml_data, resolve_scalars
 
 Kind = Literal["citation", "quality"]
 DIMENSIONS = ("completeness", "accuracy", "relevance", "clarity", "conciseness")

@@ -14,10 +14,10 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
-from rag_eval_pipeline.formats.io import JSON, read_json_bytes
 from rag_eval_pipeline.formats.removed_settings import removed_hint
-from rag_eval_pipeline.formats.yaml import YAML, Unquoted, read_yaml_data, resolve_scalars
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.json_files import JSON, read_json_bytes
+from rag_eval_pipeline.storage.yaml_files import YAML, Unquoted, read_yaml_data, resolve_scalars
 
 SCHEMA_VERSION = "1.0"  # of every file whose class states no other
 VERSION_CODES = frozenset({"bad_version", "newer_schema"})

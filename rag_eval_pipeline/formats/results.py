@@ -14,11 +14,16 @@ from typing import ClassVar, Literal, NamedTuple
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.citations import CitationSpan
-from rag_eval_pipeline.formats.io import checked_json
-from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
+from rag_eval_pipeline.formats.dataset import dataset_stem
+from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion, listed
 from rag_eval_pipeline.formats.row_files import RowFile
+from rag_eval_pipeline.storage.json_files import JSON, checked_json
+from rag_eval_pipeline.storage.yaml_files import YAML
 
+RESULTS_ENDINGS = tuple(f".results{ending}" for ending in JSON + YAML)
+WEEKLY = "benchmark_weekly_"  # how names of results files of several evaluations begin
+AB_TEST = "ab_test_"
 Status = Literal["ok", "error", "timeout", "truncated", "refused"]
 Level = Literal["document", "page"]
 JudgeUsageName = Literal["requests", "cached", "total_tokens", "estimated_cost_usd", "duration_ms"]
@@ -393,3 +398,21 @@ class _Rows:
         except (pydantic.ValidationError, InputError):
             EvaluationResults.read(self._path)  # raises the error with its place in the file
             raise
+
+
+def load_evaluation_results(folder: Path, evaluation_id: str) -> EvaluationResults:
+    """Return the results of an evaluation in any form, such as `<evaluation_id>.results.json`.
+
+    Raises:
+        InputError: `no_results`, `ambiguous_results`, or as `EvaluationResults.read`.
+    """
+    files = sorted(folder.glob("[!.]*")) if folder.is_dir() else []
+    by_id = [(dataset_stem(path), path) for path in files if path.name.endswith(RESULTS_ENDINGS)]
+    found = [path for stem, path in by_id if stem == evaluation_id]
+    if not found:
+        hint = f"Known: {listed(stem for stem, _ in by_id)}." if by_id else "The folder has none."
+        raise InputError("no_results", folder, f"results of evaluation {evaluation_id!r}", hint=hint)
+    if len(found) > 1:
+        expected, names = f"one file of evaluation {evaluation_id!r}", [path.name for path in found]
+        raise InputError("ambiguous_results", folder, expected, found=names, hint="Remove all but one.")
+    return EvaluationResults.read(found[0])

@@ -14,7 +14,7 @@ from typing import BinaryIO, Generic, Self, TypeVar, overload
 import pydantic
 
 from rag_eval_pipeline.formats.model import FileModel
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.atomic_files import publishing
 
 ROWS_AT_ONCE = 500
 BLOCK = 1 << 20  # bytes

@@ -18,7 +18,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.train_json import TrainRow
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import decode_utf8, read_bytes, read_json_bytes
 from rag_eval_pipeline.formats.model import Finding, decoding_error, finding
+from rag_eval_pipeline.storage.json_files import decode_utf8, read_bytes, read_json_bytes
 
 
 class TrainContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

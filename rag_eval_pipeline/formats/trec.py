@@ -25,8 +25,8 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC, parse_json
-from rag_eval_pipeline.storage.files import publishing
+from rag_eval_pipeline.storage.atomic_files import publishing
+from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, GZIP_MAGIC, parse_json
 
 LINE_LIMIT = 16 * 1024 * 1024  # bytes; a question has a few hundred, and a decompression bomb has no line ends
 # Everything that str.splitlines takes for the end of a line, and the tab.

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, GZIP_MAGIC
 from rag_eval_pipeline.formats.trec import INTEGER, LINE_LIMIT
+from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, GZIP_MAGIC
 
 BLOCK_BYTES = 4 << 20
 _TEXT = pa.dictionary(pa.int32(), pa.string())  # of columns with few distinct values

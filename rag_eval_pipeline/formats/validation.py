@@ -15,8 +15,8 @@ from typing import Self
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, excerpt
-from rag_eval_pipeline.formats.csv import CSV, read_csv_table
 from rag_eval_pipeline.formats.dataset import (
+    DATASET_ENDINGS,
     EvaluationDataset,
     EvaluationQuery,
     ReadDataset,
@@ -28,12 +28,12 @@ from rag_eval_pipeline.formats.dataset import (
 )
 from rag_eval_pipeline.formats.evret import is_evret_csv
 from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
-from rag_eval_pipeline.formats.io import JSON, checked_json, read_json_bytes
 from rag_eval_pipeline.formats.model import FileModel, Finding, finding, listed, model_findings, parse_file
-from rag_eval_pipeline.formats.results import EvaluationResults, open_results
+from rag_eval_pipeline.formats.results import AB_TEST, RESULTS_ENDINGS, WEEKLY, EvaluationResults, open_results
 from rag_eval_pipeline.formats.row_files import RowFile
-from rag_eval_pipeline.formats.store import AB_TEST, DATASET_ENDINGS, RESULTS_ENDINGS, WEEKLY
 from rag_eval_pipeline.formats.train_json import check_train_json
+from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
+from rag_eval_pipeline.storage.json_files import JSON, checked_json, read_json_bytes
 
 KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
 

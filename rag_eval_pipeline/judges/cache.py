@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, replace_file, walk
+from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, replace_file, walk
 
 TOUCH_SECONDS = 86_400.0  # a hit is noted at most once a day: reading must not become writing
 UNUSABLE_FILES = 1_000  # replies that could not be read, kept for people

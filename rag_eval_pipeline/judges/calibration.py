@@ -26,8 +26,6 @@ import pydantic
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.csv import read_csv_table
-from rag_eval_pipeline.formats.io import checked_json, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
@@ -52,6 +50,8 @@ from rag_eval_pipeline.judges.trust_card import (
     TrustCard,
 )
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, RESAMPLES, SEED, wilson_interval
+from rag_eval_pipeline.storage.csv_tables import read_csv_table
+from rag_eval_pipeline.storage.json_files import checked_json, read_bytes
 
 MIN_LABELS = 100  # at kappa 0.75 they leave about +-0.13
 MIN_CLASS_SHARE = 0.10  # of either verdict; kappa means little if nearly all labels are equal

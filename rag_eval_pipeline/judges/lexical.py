@@ -17,7 +17,7 @@ import pydantic
 from rapidfuzz.fuzz import partial_ratio
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges.claims import split_claims
+from rag_eval_pipeline.judges.claim_splitting import split_claims
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
 from rag_eval_pipeline.text.normalise import fold, plain, unify

@@ -21,14 +21,14 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges import prompts, ratings, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
-from rag_eval_pipeline.judges.claims import AnswerClaim, split_claims
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 
 CODE = "openai/5"  # raised whenever the same replies may be read differently
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges.claims import AnswerClaim, split_claims
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.judgement import Case, Claim, Judgement, Support
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
-from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.storage.atomic_files import sha256_of
 
 CODE = "nli/2"  # raised whenever the same model may judge differently
 NliLabel = Literal["entailment", "neutral", "contradiction", "not_entailment"]

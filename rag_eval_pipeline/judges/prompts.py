@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-from rag_eval_pipeline.judges.claims import AnswerClaim
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.text.sentences import sentence_ends
 from rag_eval_pipeline.text.tokens import tokenize

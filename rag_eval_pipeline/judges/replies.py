@@ -12,8 +12,7 @@ import msgspec
 import regex
 
 from rag_eval_pipeline.errors import InputError, excerpt
-from rag_eval_pipeline.formats.io import checked_json
-from rag_eval_pipeline.judges.claims import AnswerClaim
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import (
     Case,
     CitationLabels,
@@ -25,6 +24,7 @@ from rag_eval_pipeline.judges.judgement import (
 )
 from rag_eval_pipeline.judges.prompts import JudgementPrompt, LabelledClaim
 from rag_eval_pipeline.judges.ratings import RatingProtocol
+from rag_eval_pipeline.storage.json_files import checked_json
 
 Value = Literal["supported", "conflicting", "not_found", "no_text"]
 FALLBACK = "fallback_scoring"

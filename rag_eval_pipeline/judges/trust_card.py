@@ -14,7 +14,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 SUFFIX = ".trust.json"
 Task = Literal["correctness", "support", "refusal"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 _FOREIGN = re.compile("[^\x00-\x7f]{3}|[ÂÃâ][^a-zA-ZÀ-ÿ]")  # as cp1252: text of another script, or UTF-8

@@ -15,9 +15,9 @@ from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.relations import MAPS
 from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 from rag_eval_pipeline.scaffold.selection import splits_in_order
+from rag_eval_pipeline.scaffold.source_tables import MAPS
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
 HOP = r"^\s*<[0-9]+-hop>\s*"  # ragas numbers the passages of a multi-hop question

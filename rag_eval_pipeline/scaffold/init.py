@@ -17,7 +17,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
-from rag_eval_pipeline.storage.files import atomic_write, errors_about, fsync_folder, walk
+from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder, walk
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 

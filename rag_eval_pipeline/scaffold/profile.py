@@ -18,7 +18,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.relations import inner_lists, missing_samples, sheets, sources
+from rag_eval_pipeline.scaffold.source_tables import inner_lists, missing_samples, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 

@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.workspace import Workspace
 
 RENAMED = {"gitignore": ".gitignore"}  # the name of a template that must not be one within the package

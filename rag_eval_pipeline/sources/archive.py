@@ -30,7 +30,7 @@ from rag_eval_pipeline.sources.compression import (
     detect_compression,
     open_decoded,
 )
-from rag_eval_pipeline.storage.files import atomic_write, errors_about, fsync_folder
+from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder
 from rag_eval_pipeline.storage.lock import locked
 
 ArchiveKind = Literal["zip", "tar"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import JsonType, infer_type, to_arrow
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 
 UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # an undecodable byte, or half of a character

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK
 from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
 from rag_eval_pipeline.sources.detect import sniff_delimiter
+from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK
 
 BLOCK_BYTES = 1 << 20
 MAX_BLOCK_BYTES = 64 << 20  # a longer record lost a quote

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from rag_eval_pipeline.errors import FOUND_LIMIT, InputError, unknown_name_hint
-from rag_eval_pipeline.formats.io import BYTE_ORDER_MARK, JsonError, strict_json
-from rag_eval_pipeline.formats.yaml import DATA, parse_yaml, resolve_scalars
 from rag_eval_pipeline.sources.arrow_types import (
     EXACT_FLOAT,
     ColumnTypes,
@@ -29,6 +27,8 @@ from rag_eval_pipeline.sources.arrow_types import (
     merge_columns,
 )
 from rag_eval_pipeline.sources.batches import UTF8, DecodedBatch, InputFile, RejectedRow, RowError, batch_of_objects
+from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, JsonError, strict_json
+from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
 
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends

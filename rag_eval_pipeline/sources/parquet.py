@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile
 from rag_eval_pipeline.sources.decoder import Decoder, refuse_repeated, run_decoder
-from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
 _WORKER = "rag_eval_pipeline.sources.parquet_worker"
 _PARQUET = Decoder(_WORKER, "a parquet file", "bad_parquet")

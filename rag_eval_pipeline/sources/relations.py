@@ -35,12 +35,12 @@ from rag_eval_pipeline.sources.detect import (
     refuse_stand_in,
     zip_format,
 )
-from rag_eval_pipeline.sources.files import SourceFile, SourceFiles, shard_notes
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
 from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
-from rag_eval_pipeline.sources.spec import Format, SourceSpec, shown_path
+from rag_eval_pipeline.sources.source_files import SourceFile, SourceFiles, shard_notes
+from rag_eval_pipeline.sources.source_spec import Format, SourceSpec, shown_path
 from rag_eval_pipeline.sources.xlsx import read_xlsx
-from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SOURCE_FILE = "source_file"

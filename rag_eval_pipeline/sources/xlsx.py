@@ -16,7 +16,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile
 from rag_eval_pipeline.sources.csv import header_names
 from rag_eval_pipeline.sources.decoder import Decoder, run_decoder
-from rag_eval_pipeline.storage.files import ScratchFolder
+from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
 _XLSX = Decoder("rag_eval_pipeline.sources.xlsx_worker", "an Excel workbook", "bad_xlsx")
 ROW_NUMBER = "row"  # the worker's first column: the row's number in the sheet

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.storage.files import errors_about
+from rag_eval_pipeline.storage.atomic_files import errors_about
 
 COMMIT_SECONDS = 0.2
 TAIL_BYTES = 1 << 20  # read to find the last whole line; more where a line is longer

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.storage.files import TEMP_PREFIX, errors_about
+from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, errors_about
 
 WAIT_SECONDS = 600.0  # longer than a conversion of a few hundred pages
 POLL_SECONDS = 0.2

@@ -18,7 +18,7 @@ import pydantic
 import regex
 import tantivy
 
-from rag_eval_pipeline.formats.citations import format_citation
+from rag_eval_pipeline.formats.citation_marks import format_citation
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.base import (
     Citation,

@@ -15,15 +15,15 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.formats.yaml import read_settings
+from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.systems import bm25
 from rag_eval_pipeline.systems.base import System, SystemCorpus
 from rag_eval_pipeline.systems.http import HttpSettings, open_http
-from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
 from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
 from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
 from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
-from rag_eval_pipeline.web.settings import Budget, EndpointSettings
+from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from rag_eval_pipeline.systems.values import describe, identifier, whole_number
+from rag_eval_pipeline.systems.foreign_values import describe, identifier, whole_number
 
 ANSWERS = """answer final_answer answer_text response output output_text generated_text generation completion reply
     result text content message token delta chunk summary""".split()

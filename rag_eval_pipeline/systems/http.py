@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.formats.model import JsonValue, Model
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.citations import merge_citations
+from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
     AnswerReader,
@@ -19,9 +20,8 @@ from rag_eval_pipeline.systems.parsing import (
     estimated_usage,
     failed_request,
 )
-from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.settings import HEADER_NAME, EndpointSettings, Prices
+from rag_eval_pipeline.web.server_settings import HEADER_NAME, EndpointSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, json_values
 
 SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)

@@ -12,7 +12,7 @@ import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.values import MAX_EXACT, WrongShape, is_amount, scalar_text
+from rag_eval_pipeline.systems.foreign_values import MAX_EXACT, WrongShape, is_amount, scalar_text
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import ServiceError, os_fault
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import SystemCorpus
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply

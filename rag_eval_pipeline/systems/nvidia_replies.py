@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
+from rag_eval_pipeline.systems.foreign_values import finite_number
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.systems.values import finite_number
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.sse import DONE, Event, json_values
 

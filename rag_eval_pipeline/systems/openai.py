@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pydantic
 
-from rag_eval_pipeline.formats.citations import format_citation
+from rag_eval_pipeline.formats.citation_marks import format_citation
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
@@ -21,6 +21,7 @@ from rag_eval_pipeline.systems.base import (
 )
 from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem
 from rag_eval_pipeline.systems.citations import merge_citations
+from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
 from rag_eval_pipeline.systems.parsing import (
     ABSTENTION,
@@ -31,10 +32,9 @@ from rag_eval_pipeline.systems.parsing import (
     failed_request,
     incomplete_chat,
 )
-from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings, Message
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 
 PROMPT_WITH_PASSAGES = f"""Answer the question from the numbered passages alone, as briefly as it can be answered.
 Behind every statement cite the passages that it rests on by their numbers, such as [2], or by their marks, such as \

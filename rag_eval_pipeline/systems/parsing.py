@@ -29,13 +29,13 @@ from rag_eval_pipeline.systems.base import (
     failed_answer,
 )
 from rag_eval_pipeline.systems.citations import CitationReader
+from rag_eval_pipeline.systems.foreign_values import WrongShape, whole_number
 from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
-from rag_eval_pipeline.systems.values import WrongShape, whole_number
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.web.client import EndpointError
-from rag_eval_pipeline.web.settings import Prices
+from rag_eval_pipeline.web.server_settings import Prices
 
 ABSTENTION = "The documents do not answer this question."
 ERROR_LENGTH = 500  # characters

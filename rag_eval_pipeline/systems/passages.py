@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.systems.values import (
+from rag_eval_pipeline.systems.foreign_values import (
     WrongShape,
     describe,
     finite_number,

@@ -16,12 +16,12 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import JsonObject, JsonValue
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
+from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.http import fill_template
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
 from rag_eval_pipeline.systems.python_worker import WorkerCode, open_worker
 from rag_eval_pipeline.systems.user_code import CodeError, CodeSettings, Outcome, Question, one_line
-from rag_eval_pipeline.systems.values import WrongShape
 
 NOT_ASKED = frozenset({"python_stuck", "python_stopped"})  # codes of questions that did not reach the callable
 

@@ -21,14 +21,23 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, fault_line
-from rag_eval_pipeline.formats.io import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.formats.model import Model, bad_format, parse_value
 from rag_eval_pipeline.formats.results import QueryResult, Status
 from rag_eval_pipeline.formats.trec import decode_id, encode_id, read_run
 from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
-from rag_eval_pipeline.storage.files import sha256_of
+from rag_eval_pipeline.storage.atomic_files import sha256_of
+from rag_eval_pipeline.storage.json_files import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
+from rag_eval_pipeline.systems.foreign_values import (
+    WrongShape,
+    describe,
+    identifier,
+    is_amount,
+    part,
+    plain_text,
+    scalar_text,
+)
 from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer, to_rag_answer
 from rag_eval_pipeline.systems.messages import CONTEXTS
 from rag_eval_pipeline.systems.parsing import (
@@ -40,7 +49,6 @@ from rag_eval_pipeline.systems.parsing import (
     ReadingSettings,
 )
 from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
-from rag_eval_pipeline.systems.values import WrongShape, describe, identifier, is_amount, part, plain_text, scalar_text
 
 PLACEHOLDERS = ("benchmark", "system", "started")
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")

@@ -24,8 +24,8 @@ import httpx
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.web.limits import RETRIED_STATUSES, RateLimiter, backoff, retry_after
-from rag_eval_pipeline.web.settings import Credentials, EndpointSettings
+from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, RateLimiter, backoff, retry_after
+from rag_eval_pipeline.web.server_settings import Credentials, EndpointSettings
 from rag_eval_pipeline.web.sse import Event, EventParser
 from rag_eval_pipeline.web.tls import tls_context
 

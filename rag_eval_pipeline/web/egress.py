@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import expectation, value_hint
-from rag_eval_pipeline.formats.yaml import read_settings
-from rag_eval_pipeline.web.settings import HEADER_NAME, RESERVED_HEADERS, VARIABLE_NAME
+from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.web.server_settings import HEADER_NAME, RESERVED_HEADERS, VARIABLE_NAME
 from rag_eval_pipeline.web.tls import authorities
 
 _HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")

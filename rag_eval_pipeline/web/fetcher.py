@@ -24,7 +24,7 @@ from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, fetched_body
 from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, secret
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
-from rag_eval_pipeline.web.limits import RETRIED_STATUSES, HostLimits, retry_after
+from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, HostLimits, retry_after
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
 
 # Stamina logs each retry through structlog where that is installed, and structlog prints to stdout, into a command's

@@ -17,7 +17,7 @@ import pydantic
 
 from rag_eval_pipeline.formats.model import JsonObject, Model
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.settings import Prices
+from rag_eval_pipeline.web.server_settings import Prices
 from rag_eval_pipeline.web.sse import DONE, Event, json_values, parse_events
 
 

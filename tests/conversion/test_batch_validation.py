@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion import planning
 from rag_eval_pipeline.conversion.batch_validation import validate_batch
-from rag_eval_pipeline.conversion.documents import DocumentIndex
-from rag_eval_pipeline.conversion.question_table import questions_of
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec
+from rag_eval_pipeline.conversion.document_index import DocumentIndex
+from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.sources.relations import spool_relation
 

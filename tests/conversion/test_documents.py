@@ -2,10 +2,10 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.documents import DocumentIndex
+from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import MappedRow
 from rag_eval_pipeline.conversion.questions import NamedContext, RowError
-from rag_eval_pipeline.sources.files import SourceFiles
+from rag_eval_pipeline.sources.source_files import SourceFiles
 from tests.conversion.conftest import HEAD
 
 BAD_DOCUMENTS = {

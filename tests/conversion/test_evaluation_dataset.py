@@ -6,7 +6,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.datasets import GoldSpan
 from rag_eval_pipeline.conversion.evaluation_dataset import QueryCheck, write_evaluation_dataset
-from rag_eval_pipeline.conversion.question_table import batch_of
+from rag_eval_pipeline.conversion.question_spool import batch_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 

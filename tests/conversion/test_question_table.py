@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.question_table import (
+from rag_eval_pipeline.conversion.question_spool import (
     Missing,
     MissingDocuments,
     batch_of,

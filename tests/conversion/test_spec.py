@@ -4,8 +4,8 @@ import datetime
 
 import pytest
 
-from rag_eval_pipeline.conversion.report import Counts
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, Expect, read_spec, spec_place
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, Expect, read_spec, spec_place
+from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD, PLAIN
 

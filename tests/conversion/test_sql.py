@@ -5,12 +5,12 @@ from urllib.parse import urlparse
 import pytest
 
 from rag_eval_pipeline.conversion import sql_worker
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.mapping import Limits, map_source, short_form_sql
-from rag_eval_pipeline.conversion.spec import BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.sql_worker import QueryError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conversion.conftest import HEAD
 
 FILES = {"a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n', "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}

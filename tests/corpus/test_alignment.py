@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
-from rag_eval_pipeline.corpus.text.page_images import marks_by_page
+from rag_eval_pipeline.corpus.text.page_drawing import marks_by_page
 from rag_eval_pipeline.corpus.text.pages import Page, document_text
 
 PAGES = [

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.cli.doctor import CHECKS, Machine
-from rag_eval_pipeline.corpus import workers
+from rag_eval_pipeline.corpus import worker_queues as workers
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE
-from rag_eval_pipeline.corpus.workers import Worker, differences, living_workers, record_worker, remove_worker
+from rag_eval_pipeline.corpus.worker_queues import Worker, differences, living_workers, record_worker, remove_worker
 
 NOW = datetime(2026, 11, 23, 20, 0, tzinfo=UTC)
 USUAL = Worker("0.1.0", "Chromium 156", "aa", "rag-eval-0.1.0-11")

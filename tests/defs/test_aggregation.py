@@ -13,9 +13,9 @@ from rag_eval_pipeline.defs.sensors import confirmation_sensor, run_failure_aler
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.reporting.alerts import read_alerts
-from rag_eval_pipeline.reporting.baselines import published_evaluations
-from rag_eval_pipeline.reporting.regressions import write_comparisons
+from rag_eval_pipeline.monitoring.alerts import read_alerts
+from rag_eval_pipeline.monitoring.baselines import published_evaluations
+from rag_eval_pipeline.monitoring.regressions import write_comparisons
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 SYSTEM = "changing"

@@ -11,7 +11,7 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs.checks import check_result
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.reporting.alerts import read_alerts
+from rag_eval_pipeline.monitoring.alerts import read_alerts
 
 RAILWAY = "skarn-railway"
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)

@@ -17,9 +17,9 @@ from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.sensors import workspace_sensor
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation, newest_evaluation, pair_pointer
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import load_evaluation, newest_evaluation, pair_pointer
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.storage.journal import read_journal
 from rag_eval_pipeline.storage.lock import locked

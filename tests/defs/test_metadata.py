@@ -16,7 +16,7 @@ from rag_eval_pipeline.defs.metadata import (
     trend_lines,
     verdict_table,
 )
-from rag_eval_pipeline.reporting.leaderboard import HEADLINE
+from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 
 
 def specs():

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rag_eval_pipeline.corpus.workers import this_worker
+from rag_eval_pipeline.corpus.worker_queues import this_worker
 from tests.conftest import REPOSITORY
 from tests.deployment.services import PATIENCE_SECONDS
 
@@ -98,7 +98,7 @@ def start(tmp_path: Path, shared_home: Path) -> Iterator[Start]:
         # A link to the interpreter does not know the environment that it is part of.
         paths = os.pathsep.join([str(tmp_path), str(REPOSITORY), *site.getsitepackages()])
         process = subprocess.Popen(
-            [python, REPOSITORY / "deploy" / "code_server.py", "--port", "0", *options],
+            [python, "-m", "rag_eval_pipeline.serving.code_server", "--port", "0", *options],
             env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
         started.append(process)
@@ -202,7 +202,7 @@ def test_port_in_use_is_refused_before_the_runs_of_its_server_are_marked_as_fail
 
     assert process.returncode == 2
     assert len(said) == 1
-    assert said[0].startswith(f"code_server.py: cannot listen on 127.0.0.1:{port}: Address already in use. Another")
+    assert said[0].startswith(f"code server: cannot listen on 127.0.0.1:{port}: Address already in use. Another")
 
 
 def test_runs_that_celery_launches_carry_the_queue_of_this_machine(start: Start, tmp_path: Path):

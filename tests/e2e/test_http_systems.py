@@ -5,10 +5,10 @@ import yaml
 
 from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import newest_evaluation
-from rag_eval_pipeline.evaluation.storage import read_responses
+from rag_eval_pipeline.evaluation.score_tables import read_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
 
 RAILWAY = "skarn-railway"  # 40 questions

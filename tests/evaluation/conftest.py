@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import score_all
-from rag_eval_pipeline.evaluation.results import publish, results_path
-from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.systems.base import RagAnswer
 

@@ -12,10 +12,10 @@ from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask, run_queries
 from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today
+from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate, publish_pair, score_pair
-from rag_eval_pipeline.evaluation.runs import SCORE_FILES, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.storage import read_responses
+from rag_eval_pipeline.evaluation.score_tables import read_responses
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import Query, RagAnswer

@@ -16,14 +16,14 @@ from rag_eval_pipeline.evaluation.budget import (
     read_spent,
     spent_today,
 )
-from rag_eval_pipeline.evaluation.runs import load_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
-from rag_eval_pipeline.web.settings import Budget
+from rag_eval_pipeline.web.server_settings import Budget
 from rag_eval_pipeline.workspace import Workspace
 from tests.forked_workers import call_at_once
-from tests.reporting.made_runs import made_evaluation
+from tests.monitoring.made_runs import made_evaluation
 
 EVENING = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
 

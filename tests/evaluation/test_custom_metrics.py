@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import read_scores
+from rag_eval_pipeline.evaluation.score_tables import read_scores
 from rag_eval_pipeline.formats.results import EvaluationResults
 from tests.evaluation.conftest import change_defaults, change_yaml
 from tests.validation import validate

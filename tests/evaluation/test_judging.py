@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
 from rag_eval_pipeline.evaluation.means import JudgedShares
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import ScoreTable
+from rag_eval_pipeline.evaluation.score_tables import ScoreTable
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
 from rag_eval_pipeline.metrics.registry import metrics

@@ -8,9 +8,9 @@ import yaml
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.registry import is_evaluated, read_registry
 from rag_eval_pipeline.systems.config import KINDS, parse_system
 from tests.evaluation.conftest import NIGHT, OBSERVATORY, RAILWAY, change_defaults, change_yaml
 

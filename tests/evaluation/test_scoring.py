@@ -6,7 +6,7 @@ from math import log2
 import pytest
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.evaluation.corpus import CorpusFiles, CorpusTexts, retrieved_documents
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, CorpusTexts, retrieved_documents
 from rag_eval_pipeline.evaluation.scoring import score_answers, score_citations, score_retrieval
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from tests.evaluation.conftest import answered

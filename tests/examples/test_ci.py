@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli import app
-from rag_eval_pipeline.reporting.baselines import pin
+from rag_eval_pipeline.monitoring.baselines import pin
 from tests.conftest import REPOSITORY
 from tests.json_server import json_server
 

@@ -36,7 +36,7 @@ def test_demo_finds_the_regression_and_its_cause(tmp_path):
 
     first, second = (
         subprocess.run(
-            [sys.executable, "-m", "rag_eval_pipeline.demo", "--workspace", str(root)],
+            [sys.executable, "-m", "examples.demo_nights", "--workspace", str(root)],
             cwd=REPOSITORY, capture_output=True, text=True, check=True,
         ).stdout
         for _ in range(2)

@@ -9,8 +9,8 @@ import pytest
 
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.runs import load_evaluation
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY

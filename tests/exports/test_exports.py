@@ -7,10 +7,10 @@ import pytest
 
 from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, read_responses, write_scores
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_responses, write_scores
 from rag_eval_pipeline.exports import ExportOptions, export
-from rag_eval_pipeline.exports.registry import FORMATS
+from rag_eval_pipeline.exports.export import FORMATS
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.systems.base import RagAnswer
 

@@ -5,8 +5,8 @@ import json
 import os
 
 from rag_eval_pipeline.corpus.manifest import read_manifest
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import QueryScores, write_scores
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+from rag_eval_pipeline.evaluation.score_tables import QueryScores, write_scores
 from rag_eval_pipeline.exports import export
 from rag_eval_pipeline.exports.nvidia import name_notes
 from rag_eval_pipeline.exports.source import ExportOptions

@@ -6,15 +6,15 @@ import json
 import pytest
 
 from rag_eval_pipeline.corpus.text.pages import document_text, pages_by_document, read_pages
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.runs import load_evaluation
-from rag_eval_pipeline.evaluation.storage import PAGE, read_scores
+from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
 from rag_eval_pipeline.exports import ExportOptions, export
 from rag_eval_pipeline.formats.beir import read_beir
 from rag_eval_pipeline.formats.dataset import read_evret_dataset
 from rag_eval_pipeline.formats.trec import read_qrels, read_run
-from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
 from tests.conftest import ranked
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_eval_pipeline.storage.files import TEMP_PREFIX
+from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX
 from tests.faults.failing import FAULTS, Ended, Fault, Server, server
 from tests.faults.writers import WRITERS, Writer
 

@@ -16,7 +16,7 @@ FILL = """
 import json, os, sys
 from pathlib import Path
 from rag_eval_pipeline.errors import os_fault
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, replace_file
+from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_all, replace_file
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 
 folder = Path(sys.argv[1])

@@ -23,7 +23,7 @@ from rag_eval_pipeline.sources.batches import InputFile
 from rag_eval_pipeline.sources.compression import DECODED
 from rag_eval_pipeline.sources.parquet import read_parquet
 from rag_eval_pipeline.sources.parquet_worker import plain_type
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD
 
@@ -181,7 +181,7 @@ def test_bomb_leaves_the_reading_processs_memory_as_it_was(tmp_path):
         from pathlib import Path
         from rag_eval_pipeline.sources.batches import InputFile
         from rag_eval_pipeline.sources.parquet import read_parquet
-        from rag_eval_pipeline.sources.spec import SourceSpec
+        from rag_eval_pipeline.sources.source_spec import SourceSpec
 
         def read(name):
             path = Path(sys.argv[1]) / name

@@ -6,8 +6,8 @@ kind of file that people write in YAML goes through that reader.
 
 import pytest
 
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.web.egress import read_egress_config
 from tests.conversion.conftest import PLAIN

@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_eval_pipeline.conversion import question_table
+from rag_eval_pipeline.conversion import question_spool as question_table
 from rag_eval_pipeline.corpus.builder import CorpusFolder
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import write_manifest, write_manifest_json, write_web_state
 from rag_eval_pipeline.evaluation.budget import UsageLedger, spent_today
-from rag_eval_pipeline.evaluation.storage import Answers, QueryScores, write_scores
+from rag_eval_pipeline.evaluation.score_tables import Answers, QueryScores, write_scores
 from rag_eval_pipeline.exports.folder import copy_checked, publishing_folder
 from rag_eval_pipeline.formats.ground_truth import AnswerQualityAnnotation, GroundTruth, QualityScores
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache
 from rag_eval_pipeline.judges.judgement import JudgeUsage
-from rag_eval_pipeline.report.render import SiteFolder
 from rag_eval_pipeline.scaffold.init import start_benchmark
+from rag_eval_pipeline.site.page_writer import SiteFolder
 from rag_eval_pipeline.sources.archive import extract
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, sha256_of
+from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_all, sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import RagAnswer
-from rag_eval_pipeline.web.settings import Budget
+from rag_eval_pipeline.web.server_settings import Budget
 from rag_eval_pipeline.workspace import Workspace
 from tests.corpus.making import simple_pdf
 

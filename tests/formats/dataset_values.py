@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import DatasetMetadata, EvaluationDataset, EvaluationQuery, SourceDocument
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(

@@ -16,7 +16,7 @@ from rag_eval_pipeline.formats.beir import (
     read_beir,
     write_beir,
 )
-from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.trec import Qrel
 

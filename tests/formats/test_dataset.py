@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.citations import CitationSpan
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import (
     DatasetMetadata,
     EvaluationDataset,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.train_json import TrainContext, TrainRow, read_train_json
-from rag_eval_pipeline.storage.files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]))
 CONTEXTS = st.lists(st.one_of(TEXT, st.builds(TrainContext, TEXT, st.one_of(st.none(), TEXT))), max_size=3)

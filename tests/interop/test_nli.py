@@ -18,9 +18,9 @@ from tokenizers import models, pre_tokenizers, processors
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint, open_judge
 from rag_eval_pipeline.judges.judgement import Case, CitedText
 from rag_eval_pipeline.judges.nli import NliJudge, NliSettings, open_nli_judge
-from rag_eval_pipeline.judges.settings import JudgeSettings, judge_fingerprint, open_judge
 
 LABELS = ("entailment", "neutral", "contradiction")
 ROWS = {"red": (math.log(3), 0, 0), "blue": (0, 0, math.log(3)), "grey": (0, math.log(3), 0)}

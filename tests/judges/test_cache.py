@@ -9,7 +9,7 @@ import pytest
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.judges import cache as cache_module
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
-from rag_eval_pipeline.storage.files import temp_path
+from rag_eval_pipeline.storage.atomic_files import temp_path
 
 REPLY = CachedReply('{"verdict": "correct"}', "m-1")
 SERVER = "http://judge m"

@@ -24,9 +24,9 @@ from rag_eval_pipeline.judges.calibration import (
     majority_labels,
     read_labels,
 )
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
 from rag_eval_pipeline.judges.lexical import LexicalJudge
-from rag_eval_pipeline.judges.settings import JudgeSettings
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated, read_trust_cards, write_trust_card
 from rag_eval_pipeline.workspace import Workspace
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.judges.claims import split_claims
+from rag_eval_pipeline.judges.claim_splitting import split_claims
 from rag_eval_pipeline.judges.judgement import CitedText
 
 CASES = {

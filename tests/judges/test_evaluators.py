@@ -6,7 +6,6 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationBatch, EvaluationConfig, HumanEvaluation
-from rag_eval_pipeline.judges.comparisons import compare_systems, compare_with_human, evaluate_over_time
 from rag_eval_pipeline.judges.evaluators import (
     Event,
     LengthOptions,
@@ -17,6 +16,7 @@ from rag_eval_pipeline.judges.evaluators import (
     length_score,
 )
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
+from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_human, evaluate_over_time
 
 NOW = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 FAILED = {"status": "failed", "error": {"type": "E", "message": "m"}}

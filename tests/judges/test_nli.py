@@ -7,8 +7,8 @@ import pytest
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.judges import nli
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint
 from rag_eval_pipeline.judges.nli import NliSettings
-from rag_eval_pipeline.judges.settings import JudgeSettings, judge_fingerprint
 
 GOOD = {"model": "/models/nli", "labels": ["entailment", "neutral", "contradiction"]}
 BAD = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.judges.claims import AnswerClaim
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.prompts import judgement_prompt
 from rag_eval_pipeline.judges.ratings import RatingProtocol

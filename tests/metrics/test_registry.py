@@ -14,7 +14,7 @@ from rag_eval_pipeline.metrics.registry import (
     metric_label,
     metrics,
 )
-from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
+from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.metrics.span_matching import score_spans
 from rag_eval_pipeline.metrics.spans import Citation, Span, find_tokens
 

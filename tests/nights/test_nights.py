@@ -6,9 +6,9 @@ from datetime import date, timedelta
 import pytest
 from rich.text import Text
 
-from rag_eval_pipeline.demo import closing_lines
+from examples.demo_nights import closing_lines
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.reporting.alerts import read_alerts
+from rag_eval_pipeline.monitoring.alerts import read_alerts
 
 LEDGER = "station-ledger"
 FIRST = date(2026, 9, 7)  # a Monday

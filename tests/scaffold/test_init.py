@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.init import propose, start_benchmark
 from rag_eval_pipeline.scaffold.workspaces import new_workspace

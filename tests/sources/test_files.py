@@ -12,7 +12,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import HEAD
 from tests.sources.conftest import parquet, status, zipped

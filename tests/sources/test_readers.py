@@ -24,7 +24,7 @@ from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
 from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.relations import spool_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 
 
 class Decoded(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import DecodedBatch
 from rag_eval_pipeline.sources.relations import read_relation, spool_relation
-from rag_eval_pipeline.sources.spec import SourceSpec
+from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conversion.conftest import HEAD
 
 

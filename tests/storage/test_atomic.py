@@ -7,7 +7,13 @@ import stat
 import pytest
 
 from rag_eval_pipeline.errors import os_fault
-from rag_eval_pipeline.storage.files import atomic_write, atomic_write_all, atomic_write_json, publish, publishing
+from rag_eval_pipeline.storage.atomic_files import (
+    atomic_write,
+    atomic_write_all,
+    atomic_write_json,
+    publish,
+    publishing,
+)
 
 
 def test_writer_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path):

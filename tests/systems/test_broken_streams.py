@@ -7,7 +7,7 @@ import pytest
 
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.http import HttpSettings, open_http
-from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
 from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
 from tests.systems.conftest import corpus_in
 from tests.web.scripted_server import reply, serving, stream

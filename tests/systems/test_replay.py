@@ -12,7 +12,7 @@ import openpyxl
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.storage import Answers
+from rag_eval_pipeline.evaluation.score_tables import Answers
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
 from tests.formats.result_values import results_value

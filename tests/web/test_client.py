@@ -13,7 +13,7 @@ import pytest
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 from tests.web.certificates import Authority
 from tests.web.scripted_server import drip, hang, head, raw, reply, reset, serving, stream
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.web.limits import BACKOFF_MAX_S, PAUSE_MAX_S, HostLimits, backoff, retry_after
+from rag_eval_pipeline.web.rate_limits import BACKOFF_MAX_S, PAUSE_MAX_S, HostLimits, backoff, retry_after
 
 A = "https://a.example/"
 B = "https://b.example/"

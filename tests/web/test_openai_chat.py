@@ -7,7 +7,7 @@ import pytest
 
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatSettings, ChatUsage, Message
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 from tests.web.scripted_server import hang, head, reply, serving, stream
 
 ASK = [Message("system", "Be brief."), Message("user", "Why?")]

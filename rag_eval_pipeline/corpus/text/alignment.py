@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Indel
 
-from rag_eval_pipeline.corpus.text.fragments import (
+from rag_eval_pipeline.corpus.text.fuzzy_search import (
     FUZZY_LENGTH_MIN,
     CommonNgrams,
     Fragment,

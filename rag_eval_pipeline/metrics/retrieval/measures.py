@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.metrics.metric_info import COUNT, SHARE, UNBOUNDED, Direction, Level, MetricInfo, Need, Range
-from rag_eval_pipeline.metrics.retrieval.runs import (
+from rag_eval_pipeline.metrics.retrieval.rankings import (
     Floats,
     Ints,
     Rankings,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.making import simple_pdf
-from rag_eval_pipeline.corpus.text.page_images import contact_sheet, encode_png
+from rag_eval_pipeline.corpus.text.page_drawing import contact_sheet, encode_png
 from rag_eval_pipeline.corpus.text.pdf import Box, DrawnPage, draw_page, read_texts
 from rag_eval_pipeline.errors import DocumentError
 from tests.faults.pdfs import one_page, stream

@@ -24,7 +24,7 @@ from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Fetcher, fetcher
-from rag_eval_pipeline.web.settings import EndpointSettings
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 from tests.corpus.hostile.prying import KINDS, MOVES
 from tests.corpus.hostile.rendering import make_all, rendering
 from tests.corpus.hostile.site import Reply, Site, moved, page

@@ -24,10 +24,10 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
-from rag_eval_pipeline.conversion.question_table import iterate_batches
+from rag_eval_pipeline.conversion.question_spool import iterate_batches
 from rag_eval_pipeline.conversion.shards import read_conversion_settings
-from rag_eval_pipeline.conversion.spec import read_spec
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_metadata, write_manifest
 from rag_eval_pipeline.corpus.naming import NameRequest, assign_names, document_key
@@ -35,10 +35,12 @@ from rag_eval_pipeline.corpus.text.pages import Page, read_pages, write_pages
 from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader
 from rag_eval_pipeline.errors import DocumentError, InputError
 from rag_eval_pipeline.evaluation.budget import read_spent
-from rag_eval_pipeline.evaluation.results import read_quality_thresholds
-from rag_eval_pipeline.evaluation.settings import merged_settings
-from rag_eval_pipeline.evaluation.storage import Answers, read_responses, read_scores
-from rag_eval_pipeline.formats.citations import find_citations
+from rag_eval_pipeline.evaluation.evaluation_settings import merged_settings
+from rag_eval_pipeline.evaluation.publishing import read_quality_thresholds
+from rag_eval_pipeline.evaluation.score_tables import Answers, read_responses, read_scores
+from rag_eval_pipeline.evaluation.span_report import ReadOptions, compare_spans, read_gold, read_predicted
+from rag_eval_pipeline.evaluation.trec_scoring import score_file
+from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, read_evret_dataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.model import errors_in
@@ -46,34 +48,32 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.train_json import read_train_json
 from rag_eval_pipeline.formats.validation import examine
 from rag_eval_pipeline.judges.calibration import majority_labels, read_labels
-from rag_eval_pipeline.judges.claims import AnswerClaim
+from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case, CitedText
 from rag_eval_pipeline.judges.prompts import judgement_prompt
 from rag_eval_pipeline.judges.ratings import RatingProtocol
 from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_rating
-from rag_eval_pipeline.metrics.retrieval.files import score_file
 from rag_eval_pipeline.metrics.retrieval.names import parse_measures
-from rag_eval_pipeline.metrics.span_report import ReadOptions, compare_spans, read_gold, read_predicted
-from rag_eval_pipeline.report.runs import read_questions
-from rag_eval_pipeline.reporting.alert_files import read_alert_settings
-from rag_eval_pipeline.reporting.comparison import read_verdict_settings
-from rag_eval_pipeline.reporting.maintenance import read_retention_settings
+from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
+from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
+from rag_eval_pipeline.monitoring.maintenance import read_retention_settings
 from rag_eval_pipeline.scaffold.init import propose
+from rag_eval_pipeline.site.run_data import read_questions
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import Query, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.systems.config import read_system_file
+from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.http import HttpSettings, HttpSystem
 from rag_eval_pipeline.systems.nvidia_replies import check_stream, read_chunks
 from rag_eval_pipeline.systems.nvidia_replies import read_stream as read_nvidia_stream
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
 from rag_eval_pipeline.systems.replay import read_recordings, recorded_answer
-from rag_eval_pipeline.systems.values import WrongShape
 from rag_eval_pipeline.web.client import EndpointError, Reply, StreamReply
 from rag_eval_pipeline.web.egress import read_egress_config
 from rag_eval_pipeline.web.fetcher import check_url
 from rag_eval_pipeline.web.openai_chat import read_reply, read_stream
-from rag_eval_pipeline.web.settings import Prices
+from rag_eval_pipeline.web.server_settings import Prices
 from rag_eval_pipeline.web.sse import parse_events
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 from tests.conftest import REPOSITORY

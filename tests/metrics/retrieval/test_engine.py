@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.metrics.retrieval import files, runs
+from rag_eval_pipeline.evaluation import trec_scoring as files
+from rag_eval_pipeline.metrics.retrieval import rankings as runs
+from rag_eval_pipeline.metrics.retrieval.engine import score, score_rankings
 from rag_eval_pipeline.metrics.retrieval.names import parse_measures
-from rag_eval_pipeline.metrics.retrieval.runs import (
+from rag_eval_pipeline.metrics.retrieval.rankings import (
     Documents,
     Run,
     make_qrels,
     qrels_from_dict,
     run_from_dict,
 )
-from rag_eval_pipeline.metrics.retrieval.scoring import score, score_rankings
 from tests.conftest import ranked
 
 # Few ids, so that rankings and judgements meet; of one, two, three and four bytes, and prefixes of one another.

@@ -5,9 +5,9 @@ from math import log2
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
 from rag_eval_pipeline.metrics.retrieval.names import NICKNAMES, TREC_ORDER, parse_measure, parse_measures
-from rag_eval_pipeline.metrics.retrieval.scoring import score_rankings
 
 # Three relevant documents: grade 1 at rank 2, grade 3 at rank 4, grade 2 not found. Rank 1 was judged not relevant,
 # rank 3 was never judged.

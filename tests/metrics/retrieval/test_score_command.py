@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from bench.oracles import TREC, TREC_EVAL
-from rag_eval_pipeline.cli.scoring import score
+from rag_eval_pipeline.cli.score import score
 from rag_eval_pipeline.errors import InputError
 
 ALL = ("-m", "all_trec")

@@ -169,8 +169,8 @@ async def test_list_longer_than_expected_is_read_whole(server, corpus, opened, s
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from rag_eval_pipeline.systems.nvidia import NvidiaSettings
-from rag_eval_pipeline.systems.nvidia import open_nvidia
+from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings
+from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
 from tests.examples.papers import papers_corpus
 
 async def main():

@@ -13,7 +13,7 @@ import pytest
 from examples.mock_server.nvidia_rag import GenerateRequest, SearchRequest
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
 from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from tests.examples import plain_http
 from tests.examples.papers import BELL, LIGHT

@@ -9,7 +9,7 @@ import pytest
 from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.nvidia import NvidiaSettings, open_nvidia
+from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 from tests.json_server import json_server
 

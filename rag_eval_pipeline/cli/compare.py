@@ -1,0 +1,147 @@
+"""`rag-eval compare`: two evaluations, question by question."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_eval_pipeline.cli.output import (
+    REGRESSION,
+    AsJson,
+    Root,
+    complete_evaluation,
+    emit,
+    find_workspace_if_any,
+    painted,
+    print_next,
+    print_notes,
+)
+from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.monitoring.causes import WorseQuestion
+    from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings
+
+COLOURS = {"regressed": "red", "improved": "green", "equivalent": "green", "unchanged": "green"}
+QUESTION_CHARS, ANSWER_CHARS = 120, 160
+
+
+def compare(
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            autocompletion=complete_evaluation,
+            help="An evaluation id, a results file, or a benchmark.",
+        ),
+    ],
+    new: Annotated[
+        str,
+        typer.Argument(
+            metavar="NEW",
+            autocompletion=complete_evaluation,
+            help="Another evaluation of the same benchmark, or a system.",
+        ),
+    ],
+    workspace: Root = None,
+    as_json: AsJson = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the verdicts here, as JUnit XML.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write them here, as Markdown for the summary of a CI step."),
+    ] = None,
+) -> None:
+    """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
+
+    With a benchmark and a system, the newest evaluation is compared with the pinned baseline.
+
+    Example: rag-eval compare eval_run_20250830_001 eval_run_20250831_001
+    With the baseline: rag-eval compare skarn-railway embedded
+    """
+    from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+    from rag_eval_pipeline.monitoring.comparison import VerdictSettings, compare_named, read_verdict_settings
+    from rag_eval_pipeline.monitoring.comparison_files import write_junit, write_markdown
+    from rag_eval_pipeline.monitoring.incidents import comparison_headline
+    from rag_eval_pipeline.monitoring.regressions import compare_with_baseline
+
+    root = find_workspace_if_any(workspace)
+    before: tuple[str, ...] = (old,)
+    if root is not None and old in root.benchmarks():
+        root.existing_system_file(new)
+        found = compare_with_baseline(root, old, new)
+        pinned = read_baseline(root, old, new)
+        before = () if pinned is None else pinned.evaluations
+    else:
+        if root is not None and not Path(old).is_file() and new in (*root.systems(), *root.benchmarks()):
+            root.existing_benchmark(old)  # a benchmark and a system were meant
+        found = compare_named(root, old, new)
+    settings = VerdictSettings() if root is None else read_verdict_settings(root)
+    word, change = comparison_headline(found, level=settings.alpha / 2)
+    cause, worst = (None, None) if as_json and markdown is None else _worst(root, found, before)
+    lines = () if as_json else [*_head(found, word, change), *_body(found, cause, worst)]
+    emit(found.model_dump() | {"verdict": word, "headline": change}, as_json, lines)
+    if junit is not None:
+        write_junit(junit, found)
+    if markdown is not None:
+        write_markdown(markdown, found, f"{word.capitalize()}: {change}", cause=cause, worst=worst)
+    print_notes(_warnings(found, settings))
+    if found.regressed:
+        raise typer.Exit(REGRESSION)
+    print_next(as_json, "rag-eval report --open")
+
+
+def _head(found: "Comparison", word: str, change: str) -> Iterator[str]:
+    from rag_eval_pipeline.monitoring.comparison_files import about_comparison
+
+    yield f"{painted(word.upper(), COLOURS.get(word, 'yellow'))}  {painted(change, 'bold')}"
+    yield f"{found.benchmark}: {found.new} against {found.old}"
+    yield from about_comparison(found)
+    yield ""
+
+
+def _worst(
+    root: Workspace | None, found: "Comparison", before: tuple[str, ...]
+) -> "tuple[str | None, Sequence[WorseQuestion] | None]":
+    """Return where a regression comes from, and the worst questions; None if the evaluations' folders are gone."""
+    from rag_eval_pipeline.monitoring.causes import find_cause, worse_questions
+
+    now = found.evaluation_id or found.new
+    if root is None or not all((root.runs / name / "evaluation.json").exists() for name in (*before, now)):
+        return None, None
+    cause = find_cause(root, now, before, found.verdicts)
+    if cause is not None:
+        return cause.sentence, cause.worst
+    return None, worse_questions(root, now, before[-1])
+
+
+def _body(found: "Comparison", cause: str | None, worst: "Sequence[WorseQuestion] | None") -> Iterator[str]:
+    """Yield a line for each metric, then where a regression comes from, and the worst questions with both answers."""
+    from rag_eval_pipeline.monitoring.comparison_files import comparison_lines, moved_lines
+    from rag_eval_pipeline.site.text import shortened
+
+    for line, verdict in comparison_lines(found):
+        yield painted(line, COLOURS.get(verdict.kind))
+    if cause is not None:
+        yield f"\n{shortened(cause, 500)}"
+    if worst is None:
+        yield from moved_lines(found)
+    if worst:
+        yield "\nQuestions that got worse most:"
+    for one in worst or ():
+        yield f"  {shortened(one.name, 40)}  {shortened(one.question, QUESTION_CHARS)}"
+        yield f"    expected  {shortened(one.expected, ANSWER_CHARS)}"
+        yield f"    before    {painted(shortened(one.answer_before, ANSWER_CHARS), 'green')}"
+        yield f"    now       {painted(shortened(one.answer_after, ANSWER_CHARS), 'red')}"
+
+
+def _warnings(found: "Comparison", settings: "VerdictSettings") -> Iterator[str]:
+    """Yield what to do if too few documents share the questions for any change to be shown."""
+    from rag_eval_pipeline.monitoring.power import Power
+
+    evidence = max(found.verdicts.values(), key=lambda one: one.n)
+    if evidence.is_clustered and evidence.smallest_drop is None:
+        power = Power(evidence.n, evidence.n_units, settings.units, ())
+        yield from filter(None, [power.warning(found.benchmark, settings, is_deterministic=False)])

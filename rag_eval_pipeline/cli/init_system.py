@@ -1,0 +1,156 @@
+"""`rag-eval system init`: ask a system one question, and write its settings file."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next
+from rag_eval_pipeline.cli.systems import probe_lines
+from rag_eval_pipeline.errors import InputError, did_you_mean, printable
+from rag_eval_pipeline.workspace import Workspace
+
+REPLY_LINES = 40
+TEXT_SHOWN = 200  # characters of a text in the reply
+ITEMS_SHOWN = 3  # of a list in the reply
+CHAT_ENDINGS = ("/v1", "/v1/", "/chat/completions")
+
+
+def init_system(
+    name: Annotated[str, typer.Argument(help="Name of the new system.")],
+    url: Annotated[
+        str | None, typer.Option(help="Where questions go; for openai and nvidia the server's base URL.")
+    ] = None,
+    body: Annotated[
+        str | None,
+        typer.Option(
+            help='JSON that is sent, with {question} in a text; by default {"question": "{question}"}. '
+            "python: what is passed instead of the text."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="http, openai, nvidia or python; by default what the URL looks like.")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="A converted benchmark, whose first question is asked; by default the first one.")
+    ] = None,
+    question: Annotated[str | None, typer.Option(help="Ask this instead.")] = None,
+    answer: Annotated[str | None, typer.Option(help="JMESPath of the answer, if the guess is wrong.")] = None,
+    method: Annotated[
+        Literal["POST", "GET", "PUT"] | None, typer.Option(help="Of HTTP; GET if the URL has {question}, else POST.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Name of the environment variable with the bearer token.")
+    ] = None,
+    header_env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HEADER=VARIABLE", help="A header from an environment variable; repeatable."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="openai: the model; by default the first that is listed.")] = None,
+    ingestor: Annotated[str | None, typer.Option(help="nvidia: base URL of the ingestor.")] = None,
+    callable_: Annotated[
+        str | None, typer.Option("--callable", metavar="MODULE:NAME", help="python: what answers a question.")
+    ] = None,
+    path: Annotated[Path | None, typer.Option(help="python: folder of the module.")] = None,
+    python: Annotated[
+        Path | None, typer.Option(help="python: interpreter of the code's own environment; by default this one.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the file of a system of this name.")] = False,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a system: ask it one question, guess how its reply is read, and write its settings file with comments.
+
+    Secrets are given by the names of environment variables. Exits 4 if the server cannot be used.
+
+    Example: rag-eval system init my-rag --url http://127.0.0.1:8000/ask
+    """
+    from rag_eval_pipeline.scaffold.system_init import INIT_KINDS, Wanted, check_free, propose_system, write_system
+
+    root = find_workspace(workspace)
+    if not replace:
+        check_free(root, name)
+    kind, why = _kind(kind, url, callable_)
+    if kind not in INIT_KINDS:
+        raise InputError(
+            "bad_option", "--kind", f"one of {', '.join(INIT_KINDS)}", found=kind, hint=did_you_mean(kind, INIT_KINDS)
+        )
+    wanted = Wanted(
+        name=name, kind=kind, url=url, body=_body(body), method=method, answer=answer, question=question,
+        benchmark=benchmark, api_key_env=api_key_env, headers_env=_headers(header_env or []), model=model,
+        ingestor=ingestor, callable=callable_, path=path, python=python,
+    )  # fmt: skip
+    proposal = propose_system(root, wanted)
+    file = write_system(root, name, proposal.text, replace_file=replace)
+    lines = [proposal.asked]
+    if proposal.reply is not None:
+        lines += _reply_lines(proposal.reply)
+    lines += [*([f"guess: {why}"] if why else []), *(f"guess: {sentence}" for sentence in proposal.guesses)]
+    if proposal.row is not None:
+        lines += ["Read with these settings:", *(f"  {line}" for line in probe_lines(proposal.row)[1:-1])]
+    lines += [*(f"note: {note}" for note in proposal.notes), f"{file}: written"]
+    record = {
+        "system": name, "kind": kind, "file": str(file), "asked": proposal.asked, "reply": proposal.reply,
+        "guesses": proposal.guesses, "read": proposal.row, "notes": proposal.notes,
+    }  # fmt: skip
+    emit(record, as_json, [printable(line) for line in lines])
+    print_next(as_json, _next(root, name, proposal.benchmark))
+
+
+def _next(root: Workspace, name: str, benchmark: str | None) -> str:
+    """Return the next command: evaluate, else convert, else start a benchmark."""
+    if benchmark is not None:
+        return f"rag-eval evaluate {benchmark} --system {name}"
+    started = root.benchmarks()
+    return f"rag-eval convert {started[0]}" if started else "rag-eval init NAME --from FILE|FOLDER|URL"
+
+
+def _kind(kind: str | None, url: str | None, callable_: str | None) -> tuple[str, str | None]:
+    """Return the kind, and why if it was guessed."""
+    if kind is not None:
+        return kind, None
+    if callable_ is not None:
+        return "python", None
+    if url is not None and url.endswith(CHAT_ENDINGS):
+        return "openai", "kind = openai, because of the URL's end; another: --kind http"
+    return "http", None
+
+
+def _body(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError("bad_option", "--body", "JSON", found=text, hint=f"{error}.") from None
+    if "{question}" not in json.dumps(value):
+        raise InputError("bad_option", "--body", "JSON with {question} in a text", found=text)
+    return value
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for header, equals, variable in pairs:
+        if not (header and equals and variable):
+            # The text is not shown: it may hold the secret itself.
+            raise InputError("bad_option", "--header-env", "HEADER=VARIABLE, such as X-API-Key=MY_KEY")
+    return {header: variable for header, _, variable in pairs}
+
+
+def _reply_lines(reply: Any) -> list[str]:
+    lines = json.dumps(_cut(reply), indent=2, ensure_ascii=False).splitlines()
+    more = len(lines) - REPLY_LINES
+    return lines if more <= 0 else [*lines[:REPLY_LINES], f"... {more} more lines"]
+
+
+def _cut(value: Any) -> Any:
+    """Return a JSON value with long texts and lists cut."""
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_SHOWN else f"{value[:TEXT_SHOWN]}…"
+    if isinstance(value, list):
+        more = len(value) - ITEMS_SHOWN
+        return [*map(_cut, value[:ITEMS_SHOWN]), *([f"… {more} more"] if more > 0 else [])]
+    if isinstance(value, dict):
+        return {key: _cut(inner) for key, inner in value.items()}
+    return value

@@ -1,0 +1,196 @@
+"""Commands on the history of evaluations: history, power, pin, prune, ab."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rag_eval_pipeline import clock
+from rag_eval_pipeline.cli.evaluate import report_evaluated
+from rag_eval_pipeline.cli.output import (
+    BAD_INPUT,
+    NOTHING_PUBLISHED,
+    AsJson,
+    BenchmarkName,
+    Root,
+    SystemName,
+    complete_benchmark,
+    complete_evaluation,
+    complete_system,
+    emit,
+    find_workspace,
+    instance_folder,
+    metrics_line,
+    print_next,
+    print_notes,
+    progress_bars,
+)
+
+
+def history(
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(metavar="[BENCHMARK]", autocompletion=complete_benchmark, help="Only this benchmark."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Argument(metavar="[SYSTEM]", autocompletion=complete_system, help="Only this system.")
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score).",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read every results file again, even if its date has not changed."),
+    ] = False,
+) -> None:
+    """Print the published evaluations, oldest first, with the verdict of each night, and name damaged files.
+
+    Example: rag-eval history skarn-railway embedded
+    """
+    from rag_eval_pipeline.monitoring.history import history_rows
+    from rag_eval_pipeline.monitoring.history_tables import query_history
+
+    root = find_workspace(workspace)
+    if benchmark is not None:
+        root.existing_benchmark(benchmark)
+    if system is not None:
+        root.existing_system_file(system)
+    if sql is not None:
+        found = query_history(root, sql)
+        emit(found, as_json, ("\t".join(str(value) for value in row.values()) for row in found))
+        return
+    rows, damaged = history_rows(root, benchmark, system, verify=verify)
+    emit(rows, as_json, (_history_line(row) for row in rows))
+    if not rows:
+        print_notes([NOTHING_PUBLISHED])
+        print_next(as_json, "rag-eval status")
+    print_notes(damaged)
+    if damaged:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _history_line(row: dict[str, Any]) -> str:
+    scores = metrics_line(row["figures"], level=row["retrieval_level"])
+    verdict = f": {row['verdict']}" if row["verdict"] else ""
+    role = f" ({row['role']})" if row["role"] else ""
+    return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"
+
+
+def power(
+    benchmark: BenchmarkName,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how large a drop a benchmark can detect, and how many questions are needed to detect one of 5 points.
+
+    Example: rag-eval power skarn-railway
+    """
+    from rag_eval_pipeline.monitoring.power import power_of
+
+    found = power_of(find_workspace(workspace), benchmark)
+    emit(found.record(), as_json, found.lines())
+
+
+def pin(
+    benchmark: BenchmarkName,
+    system: SystemName,
+    evaluations: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[EVALUATION]...",
+            autocompletion=complete_evaluation,
+            help="Evaluation ids; by default the newest that are alike.",
+        ),
+    ] = None,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask", help="Run the missing evaluations first: five are needed, one of a deterministic system."
+        ),
+    ] = False,
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The reason; it is stored with the baseline.")
+    ] = None,
+) -> None:
+    """Pin the evaluations that a system's nights on a benchmark are compared with.
+
+    Example: rag-eval pin skarn-railway embedded
+    """
+    from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.pipeline import evaluate
+    from rag_eval_pipeline.monitoring.baselines import baseline_flip_share, baseline_warnings, missing_runs
+    from rag_eval_pipeline.monitoring.baselines import pin as run
+    from rag_eval_pipeline.monitoring.verdict_records import flip_sentence
+
+    root = find_workspace(workspace)
+    root.existing_benchmark(benchmark)
+    root.existing_system_file(system)
+    while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
+        with progress_bars(f"{benchmark} x {system}, {missing} to go:") as begin:
+            _, published = evaluate(root, pair, begin)
+        report_evaluated(root, benchmark, system, published)
+    pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
+    share, warnings = baseline_flip_share(root, pinned), baseline_warnings(root, pinned)
+    record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}
+    record["warnings"] = warnings
+    lines = [f"{benchmark} x {system} is compared with {', '.join(pinned.evaluations)}.", flip_sentence(share)]
+    print_notes(warnings)
+    emit(record, as_json, lines)
+    print_next(as_json, "rag-eval up")
+
+
+def prune(
+    workspace: Root = None,
+    as_json: AsJson = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
+) -> None:
+    """Remove what data/config/retention.config.yaml does not keep: old evaluations, unused downloads and judgements.
+
+    Also removes temporary files that killed runs have left, and the old runs of the workspace's Dagster instance.
+
+    Example: rag-eval prune --dry-run
+    """
+    from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
+    from rag_eval_pipeline.monitoring.maintenance import prune as run
+    from rag_eval_pipeline.monitoring.maintenance import read_retention_settings
+
+    root, now = find_workspace(workspace), clock.now()
+    found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
+    days, home = read_retention_settings(root).runs, instance_folder(root)
+    if days is not None and home is not None:
+        from rag_eval_pipeline.serving.instance import prune_instance
+
+        found.runs = prune_instance(home, days=days, now=now, dry_run=dry_run)
+    emit(found.record(), as_json, found.lines())
+
+
+def ab(
+    workspace: Root = None,
+    as_json: AsJson = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings; by default data/config/ab_testing_config.config.yaml."),
+    ] = None,
+) -> None:
+    """Run the configured A/B tests, and write ab_test_<a>_vs_<b>_NNN.results.json.
+
+    Example: rag-eval ab
+    """
+    from rag_eval_pipeline.monitoring.weekly import run_ab_tests
+
+    root = find_workspace(workspace)
+    done = run_ab_tests(root, config, now=clock.now())
+    records = []
+    for test in done:
+        evaluations = [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]
+        records.append({**test.record, "evaluations": evaluations})
+    lines = (line for test in done for line in (str(test.path), *(f"  {sentence}" for sentence in test.sentences())))
+    emit(records, as_json, lines)

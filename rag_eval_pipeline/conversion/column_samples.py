@@ -1,0 +1,59 @@
+"""The columns of a benchmark's source and tables, with their types in SQL, before its mapping is right."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, read_sources
+from rag_eval_pipeline.conversion.sql_worker import sql_types
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.source_files import SourceFiles
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+SAMPLE_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column with its type in SQL and its first value that is not null, cut short; None if all are null."""
+
+    name: str
+    type: str
+    sample: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSchema:
+    """The columns of a relation, as the SQL of a benchmark sees them."""
+
+    name: str
+    rows: int
+    columns: list[Column]
+    notes: list[str]
+
+
+def read_schemas(paths: BenchmarkPaths, origins: SourceFiles | None = None) -> Iterator[RelationSchema]:
+    """Yield the relations of a benchmark, whose mapping need not be right yet."""
+    origins = origins or SourceFiles(paths)
+    for name, source in read_sources(paths).items():
+        relation = read_relation(paths, source, source_columns=name == SOURCE, files=origins)
+        rows, samples = 0, dict.fromkeys(relation.schema.names)
+        for batch in relation.batches():
+            rows += batch.num_rows
+            for column in [column for column, sample in samples.items() if sample is None]:
+                values = batch.column(column).drop_null()
+                samples[column] = _sample(values[0]) if len(values) else None
+        kinds = sql_types(relation.schema)
+        columns = list(map(Column, samples, kinds, samples.values()))
+        notes = [f"{note}." for note in relation.notes]
+        if relation.rejected:
+            one = relation.rejected[0]
+            place = f"{one.file}, row {one.row}: expected {one.expected} [{one.code}]"
+            notes.append(f"{len(relation.rejected)} rows could not be read; the first is {place}.")
+        yield RelationSchema(name, rows, columns, notes)
+
+
+def _sample(value: pa.Scalar) -> str:
+    shown = repr(value.as_py())
+    return shown if len(shown) <= SAMPLE_CHARACTERS else shown[: SAMPLE_CHARACTERS - 1] + "…"

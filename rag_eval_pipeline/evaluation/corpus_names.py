@@ -1,0 +1,276 @@
+"""The corpus as an evaluation uses it: file names and their aliases, page texts, cited places, retrieved documents.
+
+A page that a benchmark names with two fragments is in the corpus twice, with the same bytes: either file is the same
+document, and so is the name without `.pdf`.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Self
+
+from rapidfuzz import fuzz, process
+
+from rag_eval_pipeline.conversion.stamp import Check
+from rag_eval_pipeline.corpus.documents import CorpusDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest
+from rag_eval_pipeline.corpus.naming import SUFFIX
+from rag_eval_pipeline.corpus.text.pages import read_pages
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
+from rag_eval_pipeline.systems.base import Citation as RagCitation
+from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
+from rag_eval_pipeline.systems.bm25 import Sentence, split_sentences
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+NO_CONTEXTS = "no_contexts"
+UNKNOWN_DOCUMENTS = "unknown_documents"
+NO_DOCUMENTS_NAMED = "no_documents_named"
+NO_CITATIONS = "no_citations"
+# Reasons why a whole run's retrieval or citations were skipped.
+NOTHING_KNOWN = (NO_CONTEXTS, UNKNOWN_DOCUMENTS, NO_DOCUMENTS_NAMED, NO_CITATIONS)
+
+# What to check when no name is known, by kind of system.
+_HINTS = {
+    "http": "Check contexts.document.",
+    "openai": "Check contexts_path, and the key of each passage's document.",
+    "nvidia": "Was this corpus ingested into the collection?",
+    "python": "Check the document names that the callable returns.",
+    "replay": "Check the document names in the recording.",
+}
+# What to do if no passage names a document.
+_UNNAMED_HINTS = {
+    "http": "Set contexts.document to where a passage has it, such as id.",
+    "openai": "Name it in contexts_path, such as sources[].{document: id, text: text}.",
+    "python": "Return it as `document` of each passage.",
+    "replay": "Record it as `document` of each passage.",
+}
+
+
+class CorpusFiles:
+    """The file names of the manifest, and the pages of the files."""
+
+    def __init__(self, paths: BenchmarkPaths, documents: Iterable[CorpusDocument]) -> None:
+        self._paths = paths
+        self.aliases: dict[str, str] = {}  # every name of a document -> its first file name
+        self.sources: dict[str, str] = {}  # path of the file that a document was made from -> its first file name
+        first_of: dict[str, str] = {}
+        present = [document for document in documents if document.origin != "missing"]
+        for document in present:
+            self.aliases[document.file_name] = first_of.setdefault(document.key, document.file_name)
+        for document in present:  # a bare stem and a URL's key, unless they are themselves a file's name
+            self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), self.aliases[document.file_name])
+            if document.url is not None:
+                self.aliases.setdefault(document.key, self.aliases[document.file_name])
+            else:
+                self.sources[document.key] = self.aliases[document.file_name]
+
+    @classmethod
+    def read(cls, paths: BenchmarkPaths) -> Self:
+        """Read the manifest of a converted benchmark."""
+        return cls(paths, read_manifest(paths.documents))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.aliases
+
+    def most_like(self, name: str) -> str | None:
+        """Return the file name most similar to a name; None for an empty corpus."""
+        last = name.rsplit("/", 1)[-1]
+        found = process.extractOne(last, self.aliases.values(), scorer=fuzz.WRatio, processor=str.casefold)
+        return None if found is None else str(found[0])
+
+    def canonical(self, name: str) -> str:
+        """Return the first file name of the document that a name means; the name itself if the corpus has none."""
+        return self.aliases.get(name, name)
+
+    @cached_property
+    def pages(self) -> list[PageText]:
+        """The pages of each document once."""
+        return [
+            PageText(page.file_name, page.page, page.start, page.text)
+            for page in read_pages(self._paths.pages)
+            if self.canonical(page.file_name) == page.file_name
+        ]
+
+    @cached_property
+    def texts(self) -> "CorpusTexts":
+        """The sentences of the pages."""
+        return CorpusTexts(self.pages)
+
+
+def system_corpus(
+    workspace: Workspace,
+    paths: BenchmarkPaths,
+    system: str,
+    files: CorpusFiles,
+    *,
+    fingerprint: str,
+    started: datetime,
+    queries: Sequence[EvaluationQuery] = (),
+    retrieval_only: bool = False,
+) -> SystemCorpus:
+    """Return what a system is given of a converted benchmark; `fingerprint` is the corpus's."""
+    return SystemCorpus(
+        benchmark=paths.name,
+        folder=paths.corpus,
+        files=sorted(set(files.aliases.values())),
+        aliases=files.aliases,
+        fingerprint=fingerprint,
+        system=system,
+        started=started,
+        pages=lambda: files.pages,
+        settings_folder=workspace.system_file(system).parent,
+        state_folder=workspace.system_state(system, paths.name),
+        retrieval_only=retrieval_only,
+        sources=files.sources,
+        source_ids=lambda: {query.query_id: query.display_id for query in queries},
+    )
+
+
+class CorpusTexts:
+    """Sentences of a corpus by their offsets; a document is split into sentences when it is first cited."""
+
+    def __init__(self, pages: Iterable[PageText]) -> None:
+        self._pages: defaultdict[str, list[PageText]] = defaultdict(list)
+        for page in pages:
+            self._pages[page.document].append(page)
+        self._sentences: dict[str, list[Sentence]] = {}
+
+    def cited(self, document: str, start: int, end: int) -> str | None:
+        """Return the sentences that a half-open span of code points touches, joined; None where there is no text."""
+        if document not in self._sentences:
+            pages = sorted(self._pages.get(document, ()), key=attrgetter("start"))
+            self._sentences[document] = [sentence for page in pages for sentence in split_sentences(page)]
+        sentences = self._sentences[document]
+        first = max(0, bisect_right(sentences, start, key=attrgetter("start")) - 1)
+        touched = takewhile(lambda sentence: sentence.start < end, sentences[first:])
+        return " ".join(sentence.text for sentence in touched if sentence.end > start) or None
+
+
+def places(cited: Iterable[CitationSpan | RagCitation], files: CorpusFiles) -> list[Citation]:
+    """Convert citations to those of the span metrics, without pages: document offsets locate a span exactly."""
+    return [Citation(files.canonical(c.file_name), None, Span(c.start_char, c.end_char)) for c in cited]
+
+
+def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dict[str, TokenOffsets]:
+    """Return the words of each document that any side cites, by file name."""
+    cited = {citation.file_name for side in sides for one in side for citation in one}
+    pages: dict[str, list[PageText]] = {}
+    for page in files.pages:
+        if page.document in cited:
+            pages.setdefault(page.document, []).append(page)
+    return {
+        name: find_tokens("\f".join(page.text for page in sorted(found, key=lambda page: page.start)))
+        for name, found in pages.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedDocuments:
+    """The retrieved passages of a run, counted by whether they name a document of the corpus.
+
+    A question with unknown documents only has no retrieval score, instead of 0.
+
+    Args:
+        returned: The first unknown name, as the system returned it.
+        in_corpus: The name in the corpus that is most similar to it.
+    """
+
+    answers: int
+    passages: int
+    unnamed: int
+    unknown: int
+    returned: str | None
+    in_corpus: str | None
+    kind: str
+    paged: int = 0  # passages whose page is known
+
+    @property
+    def known(self) -> int:
+        """Passages that name a document of the corpus."""
+        return self.passages - self.unnamed - self.unknown
+
+    def skip_reason(self, answer: RagAnswer, files: CorpusFiles) -> str | None:
+        """Return why an answer's retrieval cannot be scored; None if it can.
+
+        An answer without passages is a miss, unless no passage of the whole run names a known document.
+        """
+        names = [passage.document for passage in answer.contexts]
+        if any(name in files for name in names) or (not names and self.known):
+            return None
+        if names:
+            return UNKNOWN_DOCUMENTS if any(names) else NO_DOCUMENTS_NAMED
+        if not self.passages:
+            return NO_CONTEXTS
+        return UNKNOWN_DOCUMENTS if self.unknown else NO_DOCUMENTS_NAMED
+
+    def warnings(self) -> list[str]:
+        """Return a sentence on the unknown documents; empty when every passage is known."""
+        if not self.answers or self.known == self.passages > 0:
+            return []
+        if not self.passages:
+            return [
+                f"None of {self.answers} answers states retrieved passages, so retrieval is not scored [{NO_CONTEXTS}]."
+            ]
+        share = f"{self.known} of {self.passages} retrieved passages name a document of the corpus."
+        found = []
+        if self.unknown:
+            found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
+        if self.unnamed:
+            which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
+            found.append(f"{which} no document at all.")
+        hints = _UNNAMED_HINTS if self.unnamed == self.passages else _HINTS
+        return [" ".join([share, *found, hints.get(self.kind, "")]).strip()]
+
+    def check(self) -> Check:
+        """Return the check `retrieved_documents_known`."""
+        numbers: dict[str, Any] = {
+            "passages": self.passages, "known": self.known, "unknown": self.unknown, "unnamed": self.unnamed,
+        }  # fmt: skip
+        if warnings := self.warnings():
+            numbers["warning"] = warnings[0]
+        return Check(
+            name="retrieved_documents_known", passed=self.known == self.passages, blocking=False, numbers=numbers
+        )
+
+
+class PassageCounts:
+    """Counts the passages of a run's answers by whether the corpus has their documents."""
+
+    def __init__(self, files: CorpusFiles) -> None:
+        self._files = files
+        self._answers = self._passages = self._unnamed = self._unknown = self._paged = 0
+        self._returned: str | None = None
+
+    def add(self, answer: RagAnswer) -> None:
+        """Count the passages of one answer."""
+        self._answers += answer.status == "ok"
+        self._passages += len(answer.contexts)
+        for passage in answer.contexts:
+            self._paged += passage.page is not None
+            if not passage.document:
+                self._unnamed += 1
+            elif passage.document not in self._files:
+                self._unknown += 1
+                self._returned = passage.document if self._returned is None else self._returned
+
+    def total(self, kind: str) -> RetrievedDocuments:
+        """Return the counts; `kind` is the system's."""
+        in_corpus = None if self._returned is None else self._files.most_like(self._returned)
+        return RetrievedDocuments(
+            self._answers, self._passages, self._unnamed, self._unknown, self._returned, in_corpus, kind, self._paged
+        )
+
+
+def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:
+    """Count the passages of a run's answers by whether the corpus has their documents."""
+    counts = PassageCounts(files)
+    for answer in answers:
+        counts.add(answer)
+    return counts.total(kind)

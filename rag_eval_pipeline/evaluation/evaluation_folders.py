@@ -1,0 +1,453 @@
+"""The folder of one evaluation, the newest evaluation of each pair, and what a new evaluation keeps of earlier ones.
+
+`data/evaluation/runs/<evaluation_id>/` holds `evaluation.json`, the journal of answers and one parquet file per score
+asset. Answers depend on dataset, corpus and system only: when metrics or judge have changed, they are scored again.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline import clock
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.score_tables import Answers
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
+from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
+from rag_eval_pipeline.formats.row_files import RowFile
+from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json, replace_file
+from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
+from rag_eval_pipeline.storage.lock import locked, working_run
+from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.workspace import Workspace, check_name
+
+State = Literal["open", "answered", "scored", "published"]
+SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
+
+# Which questions to ask: those without a stored answer (all of them once the evaluation is published with today's
+# metrics and judge), those without a good answer, or every question, unless an unfinished evaluation is resumed.
+Which = Literal["missing", "failed", "all"]
+Start = Literal["resume", "rescore", "retry", "new"]
+
+NEWEST_SHOWN = 5  # ids in a message
+
+logger = logging.getLogger(__name__)
+
+
+class EvaluationRecord(FileModel):
+    """`evaluation.json`: what is evaluated, with which settings, and how far the evaluation has come."""
+
+    file_type: ClassVar[str] = "record of an evaluation"
+
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
+    evaluation_id: str
+    benchmark: str
+    system: str
+    system_version: str
+    dataset_id: str
+    dataset_version: str
+    fingerprints: Fingerprints
+    settings: EvaluationSettings
+    configuration: dict[str, Any]
+    limit: int | None = None
+    deterministic: bool = pydantic.Field(False, description="Equal inputs give this system's answers again.")
+    state: State = "open"
+    opened_at: pydantic.AwareDatetime
+    answered_at: pydantic.AwareDatetime | None = None
+    retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
+    warnings: tuple[str, ...] = pydantic.Field((), description="What was noticed while replies were read.")
+    asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
+    in_flight: int | None = pydantic.Field(None, description="Questions asked at once; latencies depend on it.")
+    rescored_from: str | None = pydantic.Field(
+        None, description="The evaluation all of whose answers are scored again here; absent where a system was asked."
+    )
+
+
+class Evaluation:
+    """The record and the files of one evaluation."""
+
+    def __init__(self, folder: Path, record: EvaluationRecord) -> None:
+        self.folder = folder
+        self.record = record
+        self.journal = folder / "journal.jsonl"  # terminal answers in the order of arrival
+        self.responses = folder / "responses.parquet"  # answers in the dataset's order, one row per question
+        self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
+        self.resources = folder / "resources.json"  # samples of memory and processor use while asking
+        self.answers = Answers(self.responses)
+
+    def scores(self, kind: str) -> Path:
+        """Return the path of one of `SCORE_FILES`."""
+        return self.folder / f"{kind}.parquet"
+
+    def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
+        """Return whether it was begun with these fingerprints; the server's is ignored."""
+        return self.record.fingerprints.model_copy(update={"server": None}) == fingerprints
+
+    def require_answered(self) -> None:
+        """Raise `not_answered` unless every question has its terminal answer."""
+        if self.record.state == "open":
+            raise InputError(
+                "not_answered", self.folder, "an evaluation whose questions are all answered",
+                hint=f"Materialize responses of {self.record.benchmark} x {self.record.system}.",
+            )  # fmt: skip
+
+    def write_answers(self, answers: Iterable[RagAnswer]) -> None:
+        """Publish the answers."""
+        self.answers = Answers.write(self.responses, answers)
+
+    def save(self, **changes: Any) -> None:
+        """Publish the record with some fields changed."""
+        record = self.record.model_copy(update=changes)
+        if record != self.record:
+            record.write(self.folder / "evaluation.json")
+        self.record = record
+
+
+class _Pointer(FileModel):
+    evaluation_id: str
+
+
+def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
+    """Load an evaluation by its id.
+
+    Raises:
+        InputError: `bad_evaluation_id`, `no_evaluation` with the newest ids, `bad_format`.
+    """
+    if "/" in evaluation_id or evaluation_id.startswith("."):
+        raise InputError("bad_evaluation_id", workspace.runs, "an evaluation id", found=evaluation_id)
+    folder = workspace.runs / evaluation_id
+    if not (folder / "evaluation.json").exists():
+        newest = sorted((path.parent.name for path in workspace.runs.glob("*/evaluation.json")), reverse=True)
+        shown = ", ".join(newest[:NEWEST_SHOWN])
+        hint = f"The newest are {shown}." if newest else "There is none: rag-eval evaluate BENCHMARK --system SYSTEM"
+        raise InputError("no_evaluation", workspace.runs, "the id of an evaluation", found=evaluation_id, hint=hint)
+    return Evaluation(folder, EvaluationRecord.read(folder / "evaluation.json"))
+
+
+def newest_evaluation(workspace: Workspace, benchmark: str, system: str) -> Evaluation | None:
+    """Return the pair's newest evaluation, finished or not; None if there is none or if its folder is damaged."""
+    pointer = pair_pointer(workspace, benchmark, system)
+    if not pointer.exists():
+        return None
+    try:
+        return load_evaluation(workspace, _Pointer.read(pointer).evaluation_id)
+    except InputError as error:
+        logger.warning("The newest evaluation of %s x %s is ignored: %s", benchmark, system, error)
+        return None
+
+
+def required_evaluation(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation; raises `not_answered` if there is none."""
+    evaluation = newest_evaluation(workspace, pair.paths.name, pair.system)
+    if evaluation is None:
+        of = f"{pair.paths.name} x {pair.system}"
+        hint = f"Materialize responses of {of}."
+        raise InputError("not_answered", workspace.runs, f"an evaluation of {of}", hint=hint)
+    return evaluation
+
+
+def pair_pointer(workspace: Workspace, benchmark: str, system: str) -> Path:
+    """Return the file that names a pair's newest evaluation."""
+    return workspace.runs / "by_pair" / check_name("benchmark", benchmark) / f"{check_name('system', system)}.json"
+
+
+def create_evaluation(workspace: Workspace, now: datetime, **fields: Any) -> Evaluation:
+    """Create an evaluation of these fields under a new id; it is not yet the newest of its pair."""
+    folder = _create_folder(workspace, now.astimezone(UTC).strftime("%Y%m%d"))
+    record = EvaluationRecord(evaluation_id=folder.name, opened_at=now, **fields)
+    record.write(folder / "evaluation.json")
+    return Evaluation(folder, record)
+
+
+def make_newest(workspace: Workspace, evaluation: Evaluation) -> None:
+    """Make an evaluation the newest of its pair."""
+    pointer = pair_pointer(workspace, evaluation.record.benchmark, evaluation.record.system)
+    atomic_write_json(pointer, {"evaluation_id": evaluation.record.evaluation_id})
+
+
+@contextlib.contextmanager
+def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
+    """Lock the benchmark against conversions and the pair against other evaluations, for a block.
+
+    Raises:
+        InputError: `changed_pair` if the benchmark was converted again after the pair was loaded.
+        ServiceError: `locked`.
+    """
+    benchmark, pointer = pair.paths.name, pair_pointer(workspace, pair.paths.name, pair.system)
+    run_id = working_run.get()
+    who = "an evaluation" if run_id is None else f"run {run_id[:8]}"
+    holder = f"{who} of {benchmark} x {pair.system}, process {os.getpid()}"
+    with (
+        locked(pair.paths.lock, holder=holder, exclusive=False),
+        locked(pointer.with_suffix(".lock"), holder=holder, exclusive=True),
+    ):
+        if not pair.paths.stamp.exists() or Stamp.read(pair.paths.stamp) != pair.stamp:
+            raise InputError(
+                "changed_pair", pair.paths.stamp, "the conversion with which the evaluation began",
+                hint=f"Evaluate {benchmark} x {pair.system} again.",
+            )  # fmt: skip
+        yield
+
+
+def same_answers(old: Fingerprints, new: Fingerprints) -> bool:
+    """Return whether answers given under one are valid under the other."""
+    return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
+
+
+def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
+    """Return whether equal answers get equal scores under both."""
+    return (old.metrics, old.judge) == (new.metrics, new.judge)
+
+
+def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
+    """Return whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
+    if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
+        return "new"
+    # New answers never go into an evaluation that only scores old ones again.
+    if previous.record.state != "published" and (which == "missing" or not previous.record.rescored_from):
+        return "resume"
+    if which == "failed":
+        return "retry"
+    if which == "missing" and not same_scoring(previous.record.fingerprints, pair.fingerprints):
+        return "rescore"
+    return "new"
+
+
+def open_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    """Create an evaluation of the pair and make it the newest."""
+    evaluation = _create_for(workspace, pair, now)
+    make_newest(workspace, evaluation)
+    return evaluation
+
+
+def begin_evaluation(
+    workspace: Workspace, pair: Pair, previous: Evaluation | None, now: datetime, which: Which
+) -> Evaluation:
+    """Open or resume the evaluation in which the pair is asked, with the answers that need not be asked for.
+
+    Raises:
+        InputError: `nothing_failed`.
+    """
+    start = choose_start(previous, pair, which)
+    if which == "failed" and start == "new":
+        raise _nothing_failed(previous, pair)
+    if previous is not None and start == "resume":
+        return resume_evaluation(previous, pair)
+    if previous is not None and start == "retry":
+        return _copy_for_retry(workspace, pair, previous, now)
+    if previous is not None and start == "rescore":
+        try:
+            return copy_for_scoring(workspace, pair, previous)
+        except InputError as error:
+            logger.warning("%s is asked again, as its answers cannot be read: %s", pair.system, error)
+    evaluation = open_evaluation(workspace, pair, now)
+    if previous is not None and _can_reuse_answers(previous, pair):
+        try:
+            _copy_good_answers(previous, evaluation)
+        except InputError as error:
+            logger.warning("No answers are reused: %s", error)
+    return evaluation
+
+
+def resume_evaluation(evaluation: Evaluation, pair: Pair) -> Evaluation:
+    """Bring an unpublished evaluation under today's settings; scores made under other ones are removed."""
+    record = evaluation.record
+    if not same_scoring(record.fingerprints, pair.fingerprints):
+        for kind in SCORE_FILES:
+            evaluation.scores(kind).unlink(missing_ok=True)
+    fingerprints = pair.fingerprints.model_copy(update={"server": record.fingerprints.server})
+    state = "answered" if record.state == "scored" else record.state
+    evaluation.save(settings=pair.settings, fingerprints=fingerprints, state=state)
+    return evaluation
+
+
+def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evaluation:
+    """Copy all answers of a published evaluation, with its date, to be scored with today's metrics and judge.
+
+    The copy becomes the pair's newest evaluation unless the pair has been evaluated since. Raises `bad_responses`.
+    """
+    record = old.record
+    kept = (
+        "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
+        "deterministic", "warnings",
+    )  # fmt: skip
+    scoring = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}
+    evaluation = create_evaluation(
+        workspace,
+        record.opened_at,
+        **{name: getattr(record, name) for name in kept},
+        fingerprints=record.fingerprints.model_copy(update=scoring),
+        settings=pair.settings,
+        rescored_from=record.rescored_from or record.evaluation_id,
+    )
+    with JournalWriter(evaluation.journal) as journal:  # so that a later --failed-only finds them
+        journal.extend(_mark_reused(old.answers, old))
+    evaluation.write_answers(_mark_reused(old.answers, old))
+    if old.resources.exists():
+        atomic_write(evaluation.resources, old.resources.read_bytes())
+    answered_at = record.answered_at or clock.now()
+    evaluation.save(state="answered", answered_at=answered_at, asking_seconds=record.asking_seconds)
+    newest = newest_evaluation(workspace, record.benchmark, record.system)
+    if newest is None or newest.record.opened_at <= record.opened_at:
+        make_newest(workspace, evaluation)
+    return evaluation
+
+
+def evaluation_to_score(workspace: Workspace, pair: Pair) -> Evaluation:
+    """Return the pair's newest evaluation, or a copy of it if it was published with other metrics or another judge.
+
+    Raises:
+        InputError: `not_answered` without one, `changed_pair` for answers of another dataset, corpus or system.
+    """
+    newest = required_evaluation(workspace, pair)
+    fingerprints = newest.record.fingerprints
+    if not same_answers(fingerprints, pair.fingerprints):
+        raise InputError(
+            "changed_pair", newest.folder, "answers of today's system to today's questions and documents",
+            hint=f"Materialize responses of {pair.paths.name} x {pair.system}.",
+        )  # fmt: skip
+    if same_scoring(fingerprints, pair.fingerprints):
+        return newest
+    if newest.record.state == "published":
+        return copy_for_scoring(workspace, pair, newest)
+    return resume_evaluation(newest, pair)
+
+
+class _AnswerStatus(msgspec.Struct):
+    query_id: str
+    status: Status
+
+
+def answer_statuses(evaluation: Evaluation) -> dict[str, Status]:
+    """Return the status of each question's last answer in the journal."""
+    decoder = msgspec.json.Decoder(_AnswerStatus)
+    answers = (decoder.decode(entry.body) for entry in read_entries(evaluation.journal))
+    return {answer.query_id: answer.status for answer in answers}
+
+
+def unanswered_queries(
+    queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
+) -> Sequence[EvaluationQuery]:
+    """Return the questions without any answer; with `failed`, those without a good one."""
+    ids = (query.query_id for query in queries)
+    if which == "failed":
+        places = [place for place, query_id in enumerate(ids) if statuses.get(query_id) != "ok"]
+    else:
+        places = [place for place, query_id in enumerate(ids) if query_id not in statuses]
+    return queries.take(places) if isinstance(queries, RowFile) else [queries[place] for place in places]
+
+
+def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
+    """Return the questions that `ask` would ask now; nothing is opened or changed."""
+    previous = newest_evaluation(workspace, pair.paths.name, pair.system)
+    start = choose_start(previous, pair, which)
+    if start == "rescore":
+        return ()
+    if previous is None or (start == "new" and not _can_reuse_answers(previous, pair)):
+        return pair.queries
+    return unanswered_queries(pair.queries, answer_statuses(previous), "failed" if start == "new" else which)
+
+
+def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    return create_evaluation(
+        workspace,
+        now,
+        benchmark=pair.paths.name,
+        system=pair.system,
+        system_version=pair.system_file.version,
+        dataset_id=pair.dataset.head.dataset_id,
+        dataset_version=pair.dataset.head.version,
+        fingerprints=pair.fingerprints,
+        settings=pair.settings,
+        configuration={"kind": pair.system_file.kind, **pair.system_file.settings.model_dump()},
+        limit=pair.system_file.limit,
+        deterministic=pair.system_file.is_deterministic,
+    )
+
+
+def _create_folder(workspace: Workspace, date: str) -> Path:
+    """Create the folder of a new id, higher than all ids of runs and of results.
+
+    The last id of the day is kept in a file, since a listing for each of 10,000 ids reads 10^8 names. The folder
+    decides whose an id is: the file may be missing, or behind if another process takes ids at the same time.
+    """
+    workspace.runs.mkdir(parents=True, exist_ok=True)
+    last = workspace.runs / ".last_id"
+    for number in count((_last_number(last, date) or _highest_number(workspace, date)) + 1):
+        folder = workspace.runs / f"eval_run_{date}_{number:03d}"
+        if (workspace.results / f"{folder.name}.results.json").exists():
+            continue
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        replace_file(last, folder.name.encode())
+        return folder
+    raise AssertionError("count() does not end")
+
+
+def _last_number(last: Path, date: str) -> int | None:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        prefix, _, number = last.read_text().rpartition("_")
+        return int(number) if prefix == f"eval_run_{date}" else None
+    return None
+
+
+def _highest_number(workspace: Workspace, date: str) -> int:
+    files = [*workspace.runs.glob(f"eval_run_{date}_*"), *workspace.results.glob(f"eval_run_{date}_*.results.json")]
+    tails = [file.name.partition(".")[0].rpartition("_")[2] for file in files]
+    return max((int(tail) for tail in tails if tail.isdecimal()), default=0)
+
+
+def _can_reuse_answers(previous: Evaluation, pair: Pair) -> bool:
+    return (
+        pair.system_file.is_deterministic
+        and previous.record.state != "open"
+        and same_answers(previous.record.fingerprints, pair.fingerprints)
+    )
+
+
+def _copy_for_retry(workspace: Workspace, pair: Pair, previous: Evaluation, now: datetime) -> Evaluation:
+    """Create an evaluation with the good answers of a published one; the failed questions are left to be asked."""
+    if sum(answer.status != "ok" for answer in previous.answers) == 0:
+        raise _nothing_failed(previous, pair)
+    evaluation = _create_for(workspace, pair, now)
+    _copy_good_answers(previous, evaluation)
+    # Only now: a process that is killed while it copies must not leave a newest evaluation that lacks answers.
+    make_newest(workspace, evaluation)
+    return evaluation
+
+
+def _nothing_failed(previous: Evaluation | None, pair: Pair) -> InputError:
+    where = pair.paths.spec if previous is None else previous.folder
+    return InputError(
+        "nothing_failed", where,
+        f"an evaluation of {pair.paths.name} x {pair.system} with this dataset, corpus and system that ended with a "
+        "question without an answer",
+        hint="Evaluate the pair without --failed-only.",
+    )  # fmt: skip
+
+
+def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
+    old = previous.record
+    answers = [answer for answer in previous.answers if answer.status == "ok"]
+    fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
+    evaluation.save(configuration=old.configuration, fingerprints=fingerprints, warnings=old.warnings)
+    with JournalWriter(evaluation.journal) as journal:
+        journal.extend(_mark_reused(answers, previous))
+
+
+def _mark_reused(answers: Iterable[RagAnswer], measured: Evaluation) -> Iterator[RagAnswer]:
+    name = measured.record.evaluation_id
+    return (msgspec.structs.replace(answer, reused_from=answer.reused_from or name) for answer in answers)

@@ -1,0 +1,336 @@
+"""Alerts: one for each incident, failed run and set of overdue pairs.
+
+An incident is all confirmed changes of a pair until nothing is flagged any more: it is sent once, metrics that change
+later join its course, and a second message closes it. An alert is a file, `data/reports/alerts/<id>.alert.json`, with a
+mail beside it, so that nothing is sent twice. One that was not delivered is sent again by the next aggregation. The
+address of the receiver is a secret: it is in an environment variable and never in a message or log.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import apprise
+import httpx
+
+from rag_eval_pipeline.evaluation.expected_pairs import Registry, read_registry
+from rag_eval_pipeline.monitoring.alert_files import (
+    LATE,
+    SUFFIX,
+    Alert,
+    AlertedMetric,
+    AlertedQuestion,
+    AlertSettings,
+    CourseStep,
+    LatePair,
+    alerts_folder,
+    read_alert_settings,
+)
+from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
+from rag_eval_pipeline.monitoring.history import History, read_history
+from rag_eval_pipeline.monitoring.incidents import Course, change_text, courses, incident_of, means_text
+from rag_eval_pipeline.monitoring.nightly import Night, Nights
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.workspace import Workspace
+
+SENT = ("delivered_at", "resolution_delivered_at")  # only `_send` sets them
+TIMEOUT_S = 10.0  # a receiver that does not answer is tried again by the next aggregation
+_CHATTY_LOGGERS = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "urllib3": logging.CRITICAL}
+
+
+def post(variable: str, message: Message, settings: AlertSettings) -> str | None:
+    """Send a message to the address in an environment variable.
+
+    An http(s) address gets the JSON of `webhook_format`; any other is an Apprise URL.
+
+    Returns:
+        Why the message was not delivered, in a line that names the variable and never the address; None if it was.
+    """
+    address = os.environ.get(variable, "").strip()
+    if not address:
+        return f"expected the address of a webhook in ${variable}, found nothing [missing_secret]"
+    for name, level in _CHATTY_LOGGERS.items():  # they log whole addresses
+        logging.getLogger(name).setLevel(level)
+    if address.startswith(("https://", "http://")):
+        return _post_json(variable, address, PAYLOADS[settings.webhook_format](message))
+    return _notify(variable, address, list(text_lines(message)))
+
+
+def _post_json(variable: str, address: str, message: Mapping[str, Any]) -> str | None:
+    try:
+        response = httpx.post(address, json=dict(message), timeout=TIMEOUT_S, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the address
+        return f"the webhook of ${variable} could not be reached: {type(error).__name__} [webhook_unreachable]"
+    if not response.is_success:
+        return f"the webhook of ${variable} answered {response.status_code} [webhook_refused]"
+    return None
+
+
+def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
+    logger = logging.getLogger("apprise")
+    was_disabled, logger.disabled = logger.disabled, True  # it logs addresses, also with parts of the secret
+    try:
+        service = apprise.Apprise()
+        if not service.add(url):
+            return f"expected an http(s) address or an Apprise URL in ${variable} [bad_webhook]"
+        # A zero-width space after each of these keeps a question from notifying a whole channel.
+        title, *rest = (line.replace("<", "<\u200b").replace("@", "@\u200b") for line in lines)
+        is_sent = service.notify(title=title, body="\n".join(rest) or title, body_format=apprise.NotifyFormat.TEXT)
+    except Exception as error:  # whatever a plug-in raises may hold the address
+        return f"the service of ${variable} could not be reached: {type(error).__name__} [webhook_unreachable]"
+    finally:
+        logger.disabled = was_disabled
+    return None if is_sent else f"the service of ${variable} did not take the alert [webhook_refused]"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """Alerts that are written for the first time, and a line for each alert that could not be delivered."""
+
+    new: Sequence[Alert]
+    faults: Sequence[str]
+
+
+def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
+    """Write an alert for each incident that has none, bring the others' course up to date, and send what is due."""
+    settings = read_alert_settings(workspace)
+    folder = alerts_folder(workspace)
+    found, newer = [], []
+    known = read_alerts(workspace)
+    for pair in nights:
+        newer += [_of_earlier_baseline(alert, pair, now) for alert in known if _is_open_under_another(alert, pair)]
+        for course in courses(pair.nights):
+            path = folder / f"{course.opened.evaluation_id}{SUFFIX}"
+            if path.exists():
+                newer.append(_updated(pair, course, Alert.read(path), now))
+            else:
+                alert = _change(workspace, pair, course, settings, now)
+                found.append(_updated(pair, course, alert, now))
+    return send_alerts(workspace, found, now, changed=newer)
+
+
+def send_failure_alert(
+    workspace: Workspace, *, job: str, partition: str | None, error: str, now: datetime
+) -> DeliveryReport:
+    """Write and send an alert about a failed run, once a day for the same job, partition and error."""
+    what = f"{job} {partition}" if partition else job
+    line = error.strip().partition("\n")[0]
+    same = hashlib.sha256(f"{what}\n{line}\n{now:%Y-%m-%d}".encode()).hexdigest()[:12]
+    alert = Alert(
+        alert_id=f"run_failed_{now:%Y%m%d}_{same}",
+        kind="run_failed",
+        subject=f"A run failed: {what}",
+        night=now,
+        created_at=now,
+        error=line,
+    )
+    return send_alerts(workspace, [alert], now)
+
+
+def read_alerts(workspace: Workspace, prefix: str = "") -> list[Alert]:
+    """Return the alerts whose ids begin with a prefix, oldest first.
+
+    Raises:
+        InputError: One cannot be read.
+    """
+    alerts = [Alert.read(path) for path in alerts_folder(workspace).glob(f"{prefix}*{SUFFIX}")]
+    return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id))
+
+
+def send_alerts(
+    workspace: Workspace, alerts: Sequence[Alert], now: datetime, *, changed: Sequence[Alert] = ()
+) -> DeliveryReport:
+    """Write alerts that have no file yet, and send all that were not delivered.
+
+    Args:
+        changed: Alerts that have a file, as they are now.
+    """
+    folder = alerts_folder(workspace)
+    settings = read_alert_settings(workspace)
+    with locked(folder / ".lock", holder="alerts", exclusive=True):
+        new = [alert for alert in alerts if not (folder / f"{alert.alert_id}{SUFFIX}").exists()]
+        present = [(one, Alert.read(folder / f"{one.alert_id}{SUFFIX}")) for one in changed]
+        # Another process may have delivered one since it was read.
+        merged = [
+            (one.model_copy(update={name: getattr(is_now, name) for name in SENT}), is_now) for one, is_now in present
+        ]
+        for alert in (*new, *(one for one, is_now in merged if one != is_now)):
+            alert.write(folder / f"{alert.alert_id}{SUFFIX}")
+            message = message_of(alert, settings, workspace.reports)
+            atomic_write(folder / f"{alert.alert_id}.eml", mail_of(message, alert, settings))
+            if alert.resolved_at is not None:
+                message = message_of(alert, settings, workspace.reports, is_resolved=True)
+                mail = mail_of(message, alert, settings, is_resolved=True)
+                atomic_write(folder / f"{alert.alert_id}.resolved.eml", mail)
+        known = [Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        faults = [fault for alert in known if (fault := _send(workspace, alert, settings, now))]
+    return DeliveryReport(new, faults)
+
+
+def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:
+    """Send an alert, or what closes it; return why it failed, None if it was sent, is not due or is too old."""
+    is_resolved = alert.delivered_at is not None
+    began = alert.resolved_at if is_resolved else alert.created_at
+    if is_resolved and alert.resolution_delivered_at is not None:
+        return None
+    if settings.webhook_url_env is None or began is None or (now - began).days >= settings.retry_days:
+        return None
+    message = message_of(alert, settings, workspace.reports, is_resolved=is_resolved)
+    fault = post(settings.webhook_url_env, message, settings)
+    if fault is not None:
+        return f"{alert.alert_id}: {fault}"
+    sent = {"resolution_delivered_at" if is_resolved else "delivered_at": now}
+    alert.model_copy(update=sent).write(alerts_folder(workspace) / f"{alert.alert_id}{SUFFIX}")
+    return None
+
+
+def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertSettings, now: datetime) -> Alert:
+    """Return the alert with which an incident opens."""
+    night = course.opened
+    verdicts = night.metrics
+    incident = incident_of(
+        workspace, pair.benchmark, pair.system, {name: verdicts[name] for name in course.steps[0].metrics},
+        evaluation_id=night.evaluation_id, rerun=night.rerun, baseline=pair.baseline, shown=settings.questions_shown,
+        others=verdicts,
+    )  # fmt: skip
+    if incident is None:
+        raise ValueError(f"a night that alerts without a change: {night.evaluation_id}")
+    cause = incident.cause
+    return Alert(
+        alert_id=night.evaluation_id,
+        kind=incident.kind,
+        subject=incident.headline,
+        night=night.opened_at,
+        created_at=now,
+        benchmark=pair.benchmark,
+        system=pair.system,
+        evaluation_id=night.evaluation_id,
+        rerun=night.rerun,
+        page=f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
+        baseline=pair.baseline,
+        changes=tuple(_alerted(night, name) for name, _ in incident.changes),
+        together=tuple(incident.unsure),
+        cause=cause.sentence if cause else None,
+        failed=(*cause.failed, cause.questions) if cause else None,
+        worst=tuple(
+            AlertedQuestion(
+                name=one.name, query_id=one.query_id, text=one.question, expected=one.gold, before=one.answer_before,
+                now=one.answer_after,
+            )
+            for one in (cause.worst if cause else ())
+        ),
+    )  # fmt: skip
+
+
+def _updated(pair: Nights, course: Course, alert: Alert, now: datetime) -> Alert:
+    """Return the alert of an incident with its course so far."""
+    steps = []
+    changes = {change.metric: change for change in alert.changes}
+    for step in course.steps:
+        verdicts = step.night.metrics
+        names = ", ".join(means_text(name, verdicts[name]) for name in step.metrics)
+        kinds = " and ".join(dict.fromkeys(verdicts[name].kind for name in step.metrics))
+        steps.append(_step(step.night, f"{kinds}: {names}"))
+        for name in step.metrics:
+            changes.setdefault(name, _alerted(step.night, name, joined=step.night.evaluation_id))
+    if course.resolved is not None:
+        verdicts = course.resolved.metrics
+        names = ", ".join(means_text(name, verdicts[name]) for name in course.metrics if name in verdicts)
+        steps.append(_step(course.resolved, f"no longer {course.kind}{f': {names}' if names else ''}"))
+    is_over = course.resolved is not None and course.kind == "regressed"
+    return alert.model_copy(
+        update={
+            "changes": tuple(changes.values()),
+            "course": tuple(steps),
+            "closed": course.is_closed,
+            "resolved_at": (alert.resolved_at or now) if is_over else None,
+        }
+    )
+
+
+def _is_open_under_another(alert: Alert, pair: Nights) -> bool:
+    """Whether an alert of a pair is open though its nights are not compared with that baseline any more."""
+    is_of_pair = (alert.benchmark, alert.system) == (pair.benchmark, pair.system)
+    return is_of_pair and bool(alert.baseline) and alert.baseline != pair.baseline and not alert.closed
+
+
+def _of_earlier_baseline(alert: Alert, pair: Nights, now: datetime) -> Alert:
+    """Return an alert as it is closed by the pinning of a new baseline."""
+    step = CourseStep(night=now, evaluation_id=pair.baseline[-1], text="a new baseline is pinned")
+    resolved = now if alert.kind == "regressed" else None
+    return alert.model_copy(update={"course": (*alert.course, step), "closed": True, "resolved_at": resolved})
+
+
+def _step(night: Night, text: str) -> CourseStep:
+    return CourseStep(night=night.opened_at, evaluation_id=night.evaluation_id, text=text)
+
+
+def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMetric:
+    found = night.metrics[name]
+    return AlertedMetric(
+        metric=name,
+        kind="regressed" if found.state == "regressed" else "improved",
+        sentence=found.sentence,
+        summary=change_text(name, found),
+        evaluation_id=joined,
+    )
+
+
+def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
+    """Return the pairs that are late, by benchmark and system; none if the clock was set back to before a publication.
+
+    Args:
+        published: The newest publication of each nightly pair.
+    """
+    if settings.late_after_hours is None:
+        return []
+    limit = timedelta(hours=settings.late_after_hours)
+    return sorted(
+        (pair for pair in published if now - pair.since > limit), key=lambda pair: (pair.benchmark, pair.system)
+    )
+
+
+def last_published(
+    workspace: Workspace, registry: Registry | None = None, history: History | None = None
+) -> list[LatePair]:
+    """Return the newest publication of each pair that the nightly schedule evaluates, else its conversion.
+
+    Args:
+        registry: Read if it is not given, and so is the history.
+    """
+    registry, history = registry or read_registry(workspace), history or read_history(workspace)
+    newest = {pair: evaluations[-1] for pair, evaluations in history.by_pair.items()}
+    found = []
+    for benchmark, system in registry.automatic_pairs():
+        header = newest.get((benchmark, system))
+        since = header.timestamp if header else datetime.fromtimestamp(registry.stamped[benchmark] / 1e9, UTC)
+        evaluation_id = header.evaluation_id if header else None
+        found.append(LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id))
+    return found
+
+
+def send_late_alerts(workspace: Workspace, published: Iterable[LatePair], *, now: datetime) -> DeliveryReport:
+    """Send one alert for all pairs that have become late since the last check; `published` as for `late_pairs`."""
+    late = late_pairs(now, published, read_alert_settings(workspace))
+    alerted = {(one.benchmark, one.system, one.since) for alert in read_alerts(workspace, LATE) for one in alert.late}
+    new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
+    return send_alerts(workspace, [_late_alert(new, now)] if new else [], now)
+
+
+def _late_alert(late: Sequence[LatePair], now: datetime) -> Alert:
+    names = "\n".join(f"{one.benchmark}|{one.system}|{one.since.isoformat()}" for one in late)
+    first = min(one.since for one in late)
+    what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else f"{len(late)} pairs"
+    return Alert(
+        alert_id=f"{LATE}{first.astimezone(UTC):%Y%m%d}_{hashlib.sha256(names.encode()).hexdigest()[:12]}",
+        kind="late",
+        subject=f"Overdue: nothing was published of {what}",
+        night=first,
+        created_at=now,
+        late=tuple(late),
+    )

@@ -1,0 +1,459 @@
+"""Compare evaluations question by question: better, worse, or too close to tell.
+
+Comparisons follow `data/config/verdicts.config.yaml`. A judge's metrics take part only if it is calibrated on the
+benchmark.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pydantic
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.means import question_clusters
+from rag_eval_pipeline.evaluation.publishing import VERDICTS_FILE, QualityThresholds, results_path
+from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
+from rag_eval_pipeline.formats.dataset import open_dataset
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.results import Fingerprints, open_results
+from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.verdicts import (
+    FAILURE_RATE,
+    RULES,
+    ComparedMetric,
+    Confirmation,
+    Evidence,
+    Rules,
+    TestedUnits,
+    compare,
+)
+from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion, Verdict
+from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.workspace import Workspace
+
+SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
+CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
+
+SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
+NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
+NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
+# Metrics that need a judge, and the labels that vouch for it.
+TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "support"}
+
+
+class VerdictSettings(Model):
+    """`data/config/verdicts.config.yaml`; the documented error rates were simulated with these defaults."""
+
+    alpha: float = pydantic.Field(
+        RULES.alpha, gt=0, lt=1, description="Level of the two-sided test, after Holm's correction over the metrics."
+    )
+    min_effect: float = pydantic.Field(
+        RULES.min_effect, ge=0, le=1, description="Smaller changes, as a share of a metric's range, are never reported."
+    )
+    equivalence_margin: float = pydantic.Field(
+        RULES.equivalence_margin, gt=0, le=1, description="A change is small if its whole interval is within this."
+    )
+    min_questions: int = pydantic.Field(
+        RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
+    )
+    units: TestedUnits = pydantic.Field(
+        RULES.units,
+        description="What is tested where questions share documents. auto: questions, with the design effect that the "
+        "pinned runs show (documents while fewer than three are pinned); documents: whole ones; questions: each by "
+        "itself, also where noise is shared, which then raises false alarms.",
+    )
+    rerun_after_hours: float = pydantic.Field(
+        2.0,
+        ge=0,
+        description="Minimum hours between a flagged night and its rerun, so that one bad hour "
+        "of a server does not confirm itself.",
+    )
+    blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
+    quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the metrics.")
+
+    def rules(self, min_coverage: float) -> Rules:
+        """Return the rules of a comparison; coverage is a setting of the evaluation."""
+        parts = self.model_dump(include={"alpha", "min_effect", "equivalence_margin", "min_questions", "units"})
+        return Rules(**parts, min_coverage=min_coverage)
+
+
+def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
+    """Read the settings; the defaults if there is no file."""
+    path = workspace.config / VERDICTS_FILE
+    try:
+        return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error, VerdictSettings) from error
+
+
+# Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.
+COMPARED: dict[str, tuple[str, ...]] = {
+    "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
+    "citation_scores": ("tolerance_jaccard",),
+    "answer_scores": ("exact_match", "f1"),
+    "judge_scores": ("judged_correct", "faithfulness"),
+}
+RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # in `individual_metrics` of results files
+MIN_COVERAGE = 0.98  # a results file does not state its evaluation's setting
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One measure's score of each question, and whether it applies to the question, as far as this run knows."""
+
+    scores: tuple[float | None, ...]
+    asked: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """An evaluation with its scores.
+
+    Args:
+        is_deterministic: The system gives the same answers again.
+        min_coverage: Share of pairs that a verdict needs.
+        ended_at: When the last answer arrived.
+        query_ids: In the dataset's order.
+        columns: Measures with any score, and always the failure rate.
+    """
+
+    evaluation_id: str
+    benchmark: str
+    system: str
+    fingerprints: Fingerprints
+    is_deterministic: bool
+    is_by_page: bool
+    min_coverage: float
+    opened_at: datetime
+    ended_at: datetime
+    query_ids: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+
+def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
+    """Read the scores in an evaluation's folder."""
+    record = evaluation.record
+    columns: dict[str, Column] = {}
+    same: dict[float, float] = {}  # equal scores of very many questions share one object
+    for file, measures in COMPARED.items():
+        table = read_scores(evaluation.scores(file))
+        for name in with_levels(file, measures):
+            values, has = table.values(name)
+            if has.any():
+                given = (same.setdefault(score, score) for score in values.tolist())
+                columns[name] = Column(
+                    tuple(next(given) if one else None for one in has.tolist()),
+                    tuple((has | table.has("failed")).tolist()),
+                )
+        if file == "answer_scores":
+            answers = table
+    return ScoredRun(
+        evaluation_id=record.evaluation_id,
+        benchmark=record.benchmark,
+        system=record.system,
+        fingerprints=record.fingerprints,
+        is_deterministic=record.deterministic,
+        is_by_page=record.retrieval_level == "page",
+        min_coverage=record.settings.min_coverage,
+        opened_at=record.opened_at,
+        ended_at=record.answered_at or record.opened_at,
+        query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
+        columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
+    )
+
+
+def run_of_results(path: Path) -> ScoredRun:
+    """Read the scores in a results file."""
+    results, rows = open_results(path)
+    names = [name for file, measures in COMPARED.items() for name in with_levels(file, measures)]
+    scores: dict[str, list[float | None]] = {name: [] for name in names}
+    query_ids, failed = [], []
+    for row in rows:
+        query_ids.append(row.query_id)
+        failed.append(row.status != "ok")
+        for name, column in scores.items():
+            column.append(row.individual_metrics.get(RESULTS_NAMES.get(name, name)))
+    columns = {
+        name: Column(tuple(column), tuple(score is not None for score in column))
+        for name, column in scores.items()
+        if any(score is not None for score in column)
+    }
+    return ScoredRun(
+        evaluation_id=results.evaluation_id,
+        benchmark=results.benchmark,
+        system=results.system,
+        fingerprints=results.fingerprints,
+        is_deterministic=False,
+        is_by_page=results.retrieval_level == "page",
+        min_coverage=MIN_COVERAGE,
+        opened_at=results.timestamp,
+        ended_at=results.timestamp,
+        query_ids=tuple(query_ids),
+        columns=columns | {FAILURE_RATE: _failures(failed)},
+    )
+
+
+def with_levels(file: str, measures: Iterable[str]) -> list[str]:
+    """Return the names of a score file's measures; those of retrieval by document, then by page."""
+    levels = ("", PAGE) if file == "retrieval_scores" else ("",)
+    return [level + measure for level in levels for measure in measures]
+
+
+def _failures(failed: Iterable[bool]) -> Column:
+    scores = tuple(map(float, failed))
+    return Column(scores, (True,) * len(scores))
+
+
+def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
+    """Return the judge's measures that take part in comparisons: those calibrated with people's labels."""
+    cards = read_trust_cards(workspace.trust_cards)
+    return frozenset(
+        measure
+        for measure, task in TASKS.items()
+        if is_calibrated(cards, benchmark=benchmark, fingerprint=fingerprint, task=task)
+    )
+
+
+def dataset_clusters(
+    workspace: Workspace, dataset_id: str, version: str, settings: VerdictSettings
+) -> dict[str, str] | None:
+    """Return question -> its documents as one name; None if the settings test questions."""
+    if settings.units == "questions":
+        return None
+    return question_clusters(open_dataset(workspace.eval_json(dataset_id, version)).queries)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvidence:
+    """The evidence on each metric of a run, or the reason why there is none (`different_dataset`, ...).
+
+    `moved` has the questions of each metric that changed most in the direction of its mean.
+    """
+
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
+    reason: str | None = None
+
+    def verdicts(self, confirmation: Confirmation, rules: Rules) -> dict[str, Verdict]:
+        """Decide each metric; flagged changes are confirmed that far."""
+        return {
+            name: Verdict.of(one, confirmation=confirmation, rules=rules, questions=self.moved[name])
+            for name, one in self.evidence.items()
+        }
+
+
+def gather_evidence(
+    run: ScoredRun,
+    others: Sequence[ScoredRun],
+    *,
+    key: str,
+    rules: Rules,
+    judged: Collection[str] = (),
+    clusters: Mapping[str, str] | None = None,
+) -> RunEvidence:
+    """Test each metric of a run against the mean of other runs over the same questions.
+
+    Args:
+        others: At least one.
+        key: What is compared, for the seed: equal keys and runs give an equal p.
+        judged: Measures of the judge that take part.
+        clusters: Question -> its document; None tests questions.
+    """
+    if reason := why_not_comparable(run, others):
+        return RunEvidence(reason=reason)
+    names = _compared_names(run, others, judged)
+    if not any(name in run.columns for name in names):
+        return RunEvidence(reason="nothing_scored")
+    metrics = [_compared_metric(name, [run, *others]) for name in (*names, FAILURE_RATE)]
+    seed = comparison_seed(key, [one.evaluation_id for one in (*others, run)])
+    units = None if clusters is None else [clusters.get(name, name) for name in run.query_ids]
+    is_deterministic = all(one.is_deterministic for one in (run, *others))
+    evidence = compare(metrics, seed=seed, clusters=units, is_deterministic=is_deterministic, rules=rules)
+    moved = {metric.name: _largest_changes(metric, evidence[metric.name], run.query_ids) for metric in metrics}
+    return RunEvidence(evidence, moved)
+
+
+def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | None:
+    """Return why runs cannot be compared; None if they can."""
+    for other in others:
+        for part in SHARED_FINGERPRINTS:
+            if getattr(other.fingerprints, part) != getattr(run.fingerprints, part):
+                return f"different_{part}"
+    return "different_questions" if any(other.query_ids != run.query_ids for other in others) else None
+
+
+def are_alike(prints: Mapping[str, str | None], others: Mapping[str, str | None]) -> bool:
+    """Return whether the means of two results can be compared: they share all of `SHARED_FINGERPRINTS`."""
+    return all(prints.get(part) == others.get(part) for part in SHARED_FINGERPRINTS)
+
+
+def _compared_names(run: ScoredRun, others: Sequence[ScoredRun], judged: Collection[str]) -> list[str]:
+    """Return the measures that the run has, and those that all others have: a loss of scores is not left out."""
+    names = []
+    for file, measures in COMPARED.items():
+        level = PAGE if file == "retrieval_scores" and run.is_by_page else ""
+        names += [level + measure for measure in measures if measure not in TASKS or measure in judged]
+    return [name for name in names if name in run.columns or all(name in other.columns for other in others)]
+
+
+def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
+    columns = []
+    for run in runs:
+        failed = run.columns[FAILURE_RATE].scores  # of a measure that a run lacks, failed questions count as asked
+        absent = Column((None,) * len(failed), tuple(map(bool, failed)))
+        columns.append(run.columns.get(name, absent))
+    asked = zip(*(column.asked for column in columns), strict=True)
+    return ComparedMetric(
+        name=name,
+        current=columns[0].scores,
+        baselines=[column.scores for column in columns[1:]],
+        higher_is_better=name != FAILURE_RATE,
+        applies=[any(question) for question in asked],
+    )
+
+
+def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequence[str]) -> tuple[MovedQuestion, ...]:
+    if not evidence.estimate:
+        return ()
+    differences = np.nan_to_num(paired_differences(metric.current, metric.baselines))
+    towards = differences * np.sign(evidence.estimate)
+    order = [int(place) for place in np.argsort(-towards, kind="stable")[:CHANGED_SHOWN] if towards[place] > 0]
+    return tuple(
+        MovedQuestion(query_id=query_ids[place], before=after - float(differences[place]), after=after)
+        for place in order
+        for after in [metric.current[place]]
+        if after is not None
+    )
+
+
+class Comparison(Model):
+    """Two sides on one benchmark and a verdict for each metric: a row of `regressions.json`."""
+
+    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"] = pydantic.Field(
+        description="What is compared."
+    )
+    benchmark: str = pydantic.Field(min_length=1, description="The benchmark of both sides.")
+    old: str = pydantic.Field(
+        min_length=1, description="The side that is compared with: `baseline`, a system or an evaluation."
+    )
+    new: str = pydantic.Field(min_length=1, description="The side in question.")
+    evaluation_id: str | None = pydantic.Field(None, description="The newer evaluation; of a night the first one.")
+    rerun: str | None = pydantic.Field(None, description="The evaluation that ran it again.")
+    reason: str | None = pydantic.Field(
+        None, description="Why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ..."
+    )
+    note: str | None = pydantic.Field(
+        None, description="A sentence about the comparison, such as how steady the unchanged system is."
+    )
+    newest: tuple[str, ...] = pydantic.Field(
+        (), description="The newest evaluations of the systems when they were compared, that of `old` first."
+    )
+    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
+
+    @property
+    def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:
+        """Metric -> the questions that changed most."""
+        return {name: found.questions for name, found in self.verdicts.items() if found.questions}
+
+    @property
+    def regressed(self) -> list[str]:
+        """The metrics that got worse, confirmed or not."""
+        return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
+
+
+ComparisonKind = Literal["systems", "evaluations", "baseline", "ab_test"]
+
+
+def compare_runs(
+    kind: ComparisonKind,
+    run: ScoredRun,
+    others: Sequence[ScoredRun],
+    *,
+    old: str,
+    new: str,
+    settings: VerdictSettings = VerdictSettings(),  # noqa: B008  # frozen
+    judged: frozenset[str] = frozenset(),
+    clusters: Mapping[str, str] | None = None,
+    confirmation: Confirmation = "no_rerun",
+) -> Comparison:
+    """Decide each metric of a run against the mean of other runs, without a rerun.
+
+    Args:
+        kind: `systems`, `evaluations` or `ab_test`.
+        others: At least one.
+        judged: Measures of the judge that take part.
+        clusters: Question -> its document, if documents are tested.
+        confirmation: Of changes, unless all runs are deterministic.
+    """
+    rules = settings.rules(run.min_coverage)
+    key = f"{kind}/{run.benchmark}/{old}/{new}"
+    found = gather_evidence(run, others, key=key, rules=rules, judged=judged, clusters=clusters)
+    # A deterministic system would answer the same again: a rerun would confirm every change.
+    if all(one.is_deterministic for one in (run, *others)):
+        confirmation = "not_needed"
+    return Comparison(
+        kind=kind,
+        benchmark=run.benchmark,
+        old=old,
+        new=new,
+        evaluation_id=run.evaluation_id,
+        reason=found.reason,
+        verdicts=found.verdicts(confirmation, rules),
+    )
+
+
+class _Side(NamedTuple):
+    run: ScoredRun
+    dataset_id: str
+    version: str
+
+
+def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison:
+    """Compare two evaluations that are named by their ids or by the paths of results files.
+
+    Args:
+        workspace: Where ids are looked up; None if only files can be compared.
+
+    Raises:
+        InputError: `not_comparable` with the reason; `missing_file`, or an error in the files.
+    """
+    first, side = _side(workspace, old).run, _side(workspace, new)
+    settings, judged, clusters = VerdictSettings(), frozenset[str](), None
+    if workspace is not None:
+        settings = read_verdict_settings(workspace)
+        judged = calibrated_measures(workspace, side.run.benchmark, side.run.fingerprints.judge)
+        if workspace.eval_json(side.dataset_id, side.version).exists():
+            clusters = dataset_clusters(workspace, side.dataset_id, side.version, settings)
+    found = compare_runs(
+        "evaluations", side.run, [first], old=old, new=new, settings=settings, judged=judged, clusters=clusters
+    )
+    if found.reason:
+        raise InputError(
+            "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
+        )
+    is_by_question = clusters is None and settings.units != "questions"
+    return found.model_copy(update={"note": NO_DATASET}) if is_by_question else found
+
+
+def _side(workspace: Workspace | None, name: str) -> _Side:
+    """Read an evaluation by its id or file; if its folder is gone, its published results."""
+    if Path(name).is_file():
+        return _side_of_results(Path(name))
+    if workspace is None or "/" in name:
+        raise InputError("missing_file", name, "an evaluation id, or a results file", hint="Name one: --workspace DIR")
+    if not (workspace.runs / name / "evaluation.json").exists() and results_path(workspace, name).exists():
+        return _side_of_results(results_path(workspace, name))
+    evaluation = load_evaluation(workspace, name)
+    return _Side(run_of_evaluation(evaluation), evaluation.record.dataset_id, evaluation.record.dataset_version)
+
+
+def _side_of_results(path: Path) -> _Side:
+    results = open_results(path).head
+    return _Side(run_of_results(path), results.dataset_id, results.dataset_version)

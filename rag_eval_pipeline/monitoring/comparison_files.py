@@ -1,0 +1,160 @@
+"""Comparisons as records of `regressions.json`, lines for a terminal, JUnit XML and Markdown.
+
+Source: Evaluation Data Formats 3.1, 3.2; RAG Evaluation Framework 6.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pydantic
+
+from rag_eval_pipeline.errors import InputError, printable
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.monitoring.causes import WorseQuestion
+from rag_eval_pipeline.monitoring.comparison import SINGLE_RUNS, Comparison
+from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.json_files import read_bytes
+
+QUESTIONS_PRINTED = 5
+QUOTED_CHARS = 160  # of a question or an answer in Markdown
+# Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
+PREFIXED = ("regressed", "improved", "equivalent")
+
+
+_Rows = pydantic.TypeAdapter(tuple[Comparison, ...])
+
+
+def read_comparison_rows(path: Path) -> tuple[Comparison, ...]:
+    """Return the rows of `regressions.json`; none if it is not there, of another version, or edited."""
+    try:
+        return _Rows.validate_json(read_bytes(path))
+    except (InputError, pydantic.ValidationError):
+        return ()
+
+
+def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
+    """Yield a line for each metric of a comparison with its verdict, for a terminal."""
+    width = max(len(metric_label(name)) for name in row.verdicts)
+    for name, found in row.verdicts.items():
+        word = f"{found.kind}: " if found.kind in PREFIXED else ""
+        before, after = (format_mean(mean) for mean in (found.baseline_mean, found.current_mean))
+        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}", found
+
+
+def moved_lines(row: Comparison) -> Iterator[str]:
+    """Yield the questions of each changed metric that changed most, by their ids."""
+    for name in row.moved:
+        yield from (f"  {metric_label(name)}, {line}" for line in _questions(row, name)[:QUESTIONS_PRINTED])
+
+
+def about_comparison(row: Comparison) -> list[str]:
+    """Return sentences on the comparison: that it is of single runs, unless with a baseline, and its note."""
+    single = [] if row.kind == "baseline" else [f"Of {SINGLE_RUNS}."]
+    return [*single, *([row.note] if row.note else [])]
+
+
+def format_mean(value: float | None) -> str:
+    """Format with three digits; a dash if there is no value."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a comparison's record as table rows."""
+    if record["reason"]:
+        return [{"metric": "all", "verdict": record["reason"], "sentence": ""}]
+    return [
+        {"metric": name, "verdict": found["kind"].replace("_", " "), "sentence": found["sentence"]}
+        for name, found in record["verdicts"].items()
+    ]
+
+
+def write_junit(path: Path, row: Comparison) -> None:
+    """Write a comparison as a JUnit suite with a case for each metric: a regression fails, no verdict is skipped."""
+    cases = list(row.verdicts.items())
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"rag-eval compare {row.benchmark}",
+        tests=str(len(cases)),
+        failures=str(len(row.regressed)),
+        skipped=str(sum(_is_open(found) for _, found in cases)),
+        errors="0",
+    )
+    for name, found in cases:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"{row.new} against {row.old}", name=metric_label(name)
+        )
+        if found.kind == "regressed":
+            failure = ElementTree.SubElement(case, "failure", type=found.kind, message=found.sentence)
+            failure.text = "\n".join(_questions(row, name))
+        elif _is_open(found):
+            ElementTree.SubElement(case, "skipped", message=found.sentence)
+        else:
+            ElementTree.SubElement(case, "system-out").text = found.sentence
+    atomic_write(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def write_markdown(
+    path: Path,
+    row: Comparison,
+    headline: str,
+    *,
+    cause: str | None = None,
+    worst: Sequence[WorseQuestion] | None = None,
+) -> None:
+    """Write a comparison as Markdown under its headline, for a comment or the step summary of a CI server.
+
+    Args:
+        cause: A sentence on where a regression comes from.
+        worst: The questions that got worse most; None if only their ids and scores are known.
+    """
+    head = [
+        f"### {_cell(row.benchmark)}: {_cell(row.new)} against {_cell(row.old)}",
+        "",
+        f"**{_cell(headline)}**",
+        "",
+        " ".join(map(_cell, about_comparison(row))),
+        "",
+        "| metric | before | after | verdict | |",
+        "|---|---:|---:|---|---|",
+    ]
+    rows = [
+        f"| {_cell(metric_label(name))} | {before} | {after} "
+        f"| {found.kind.replace('_', ' ')} | {_cell(found.sentence)} |"
+        for name, found in row.verdicts.items()
+        for before, after in [map(format_mean, (found.baseline_mean, found.current_mean))]
+    ]
+    below = ["", _cell(cause)] if cause is not None else []
+    if worst is None:
+        below += [
+            line
+            for name in row.regressed
+            for line in ("", f"{_cell(metric_label(name))}:", "", *(f"- {line}" for line in _questions(row, name)))
+        ]
+    elif worst:
+        below += ["", "Questions that got worse most:", "", "| id | question | expected | before | now |"]
+        below.append("|---|---|---|---|---|")
+        for one in worst:
+            texts = (one.name, one.question, one.expected, one.answer_before, one.answer_after)
+            below.append(f"| {' | '.join(map(_quoted, texts))} |")
+    atomic_write(path, "\n".join([*head, *rows, *below, ""]).encode())
+
+
+def _is_open(found: Verdict) -> bool:
+    return found.kind in ("withheld", "no_verdict")
+
+
+def _questions(row: Comparison, name: str) -> list[str]:
+    return [f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}" for one in row.moved.get(name, ())]
+
+
+def _quoted(text: str) -> str:
+    """Return a text of a system or a data set as code, in which nothing is a link, an image, HTML or a mention."""
+    line = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
+    return f"`{line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1] + '…'}`" if line else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

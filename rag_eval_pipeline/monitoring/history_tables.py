@@ -1,0 +1,155 @@
+"""Tables of the metrics and scores of published results, for `rag-eval history --sql` and for notebooks.
+
+`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` have a row for each metric and each score.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric, QueryResult, StoredResults, open_results
+from rag_eval_pipeline.monitoring.history import (
+    SUFFIX,
+    History,
+    file_stats,
+    history_folder,
+    history_of,
+    published_results,
+    registered,
+)
+from rag_eval_pipeline.storage.atomic_files import publishing
+from rag_eval_pipeline.workspace import Workspace
+
+QUESTIONS_AT_ONCE = 1000  # that are written together
+
+TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
+_TEXT, _NUMBER = pa.string(), pa.float64()
+_HEAD = {"evaluation_id": _TEXT, "timestamp": pa.timestamp("us", "UTC"), "benchmark": _TEXT, "system": _TEXT}
+COLUMNS = {
+    "figures": pa.schema(
+        {
+            **_HEAD, "metric": _TEXT, "value": _NUMBER, "low": _NUMBER, "high": _NUMBER, "n_scored": pa.int64(),
+            "coverage": _NUMBER, "reason": _TEXT,
+        }
+    ),
+    "questions": pa.schema({**_HEAD, "query_id": _TEXT, "status": _TEXT, "metric": _TEXT, "value": _NUMBER}),
+}  # fmt: skip
+
+
+def update_history(workspace: Workspace) -> History:
+    """Write the tables of results files that lack them, and return the history."""
+    rows = published_results(workspace)
+    history = history_of(workspace, rows)
+    results = file_stats(workspace.results, SUFFIX)
+    tables = [file_stats(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
+    for row in registered(workspace, rows):
+        name = row.evaluation_id
+        # Results that were published again are newer than their tables.
+        is_done = all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables)
+        if row.fault is None and not is_done:
+            try:
+                _write_tables(workspace, open_results(results_path(workspace, name)))
+            except InputError as error:
+                history.damaged.append(str(error))
+    return history
+
+
+def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:
+    """Return the metrics of evaluations that have a table, in their order; `update_history` writes the tables."""
+    folder = history_folder(workspace) / TABLES["results"]
+    empty = COLUMNS[TABLES["results"]].empty_table()
+    tables = [empty]
+    for path in (folder / f"{name}.parquet" for name in evaluations):
+        if path.exists():
+            with path.open("rb") as handle, pq.ParquetFile(handle) as file:
+                tables.append(file.read())
+    return pa.concat_tables(tables)
+
+
+def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
+    """Return the rows of a query over `results` and `questions`.
+
+    Raises:
+        InputError: `bad_query` with DuckDB's message.
+    """
+    with duckdb.connect(":memory:") as connection:
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            for name, folder in TABLES.items():
+                files = sorted(str(path) for path in (history_folder(workspace) / folder).glob("*.parquet"))
+                empty = COLUMNS[folder].empty_table()
+                (connection.read_parquet(files) if files else connection.from_arrow(empty)).create_view(name)
+            cursor = connection.execute(sql)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+        except duckdb.Error as error:
+            found = str(error).partition("\n")[0]
+            raise InputError("bad_query", "--sql", "a query over results and questions", found=found) from error
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _write_tables(workspace: Workspace, stored: StoredResults) -> None:
+    results = stored.head
+    head = {name: getattr(results, name) for name in _HEAD}
+    measured = 0
+
+    def counted() -> Iterator[QueryResult]:
+        nonlocal measured
+        for row in stored.rows:
+            measured += row.status == "ok" and row.latency_ms is not None
+            yield row
+
+    path = history_folder(workspace) / "questions" / f"{results.evaluation_id}.parquet"
+    with publishing(path) as file, pq.ParquetWriter(file, COLUMNS["questions"], compression="zstd") as writer:
+        for table in _scores(head, counted()):
+            writer.write_table(table)
+    rows = [{**head, **row} for row in _figures(results, measured)]
+    table = pa.Table.from_pylist(rows, schema=COLUMNS["figures"])
+    with publishing(history_folder(workspace) / "figures" / f"{results.evaluation_id}.parquet") as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def _figures(results: EvaluationResults, measured: int) -> Iterator[dict[str, Any]]:
+    for name, metric in _metrics(results, measured):
+        low, high = metric.confidence_interval or (None, None)
+        yield {"metric": name, "low": low, "high": high} | metric.model_dump()
+
+
+def _metrics(results: EvaluationResults, measured: int) -> Iterator[tuple[str, Metric]]:
+    yield from results.retrieval_metrics.items()
+    yield from ((f"page/{name}", metric) for name, metric in results.page_retrieval_metrics.items())
+    yield from ((name, metric) for name, metric in results.answer_quality_metrics if isinstance(metric, Metric))
+    yield from ((f"abstention/{n}", m) for n, m in results.answer_quality_metrics.abstention if isinstance(m, Metric))
+    yield from results.judge_metrics.items()
+    yield from results.further_metrics.items()
+    citations = results.citation_metrics
+    yield "overall_citation_accuracy", citations.overall_citation_accuracy
+    yield "overall_coverage", citations.overall_coverage
+    spans = citations.span_accuracy
+    yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
+    performance = results.performance_metrics
+    limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
+    for name, value in performance.latency_stats.items():
+        interval, reason = limits.get(name), performance.latency_reason
+        yield f"latency_{name}_ms", Metric(value=value, confidence_interval=interval, n_scored=measured, reason=reason)
+
+
+def _scores(head: Mapping[str, Any], rows: Iterable[QueryResult]) -> Iterator[pa.Table]:
+    """Yield the scores of all questions, those of `QUESTIONS_AT_ONCE` as one table."""
+    scored = iter(rows)
+    while part := list(islice(scored, QUESTIONS_AT_ONCE)):
+        scores = [
+            {**head, "query_id": row.query_id, "status": row.status, "metric": name, "value": value}
+            for row in part
+            for name, value in {**row.individual_metrics, "latency_ms": row.latency_ms}.items()
+        ]
+        yield pa.Table.from_pylist(scores, schema=COLUMNS["questions"])

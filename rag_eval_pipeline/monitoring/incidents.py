@@ -1,0 +1,261 @@
+"""Incidents: all changes of one pair on one night as one thing to look at, with their cause."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
+from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence
+from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
+from rag_eval_pipeline.monitoring.nightly import Night, alerts_due
+from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.workspace import Workspace
+
+Direction = Literal["regressed", "improved"]
+
+# How far a change is confirmed, in a word or two.
+CONFIRMED: dict[Confirmation, str] = {
+    "pending": "awaits its rerun",
+    "confirmed": "confirmed by a rerun",
+    "not_confirmed": "not confirmed by its rerun",
+    "not_needed": "deterministic system",
+    "no_rerun": "single runs",
+    "provisional": "provisional",
+    "weekly": "mean of a week",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The flagged changes of a pair.
+
+    Args:
+        kind: `regressed` if any metric is.
+        changes: Flagged metrics with their verdicts, those of `kind` first, in the order of `HEADLINE`.
+        cause: Of a regression; None if its files are gone.
+        evaluation_id: The night's.
+        rerun: The evaluation that ran it again.
+    """
+
+    benchmark: str
+    system: str
+    kind: Direction
+    changes: tuple[tuple[str, Verdict], ...]
+    cause: Cause | None
+    evaluation_id: str | None
+    rerun: str | None
+
+    @property
+    def lead(self) -> tuple[str, Verdict]:
+        """The metric that is named first, with its verdict."""
+        return self.changes[0]
+
+    @property
+    def standing(self) -> str:
+        """How far the lead metric's change is confirmed."""
+        confirmation = self.lead[1].confirmation
+        return CONFIRMED[confirmation] if confirmation else ""
+
+    @property
+    def headline_text(self) -> str:
+        """`Exact match 69 → 28`."""
+        return means_text(*self.lead)
+
+    @property
+    def headline(self) -> str:
+        """`mine on frames regressed: Exact match 69 → 28`."""
+        return f"{self.system} on {self.benchmark} {self.kind}: {self.headline_text}"
+
+    @property
+    def p_text(self) -> str:
+        """`p = 0.008`, of the lead metric."""
+        return p_text(self.lead[1])
+
+    @property
+    def together(self) -> list[str]:
+        """The other metrics that changed, flagged or not."""
+        return [*(means_text(*change) for change in self.changes[1:]), *self.unsure]
+
+    @property
+    def unsure(self) -> list[str]:
+        """Metrics that moved with it without a verdict."""
+        names = {name for name, _ in self.changes}
+        return [move.text for move in (self.cause.moves if self.cause else ()) if move.metric not in names]
+
+
+def incident_of(
+    workspace: Workspace,
+    benchmark: str,
+    system: str,
+    verdicts: Mapping[str, Verdict],
+    *,
+    evaluation_id: str | None,
+    rerun: str | None,
+    baseline: Sequence[str],
+    shown: int = 3,
+    others: Mapping[str, Verdict] | None = None,
+) -> Incident | None:
+    """Return the flagged changes of a pair as one incident; None if nothing regressed or improved.
+
+    Args:
+        baseline: The evaluations that the night was compared with, oldest first.
+        shown: How many of the worst questions it names.
+        others: Verdicts of all metrics, if `verdicts` are only some of them.
+    """
+    flagged = [name for name, found in verdicts.items() if found.kind in ("regressed", "improved")]
+    if not flagged:
+        return None
+    kind: Direction = "regressed" if any(verdicts[name].kind == "regressed" for name in flagged) else "improved"
+    ordered = sorted(headline_order(flagged), key=lambda name: verdicts[name].kind != kind)
+    cause = None
+    if evaluation_id:
+        cause = find_cause(workspace, evaluation_id, baseline, others or verdicts, shown=shown)
+    changes = tuple((name, verdicts[name]) for name in ordered)
+    return Incident(benchmark, system, kind, changes, cause, evaluation_id, rerun)
+
+
+class Step(NamedTuple):
+    """A night on which metrics changed that had not changed before."""
+
+    night: Night
+    metrics: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Course:
+    """An incident over nights.
+
+    Args:
+        kind: `regressed` if it began with a regression; later improvements join it all the same.
+        steps: The night on which it opened, and those on which more metrics joined.
+        resolved: The night after which it is over; None while it is not.
+        is_closed: It is over, or a regression followed an improvement.
+    """
+
+    kind: Direction
+    steps: list[Step]
+    resolved: Night | None = None
+    is_closed: bool = False
+
+    @property
+    def opened(self) -> Night:
+        """The night of the alert."""
+        return self.steps[0].night
+
+    @property
+    def metrics(self) -> list[str]:
+        """Every metric in it, as `headline_order` has them."""
+        return headline_order(dict.fromkeys(name for step in self.steps for name in step.metrics))
+
+
+def courses(history: Sequence[Night]) -> list[Course]:
+    """Return the incidents of a pair since its baseline was pinned, oldest first; the last one may be open.
+
+    An incident is over after as many nights in a row without one of its changes as let the same change alert again.
+    """
+    due = alerts_due(history)
+    found: list[Course] = []
+    quiet = 0
+    for night in history:
+        metrics = tuple(headline_order(due.get(night.evaluation_id, ())))
+        has_regressed = any(night.metrics[name].state == "regressed" for name in metrics)
+        current = found[-1] if found and not found[-1].is_closed else None
+        if metrics and (current is None or (has_regressed and current.kind == "improved")):
+            if current is not None:
+                current.is_closed = True
+            found.append(Course("regressed" if has_regressed else "improved", [Step(night, metrics)]))
+            quiet = 0
+        elif current is not None:
+            if metrics:
+                current.steps.append(Step(night, metrics))
+            states = {night.metrics[name].state for name in current.metrics if name in night.metrics} - {"unknown"}
+            quiet = 0 if states & {current.kind, "unconfirmed"} else quiet + 1 if states else quiet
+            if quiet >= QUIET_NIGHTS:
+                current.resolved, current.is_closed = night, True
+    return found
+
+
+def headline_order(names: Iterable[str]) -> list[str]:
+    """Return metrics in the order of `HEADLINE`, the others after them."""
+    places = {name: place for place, name in enumerate(HEADLINE)}
+    return sorted(names, key=lambda name: places.get(name.removeprefix(PAGE_PREFIX), len(places)))
+
+
+def means_text(name: str, found: Verdict) -> str:
+    """Return such as `Exact match 69 → 28`, in hundredths."""
+    before, after = (mean_text(mean) for mean in (found.baseline_mean, found.current_mean))
+    return f"{metric_label(name)} {before} → {after}"
+
+
+def points_text(evidence: Evidence) -> str:
+    """Return such as `−41.5 points`."""
+    change = round(100 * (evidence.estimate or 0.0), 1)
+    return f"{change:+.1f} points".replace("-", "−") if change else "0.0 points"
+
+
+def p_text(evidence: Evidence) -> str:
+    """Return such as `p = 0.008`; empty without a p."""
+    value = evidence.p_corrected
+    return "" if value is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def change_text(name: str, found: Verdict) -> str:
+    """Return such as `Exact match 69 → 28 (−41.5 points, p = 0.008, confirmed by a rerun)`."""
+    standing = CONFIRMED[found.confirmation] if found.confirmation else ""
+    parts = [part for part in (points_text(found), p_text(found), standing) if part]
+    return f"{means_text(name, found)} ({', '.join(parts)})"
+
+
+def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verdict]]:
+    """Return comparisons without a flagged change, with their first metric of `HEADLINE` and its verdict."""
+    found = []
+    for row in rows:
+        if row.verdicts and not any(one.kind in ("regressed", "improved") for one in row.verdicts.values()):
+            lead = headline_order(row.verdicts)[0]
+            found.append((row, lead, row.verdicts[lead]))
+    return found
+
+
+def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
+    """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
+
+    Such as `no verdict on 6 of 7 metrics: coverage 87.5 %, 98 % is needed`.
+    """
+    given = list(verdicts)
+    withheld = [found for found in given if found.kind == "withheld"]
+    if not withheld:
+        return None
+    return f"no verdict on {len(withheld)} of {len(given)} metrics: {withheld[0].reason}"
+
+
+def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
+    """Return a comparison's verdict in a word, and the change that it is about with its p and the p that is needed.
+
+    Args:
+        level: The largest p, after correction, of a reported change.
+    """
+    kinds: set[str] = {found.kind for found in row.verdicts.values()}
+    if kinds <= {"no_verdict", "withheld"}:
+        return "no verdict", max(row.verdicts.values(), key=lambda found: found.n).reason or ""
+    withheld = withheld_text(row.verdicts.values())
+    if withheld and not kinds & {"regressed", "improved"}:
+        return "no verdict", withheld.removeprefix("no verdict ")
+    quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
+    word = next((kind for kind in ("regressed", "improved") if kind in kinds), quiet)
+    ordered = headline_order(name for name, found in row.verdicts.items() if found.kind == word) or sorted(
+        headline_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
+    )
+    lead, *others = ordered
+    if word == "inconclusive":  # the change that is nearest to one
+        lead = min(ordered, key=lambda name: _p_corrected(row.verdicts[name]))
+    p_value = p_text(row.verdicts[lead])
+    sure = ", ".join([points_text(row.verdicts[lead]), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
+    more = ", ".join(means_text(name, row.verdicts[name]) for name in others) if word != quiet else ""
+    also = f"; also {more}" if more else ""
+    return word, f"{means_text(lead, row.verdicts[lead])} ({sure}){also}"
+
+
+def _p_corrected(found: Verdict) -> float:
+    return 1.0 if found.p_corrected is None else found.p_corrected

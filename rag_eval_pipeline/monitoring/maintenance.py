@@ -1,0 +1,373 @@
+"""Removal of old evaluations (`rag-eval prune`) and new scores for old answers (`rag-eval rescore`).
+
+An evaluation that anything refers to stays. A folder is first moved to a trash folder by one rename, then deleted, so
+that a killed removal leaves no partial folder; the next one empties the trash first.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline import clock
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    Evaluation,
+    copy_for_scoring,
+    load_evaluation,
+    locked_pair,
+    newest_evaluation,
+    same_scoring,
+)
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.pipeline import score_all
+from rag_eval_pipeline.evaluation.publishing import publish, results_path
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.judges.cache import JudgementCache
+from rag_eval_pipeline.monitoring.baselines import all_published, published_evaluations
+from rag_eval_pipeline.monitoring.history import history_folder, published_results
+from rag_eval_pipeline.monitoring.nightly import Nights
+from rag_eval_pipeline.sources.download import Record
+from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, walk
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.workspace import Workspace
+
+SETTINGS_FILE = "retention.config.yaml"
+LEAST_DAYS = 30  # the specification asks for 30 days of history
+MEGABYTE = 1_000_000
+LEFTOVER_AFTER = timedelta(days=1)
+GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
+BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
+
+
+class RetentionSettings(Model):
+    """`data/config/retention.config.yaml`: how long things are kept; null keeps them for ever."""
+
+    evaluation_days: int | None = pydantic.Field(
+        30, ge=LEAST_DAYS, description="Days that answers and scores of an evaluation are kept."
+    )
+    results_days: int | None = pydantic.Field(
+        None,
+        ge=LEAST_DAYS,
+        description="Days that results files and their history tables are kept after "
+        "the evaluation's folder was removed.",
+    )
+    download_days: int | None = pydantic.Field(
+        30, ge=1, description="Days that downloads are kept that no benchmark names any more."
+    )
+    judgement_days: int | None = pydantic.Field(
+        90, ge=1, description="Days that replies of judges are kept after their last use."
+    )
+    runs: int | None = pydantic.Field(
+        90, ge=LEAST_DAYS, description="Days that Dagster's runs are kept; the newest of each partition is always kept."
+    )
+    judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Maximum size of the kept replies in MB.")
+
+
+def read_retention_settings(workspace: Workspace) -> RetentionSettings:
+    """Read the settings; the defaults if there is no file."""
+    path = workspace.config / SETTINGS_FILE
+    try:
+        return RetentionSettings.model_validate(read_settings(path, missing_ok=True))
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error, RetentionSettings) from error
+
+
+@dataclass(slots=True)
+class Pruned:
+    """What was removed, or would be in a dry run.
+
+    Args:
+        judgements: Number of judges' replies; None when there is no cache, or in a dry run.
+        kept: Evaluation -> why it stays although it is old.
+        runs: Dagster's runs; None if there is no instance.
+    """
+
+    dry_run: bool
+    paths: list[Path] = field(default_factory=list)
+    size_bytes: int = 0
+    judgements: int | None = None
+    kept: dict[str, str] = field(default_factory=dict)
+    runs: list[str] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the result as JSON."""
+        return {
+            "dry_run": self.dry_run,
+            "removed": [str(path) for path in self.paths],
+            "size_bytes": self.size_bytes,
+            "judgements": self.judgements,
+            "runs": self.runs,
+            "kept": self.kept,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the result as lines for a terminal."""
+        word = "would remove" if self.dry_run else "removed"
+        yield from (f"{word} {path}" for path in self.paths)
+        yield from (f"kept {name}: {why}" for name, why in self.kept.items())
+        if self.judgements:
+            yield f"removed {self.judgements} judgements"
+        if self.runs:
+            yield f"{word} {len(self.runs)} runs of Dagster"
+        yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
+
+
+def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftovers: Iterable[Path] = ()) -> Pruned:
+    """Remove what the settings do not keep.
+
+    Args:
+        dry_run: Only report what would be removed.
+        leftovers: Folders outside the workspace that killed processes have left.
+
+    Raises:
+        InputError: `clock_behind` when an evaluation began after `now`; a baseline or the nights cannot be read, and
+            what they refer to is not known.
+        ServiceError: `locked` when another process removes.
+    """
+    settings = read_retention_settings(workspace)
+    with locked(workspace.runs.parent / ".prune.lock", holder="rag-eval prune", exclusive=True):
+        found = Pruned(dry_run)
+        by_pair = all_published(workspace)
+        published = [one for evaluations in by_pair.values() for one in evaluations]
+        present = {one.record.evaluation_id for one in published}
+        for one in published:
+            if one.record.opened_at > now:
+                raise InputError(
+                    "clock_behind", one.folder, "no evaluation that began after now", found=str(one.record.opened_at),
+                    hint="Set the clock; nothing was removed.",
+                )  # fmt: skip
+        held = referenced(workspace, by_pair)
+        paths = [*_evaluations(published, held, settings, now, found)]
+        paths += [*_results(workspace, {*held, *present}, settings, now), *_downloads(workspace, settings, now)]
+        leftovers = [*_leftovers(workspace, now), *leftovers]
+        found.paths = [*paths, *leftovers]
+        found.size_bytes = sum(_size(path) for path in found.paths)
+        if not dry_run:
+            _remove(workspace, paths)
+            for path in leftovers:
+                remove_leftover(path)
+            found.judgements = _prune_judgements(workspace, settings)
+        return found
+
+
+def _evaluations(
+    published: Iterable[Evaluation], held: Mapping[str, str], settings: RetentionSettings, now: datetime, found: Pruned
+) -> Iterator[Path]:
+    if settings.evaluation_days is None:
+        return
+    for one in published:
+        if now - one.record.opened_at < timedelta(days=settings.evaluation_days):
+            continue
+        if why := held.get(one.record.evaluation_id):
+            found.kept[one.record.evaluation_id] = why
+        else:
+            yield one.folder
+
+
+def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
+    """Return the evaluations that must stay, with the reason.
+
+    Raises:
+        InputError: A baseline, the nights or a results file cannot be read.
+    """
+    held: dict[str, str] = {}
+    for benchmark, system in published:
+        newest = newest_evaluation(workspace, benchmark, system)
+        if newest is not None:
+            held[newest.record.evaluation_id] = f"the newest of {benchmark} x {system}"
+            if measured := _measured_in(results_path(workspace, newest.record.evaluation_id)):
+                held.setdefault(measured, f"its answers are those of {newest.record.evaluation_id}")
+    for evaluations in published.values():
+        held.setdefault(evaluations[-1].record.evaluation_id, "the newest published one of its pair")
+    for path in _json_files(nights_folder(workspace)):
+        for night in Nights.read(path).nights[-1:]:
+            for name in filter(None, (night.evaluation_id, night.rerun)):
+                held.setdefault(name, "the last night against a baseline")
+    for path in _json_files(workspace.baselines):
+        for name in Baseline.read(path).evaluations:
+            held[name] = f"a baseline of {path.parent.name} x {path.stem}"
+    return held
+
+
+def _json_files(folder: Path) -> Iterator[Path]:
+    """Yield the JSON files below a folder; unlike `glob`, refuse one that cannot be listed: it may hold baselines."""
+    return (Path(place, name) for place, _, names in walk(folder) for name in names if name.endswith(".json"))
+
+
+class _Performance(msgspec.Struct):
+    reused_from: str | None = None
+
+
+class _Reuse(msgspec.Struct):
+    performance_metrics: _Performance
+
+
+def _measured_in(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Reuse).performance_metrics.reused_from
+    except ValueError as error:
+        raise InputError("corrupt_result", path, "a results file", found=str(error)) from error
+
+
+def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSettings, now: datetime) -> Iterator[Path]:
+    """Yield results whose evaluation is gone and that nothing refers to; a pair's newest results always stay."""
+    if settings.results_days is None:
+        return
+    rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, row.evaluation_id))
+    newest = {(row.benchmark, row.system): row.evaluation_id for row in rows if row.header is not None}
+    kept = {*kept, *newest.values()}
+    for path in sorted(workspace.results.glob("eval_run_*.results.json")):
+        name = path.name.partition(".")[0]
+        age = now - datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        if name not in kept and age >= timedelta(days=settings.results_days):
+            history = history_folder(workspace)
+            beside = [history / table / f"{name}.parquet" for table in ("figures", "questions")]
+            yield from (file for file in (*beside, path) if file.exists())
+
+
+def _downloads(workspace: Workspace, settings: RetentionSettings, now: datetime) -> Iterator[Path]:
+    """Yield downloads whose URL is in no benchmark.yaml any more, and all those of benchmarks that are gone."""
+    if settings.download_days is None:
+        return
+    oldest = (now - timedelta(days=settings.download_days)).timestamp()
+    for folder in sorted((workspace.root / "data" / "datasets").glob("*/.cache/downloads")):
+        used = _used_bodies(workspace, folder)
+        bodies = (file for file in sorted(folder.iterdir()) if BODY.fullmatch(file.name))
+        yield from (file for file in bodies if file.name not in used and file.stat().st_mtime < oldest)
+
+
+def _leftovers(workspace: Workspace, now: datetime) -> Iterator[Path]:
+    """Yield temporary files and folders that are older than a day, which killed runs have left."""
+    found = [*(workspace.root / "corpus").glob(f"{TEMP_PREFIX}*")]
+    for generated in GENERATED:
+        for folder, folders, files in os.walk(workspace.root / "data" / generated):
+            left = [name for name in (*folders, *files) if name.startswith(TEMP_PREFIX)]
+            folders[:] = [name for name in folders if name not in left]
+            found += [Path(folder) / name for name in left]
+    oldest = (now - LEFTOVER_AFTER).timestamp()
+    for path in sorted(found):
+        with contextlib.suppress(FileNotFoundError):  # published meanwhile
+            if path.lstat().st_mtime < oldest:
+                yield path
+
+
+def _used_bodies(workspace: Workspace, folder: Path) -> set[str]:
+    name = folder.parent.parent.name
+    if name not in workspace.benchmarks():
+        return set()
+    spec = workspace.benchmark(name).spec.read_text()
+    try:
+        index = msgspec.json.decode((folder / "index.json").read_bytes(), type=dict[str, Record])
+    except (FileNotFoundError, ValueError):
+        return set()  # without the index no body is found
+    return {record.sha256 for url, record in index.items() if url in spec}
+
+
+def _prune_judgements(workspace: Workspace, settings: RetentionSettings) -> int | None:
+    if not workspace.judge_cache.is_dir():
+        return None
+    max_bytes = None if settings.judgement_mb is None else settings.judgement_mb * MEGABYTE
+    return JudgementCache(workspace.judge_cache).prune(max_bytes=max_bytes, max_age_days=settings.judgement_days)
+
+
+def _remove(workspace: Workspace, paths: Iterable[Path]) -> None:
+    trash = workspace.runs.parent / ".trash"
+    if trash.exists():
+        shutil.rmtree(trash)  # of a removal that was killed
+    trash.mkdir(parents=True)
+    for number, path in enumerate(paths):
+        path.rename(trash / f"{number}-{path.name}")
+    shutil.rmtree(trash)
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir():
+        return path.stat().st_size
+    folders = os.walk(path)  # some 10,000 folders: `rglob` takes twice as long
+    return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in folders for name in names)  # noqa: PTH118
+
+
+def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()) -> Iterator[EvaluationResults]:
+    """Score published evaluations of a pair again, oldest first.
+
+    The answers are copied into new evaluations with the old date, so that those of nights before a new measure or judge
+    can be a baseline, and damaged results are restored.
+
+    Args:
+        evaluation_ids: By default all whose measures or judge are not today's.
+
+    Raises:
+        InputError: `other_pair`, `not_published`, `other_dataset` when the answers are to other questions or documents,
+            `nothing_to_rescore`.
+    """
+    benchmark, system = pair.paths.name, pair.system
+    if evaluation_ids:
+        chosen = [load_evaluation(workspace, name) for name in evaluation_ids]
+    else:
+        chosen = _scored_otherwise(published_evaluations(workspace, benchmark, system), pair)
+    for one in chosen:
+        _check(one, pair)
+    if not chosen:
+        raise InputError(
+            "nothing_to_rescore", workspace.runs,
+            f"an evaluation of {benchmark} x {system} with other measures or another judge than today's",
+        )  # fmt: skip
+    chosen.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
+    return (_rescore(workspace, pair, one) for one in chosen)
+
+
+def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
+    with locked_pair(workspace, pair):
+        evaluation = copy_for_scoring(workspace, pair, old)
+        scores = score_all(workspace, evaluation, pair)
+        return publish(workspace, evaluation, pair, scores, now=clock.now()).results
+
+
+def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:
+    """Return one evaluation of each set of answers that was never scored with today's metrics and judge."""
+    by_answers: dict[str, list[Evaluation]] = {}
+    for one in published:
+        if _is_of_today(one, pair):
+            by_answers.setdefault(one.record.rescored_from or one.record.evaluation_id, []).append(one)
+    return [
+        group[0]
+        for group in by_answers.values()
+        if not any(same_scoring(one.record.fingerprints, pair.fingerprints) for one in group)
+    ]
+
+
+def _is_of_today(one: Evaluation, pair: Pair) -> bool:
+    """Return whether the answers are to today's questions and documents; the system may have changed since."""
+    prints, today = one.record.fingerprints, pair.fingerprints
+    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
+        one.record.limit == pair.system_file.limit
+    )
+
+
+def _check(one: Evaluation, pair: Pair) -> None:
+    record = one.record
+    if (record.benchmark, record.system) != (pair.paths.name, pair.system):
+        found = f"{record.benchmark} x {record.system}"
+        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
+        raise InputError("other_pair", one.folder, expected, found=found)
+    if record.state != "published":
+        raise InputError("not_published", one.folder, "a published evaluation", found=record.state)
+    if not _is_of_today(one, pair):
+        raise InputError(
+            "other_dataset", one.folder, "answers to today's questions and documents",
+            hint="Evaluate the pair instead.",
+        )  # fmt: skip

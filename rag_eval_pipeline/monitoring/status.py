@@ -1,0 +1,236 @@
+"""The state of a workspace: its benchmarks, its systems, what was evaluated and compared, and what to do next."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from rag_eval_pipeline.conversion.benchmark_spec import read_spec
+from rag_eval_pipeline.conversion.shards import is_current, read_shard_plan
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, pair_pointer
+from rag_eval_pipeline.evaluation.expected_pairs import Registry, invalid_configs, is_evaluated, read_registry
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
+from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
+from rag_eval_pipeline.monitoring.history import read_history
+from rag_eval_pipeline.monitoring.incidents import withheld_text
+from rag_eval_pipeline.monitoring.verdict_records import STANDING
+from rag_eval_pipeline.storage.lock import is_locked
+from rag_eval_pipeline.workspace import Workspace
+
+EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated"]
+
+REASONS = {
+    "no_baseline": "no baseline yet, and no earlier evaluation",
+    "is_baseline": "its evaluations are the baseline",
+}
+NOT_COMPARED = "not compared yet"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkState:
+    """A benchmark; counts are those of its last conversion, `fault` is the error in its benchmark.yaml.
+
+    `shards` says how many of a large corpus are made while it is converted (`2 of 3 shards`).
+    """
+
+    name: str
+    state: Literal["converted", "stale", "not converted", "converting", "invalid"]
+    title: str | None = None
+    questions: int | None = None
+    documents: int | None = None
+    fault: str | None = None
+    shards: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemState:
+    """A system; `file` is its settings file from the workspace's root, `fault` is the error in it."""
+
+    name: str
+    state: Literal["nightly", "not nightly", "disabled", "invalid"]
+    file: str
+    kind: str | None = None
+    title: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """A converted benchmark and a system that takes it.
+
+    Args:
+        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published.
+        evaluation_id: The newest published evaluation; `evaluated_at` is when it began.
+        is_overdue: The nightly schedule should have published one since.
+        verdict: Of that evaluation against its baseline; None while there is no evaluation.
+    """
+
+    benchmark: str
+    system: str
+    state: EvaluationState
+    is_nightly: bool
+    is_overdue: bool = False
+    evaluation_id: str | None = None
+    evaluated_at: datetime | None = None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a workspace; `next` are commands and edits, the first one first."""
+
+    benchmarks: tuple[BenchmarkState, ...]
+    systems: tuple[SystemState, ...]
+    pairs: tuple[PairState, ...]
+    faults: tuple[str, ...]
+    next: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return the status as JSON."""
+        pairs = [
+            asdict(pair) | {"evaluated_at": pair.evaluated_at and pair.evaluated_at.isoformat()} for pair in self.pairs
+        ]
+        return asdict(self) | {"pairs": pairs}
+
+
+def not_nightly_hint(name: str) -> str:
+    """Return how a system takes part in the nights."""
+    return f"not nightly: set `nightly: true` in data/config/systems/{name}.config.yaml"
+
+
+def benchmark_states(workspace: Workspace, registry: Registry) -> Iterator[BenchmarkState]:
+    """Yield the state of each benchmark."""
+    for name in registry.benchmarks:
+        paths = workspace.benchmark(name)
+        try:
+            spec = read_spec(paths)
+        except InputError as error:
+            yield BenchmarkState(name, "invalid", fault=str(error))
+            continue
+        plan = read_shard_plan(paths)
+        if plan is not None and is_current(paths, plan):
+            made = f"{plan.shards - len(plan.missing(paths))} of {plan.shards} shards"
+            yield BenchmarkState(name, "converting", spec.title, shards=made)
+        elif is_locked(paths.lock):
+            yield BenchmarkState(name, "converting", spec.title)
+        elif name in registry.stamps:
+            counts = registry.stamps[name].counts
+            questions, documents = counts["evaluation_dataset.queries"], counts["corpus.documents"]
+            yield BenchmarkState(name, "converted", spec.title, questions, documents)
+        else:
+            yield BenchmarkState(name, "stale" if paths.stamp.exists() else "not converted", spec.title)
+
+
+def system_states(workspace: Workspace, registry: Registry) -> Iterator[SystemState]:
+    """Yield the state of each system."""
+    for name in workspace.systems():
+        path = f"data/config/systems/{workspace.system_file(name).name}"
+        file = registry.system_files.get(name)
+        if file is not None:
+            yield SystemState(name, "nightly" if file.is_nightly else "not nightly", path, file.kind, file.title)
+        elif name in registry.systems:
+            fault = next((fault for fault in registry.faults if path in fault), None)
+            yield SystemState(name, "invalid", path, fault=fault)
+        else:
+            yield SystemState(name, "disabled", path)
+
+
+def read_status(workspace: Workspace, *, now: datetime) -> Status:
+    """Return the state of everything in a workspace, without comparing or writing anything."""
+    registry = read_registry(workspace)
+    benchmarks, systems = tuple(benchmark_states(workspace, registry)), tuple(system_states(workspace, registry))
+    pairs = tuple(_pair_states(workspace, registry, now))
+    faults = tuple(invalid_configs(workspace, registry))
+    return Status(benchmarks, systems, pairs, faults, tuple(dict.fromkeys(_next(benchmarks, systems, pairs))))
+
+
+def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Iterator[PairState]:
+    history = read_history(workspace)
+    published = history.published
+    overdue = late_pairs(now, last_published(workspace, registry, history), read_alert_settings(workspace))
+    late = {(one.benchmark, one.system) for one in overdue}
+    rows = read_comparison_rows(workspace.reports / REGRESSIONS)
+    verdicts = {(row.benchmark, row.new): row for row in rows if row.kind == "baseline"}
+    for benchmark in registry.stamps:
+        for system, file in registry.system_files.items():
+            pair = benchmark, system
+            if not file.takes(benchmark) and pair not in published:
+                continue
+            evaluations = published.get(pair, ())
+            newest = evaluations[-1].record if evaluations else None
+            yield PairState(
+                benchmark,
+                system,
+                _evaluation_state(workspace, registry, *pair),
+                is_nightly=file.is_nightly and file.takes(benchmark),
+                is_overdue=pair in late,
+                evaluation_id=newest.evaluation_id if newest else None,
+                evaluated_at=newest.opened_at if newest else None,
+                verdict=verdict_text(verdicts, pair, newest.evaluation_id) if newest else None,
+            )
+
+
+def _evaluation_state(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> EvaluationState:
+    if is_locked(pair_pointer(workspace, benchmark, system).with_suffix(".lock")):
+        return "running"
+    newest = newest_evaluation(workspace, benchmark, system)
+    if newest is None:
+        return "not evaluated"
+    if newest.record.state != "published":
+        return "unfinished"
+    return "evaluated" if is_evaluated(workspace, registry, benchmark, system) else "outdated"
+
+
+def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, str], evaluation_id: str) -> str:
+    """Return the state of an evaluation's verdict in a few words, from the rows of `regressions.json`."""
+    row = rows.get(pair)
+    if row is None or (row.reason is None and evaluation_id not in (row.evaluation_id, row.rerun)):
+        return NOT_COMPARED
+    if row.reason is not None:
+        return REASONS.get(row.reason, row.reason)
+    parts = []
+    for kind in ("regressed", "improved"):
+        moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}
+        changes = [
+            f"{metric_label(name)} {100 * (found.estimate or 0):+.1f}".replace("-", "−")
+            for name, found in moved.items()
+        ]
+        standing = {found.confirmation for found in moved.values() if found.confirmation}
+        if changes:
+            parts.append(
+                f"{kind}: {', '.join(changes)} points ({', '.join(sorted(STANDING[one] for one in standing))})"
+            )
+    if parts:
+        return "; ".join(parts)
+    kinds = {found.kind for found in row.verdicts.values()}
+    if kinds <= {"no_verdict", "withheld"}:
+        most = max(row.verdicts.values(), key=lambda found: found.n, default=None)
+        return "no verdict" if most is None else f"{most.kind.replace('_', ' ').capitalize()}: {most.reason}"
+    return withheld_text(row.verdicts.values()) or "no change found"
+
+
+def _next(
+    benchmarks: tuple[BenchmarkState, ...], systems: tuple[SystemState, ...], pairs: tuple[PairState, ...]
+) -> Iterator[str]:
+    if not benchmarks:
+        yield "rag-eval init NAME --from FILE|FOLDER|URL"
+    for one in benchmarks:
+        if one.state in ("stale", "not converted"):
+            yield f"rag-eval convert {one.name}"
+    if not systems:
+        yield "rag-eval system init NAME --url URL"
+    for pair in pairs:
+        if pair.state in ("not evaluated", "unfinished", "outdated"):
+            yield f"rag-eval evaluate {pair.benchmark} --system {pair.system}"
+    if any(pair.verdict == NOT_COMPARED for pair in pairs):
+        yield "rag-eval report --open"
+
+
+def local_time(moment: datetime) -> str:
+    """Return a time as `2026-11-23 02:00 UTC`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

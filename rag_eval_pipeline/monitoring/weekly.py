@@ -1,0 +1,412 @@
+"""Summaries of all pairs: a week against the baselines, A/B tests, and benchmark files for other programs.
+
+`benchmark_weekly_<date>.results.json` has the mean of seven nights of each pair against its pinned baseline; it is
+dated by the Monday after the week and written once.
+
+Source: Evaluation Data Formats 3.1.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+import pydantic
+
+from rag_eval_pipeline.errors import InputError, unknown_name_hint
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.formats import evaluations as data_models
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
+from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, WEEK_NIGHTS, first_confirmation, weekly_scores
+from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_human, evaluate_over_time
+from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike, published_evaluations
+from rag_eval_pipeline.monitoring.comparison import (
+    Column,
+    Comparison,
+    ScoredRun,
+    VerdictSettings,
+    calibrated_measures,
+    compare_runs,
+    dataset_clusters,
+    read_verdict_settings,
+    run_of_evaluation,
+    why_not_comparable,
+)
+from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
+from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader, read_history
+from rag_eval_pipeline.monitoring.nightly import read_baseline_runs
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
+from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.workspace import Workspace
+
+MONDAY = 0
+ALL = "all"  # where the results file of one evaluation names its benchmark, system or dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A week's file and its content."""
+
+    path: Path
+    record: Mapping[str, Any]
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """Pairs, and pairs with verdicts."""
+        pairs = self.record["pairs"]
+        return {"pairs": len(pairs), "compared": sum(pair["reason"] is None for pair in pairs)}
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return a table row for each verdict."""
+        return [
+            {"benchmark": pair["benchmark"], "system": pair["new"], **cell}
+            for pair in self.record["pairs"]
+            for cell in comparison_cells(pair)
+        ]
+
+
+def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> Week:
+    """Write a week's file, or read it if it exists.
+
+    Args:
+        monday: The day after the week, as ISO 8601; by default the most recent Monday.
+    """
+    end = _end_of_week(monday, now)
+    name = f"benchmark_weekly_{end:%Y%m%d}"
+    path = workspace.results / f"{name}.results.json"
+    if path.exists():
+        return Week(path, msgspec.json.decode(path.read_bytes()))
+    settings = read_verdict_settings(workspace)
+    rows = [
+        _week_of_pair(workspace, evaluations, end, settings)
+        for _, evaluations in sorted(all_published(workspace).items())
+    ]
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": name,
+        "evaluation_type": "weekly",
+        "timestamp": now.isoformat(),
+        **dict.fromkeys(("benchmark", "system", "dataset_id"), ALL),
+        "system_version": "1",
+        "dataset_version": "1.0.0",
+        "from": (end - timedelta(days=WEEK_NIGHTS)).isoformat(),
+        "to": (end - timedelta(days=1)).isoformat(),
+        "pairs": [{**row.model_dump(), "evaluations": nights} for row, nights in rows],
+    }
+    atomic_write_json(path, record)
+    return Week(path, record)
+
+
+def _end_of_week(given: str | None, now: datetime) -> date:
+    today = now.astimezone(UTC).date()
+    if given is None:
+        return today - timedelta(days=(today.weekday() - MONDAY) % 7)
+    try:
+        end = date.fromisoformat(given)
+    except ValueError:
+        raise InputError("bad_date", "the week", "a date such as 2026-11-23", found=given) from None
+    if end.weekday() != MONDAY:
+        raise InputError("bad_date", "the week", "a Monday, the day after the week", found=given)
+    if end > today:
+        raise InputError("week_not_over", "the week", "a week that has ended", found=given)
+    return end
+
+
+def _week_of_pair(
+    workspace: Workspace, evaluations: Sequence[Evaluation], end: date, settings: VerdictSettings
+) -> tuple[Comparison, list[str]]:
+    """Return a pair's week and the evaluations that it is the mean of."""
+    record = evaluations[-1].record
+    nights = _last_of_each_day(evaluations, end)
+    names = [one.record.evaluation_id for one in nights]
+    row = Comparison(kind="weekly", benchmark=record.benchmark, old="baseline", new=record.system)
+    try:
+        baseline = read_baseline(workspace, record.benchmark, record.system)
+        if baseline is None:
+            return row.model_copy(update={"reason": "no_baseline"}), names
+        if len(nights) < WEEK_NIGHTS:
+            return row.model_copy(update={"reason": f"{len(nights)} of {WEEK_NIGHTS} nights"}), names
+        runs = [run_of_evaluation(night) for night in nights]
+        if reason := why_not_comparable(runs[-1], runs[:-1]):
+            return row.model_copy(update={"reason": reason}), names
+        week = _mean_run(runs)
+        found = read_baseline_runs(workspace, nights[-1], baseline.evaluations, settings).gather_evidence(week)
+    except InputError as error:
+        return row.model_copy(update={"reason": str(error)}), names
+    verdicts = found.verdicts("weekly", settings.rules(week.min_coverage))
+    return row.model_copy(update={"verdicts": verdicts, "reason": found.reason}), names
+
+
+def _last_of_each_day(evaluations: Sequence[Evaluation], end: date) -> list[Evaluation]:
+    """Return the last evaluation of each UTC day of the week before `end`, oldest first."""
+    days = {one.record.opened_at.astimezone(UTC).date(): one for one in evaluations}
+    return [days[day] for n in range(WEEK_NIGHTS, 0, -1) if (day := end - timedelta(days=n)) in days]
+
+
+def _mean_run(runs: Sequence[ScoredRun]) -> ScoredRun:
+    """Return seven nights as one run; a measure that one of them lacks is left out."""
+    names = [name for name in runs[-1].columns if all(name in run.columns for run in runs)]
+    columns = {
+        name: Column(
+            tuple(weekly_scores([run.columns[name].scores for run in runs])),
+            tuple(any(asked) for asked in zip(*(run.columns[name].asked for run in runs), strict=True)),
+        )
+        for name in names
+    }
+    return replace(runs[-1], evaluation_id="+".join(run.evaluation_id for run in runs), columns=columns)
+
+
+def write_benchmark_files(workspace: Workspace) -> list[Path]:
+    """Write the four benchmark files; equal results give equal bytes."""
+    rows = read_history(workspace).newest()
+    paths = []
+    for name, (folder, content) in BENCHMARK_FILES.items():
+        path = workspace.root / "data" / "benchmarks" / folder / f"{name}.benchmark.json"
+        entries = [{**_head(row), **content(row)} for row in rows]
+        atomic_write_json(path, {"schema_version": SCHEMA_VERSION, "benchmark": name, "entries": entries})
+        paths.append(path)
+    return paths
+
+
+def _head(row: ResultsHeader) -> dict[str, Any]:
+    return {
+        "benchmark": row.benchmark,
+        "system": row.system,
+        "system_version": row.system_version,
+        "dataset_version": row.dataset_version,
+        "evaluation_id": row.evaluation_id,
+        "timestamp": row.timestamp.isoformat(),
+        "queries": row.summary["total_queries"],
+        "failed": row.summary["failed_queries"],
+    }
+
+
+def _latency(row: ResultsHeader) -> dict[str, Any]:
+    metrics = row.performance_metrics
+    return {"latency_ms": metrics["latency_stats"], "reused_from": metrics.get("reused_from")}
+
+
+def _throughput(row: ResultsHeader) -> dict[str, Any]:
+    seconds, answered = row.summary["total_evaluation_time_seconds"], row.summary["successful_queries"]
+    # Copied answers took no time.
+    is_measured = bool(seconds) and not row.performance_metrics.get("reused_from")
+    return {
+        "seconds": seconds,
+        "queries_per_second": (answered or 0) / seconds if is_measured and seconds else None,
+        "reason": None if is_measured else "answers_were_reused",
+        "resource_usage": row.performance_metrics["resource_usage"],
+    }
+
+
+def _retrieval(row: ResultsHeader) -> dict[str, Any]:
+    return {
+        "level": row.retrieval_level,
+        "by_document": _metrics(row.retrieval_metrics),
+        "by_page": _metrics(row.page_retrieval_metrics),
+    }
+
+
+def _citations(row: ResultsHeader) -> dict[str, Any]:
+    return {"span_accuracy": row.citation_metrics["span_accuracy"]}
+
+
+def _metrics(metrics: Mapping[str, MetricHeader]) -> dict[str, Any]:
+    fields = ("value", "confidence_interval", "n_scored", "coverage", "reason")
+    return {name: {field: getattr(metric, field) for field in fields} for name, metric in metrics.items()}
+
+
+# Name -> folder, and what the file holds of a results file.
+BENCHMARK_FILES: dict[str, tuple[str, Callable[[ResultsHeader], dict[str, Any]]]] = {
+    "latency_benchmarks": ("performance", _latency),
+    "throughput_benchmarks": ("performance", _throughput),
+    "retrieval_quality_benchmarks": ("quality", _retrieval),
+    "citation_accuracy_benchmarks": ("quality", _citations),
+}
+
+AB_FILE = "ab_testing_config.config.yaml"
+NIGHTS = 30  # of system B in its trend
+
+
+class AbTest(Model):
+    """Two systems to be compared."""
+
+    a: str = pydantic.Field(description="The system that is compared with.")
+    b: str = pydantic.Field(description="The system in question.")
+    benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks that count.")
+
+
+class AbSettings(Model):
+    """`data/config/ab_testing_config.config.yaml`."""
+
+    tests: tuple[AbTest, ...] = pydantic.Field((), description="A/B tests; each writes one results file.")
+
+
+@dataclass(frozen=True, slots=True)
+class AbResult:
+    """A test's file and its content."""
+
+    path: Path
+    record: Mapping[str, Any]
+    evaluations: tuple[data_models.Evaluation, ...] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a line for each benchmark and metric that changed, or the reason why there is none."""
+        for row in self.record["benchmarks"]:
+            if row["reason"]:
+                yield f"{row['benchmark']}: {row['reason']}"
+                continue
+            moved = [found for found in row["verdicts"].values() if found["kind"] in ("regressed", "improved")]
+            for found in moved or list(row["verdicts"].values())[:1]:
+                yield f"{row['benchmark']}: {found['sentence']}"
+
+
+def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datetime) -> list[AbResult]:
+    """Compare the systems of each test by their published evaluations, and write a results file for each.
+
+    Raises:
+        InputError: A fault of the settings, `no_ab_tests`, or `no_system` for a name without a file.
+    """
+    path = config or workspace.config / AB_FILE
+    try:
+        tests = AbSettings.model_validate(read_settings(path)).tests
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error, AbSettings) from error
+    if not tests:
+        raise InputError("no_ab_tests", path, "one test or more under `tests`")
+    known = workspace.systems()
+    for number, test in enumerate(tests):
+        for side in (test.a, test.b):
+            if side not in known:
+                hint = unknown_name_hint(side, known, "systems")
+                raise InputError("no_system", path, "a system", field=f"tests[{number}]", found=side, hint=hint)
+    settings = read_verdict_settings(workspace)
+    return [_run(workspace, test, settings, now) for test in tests]
+
+
+def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: datetime) -> AbResult:
+    names = [name for name in workspace.benchmarks() if any(fnmatchcase(name, glob) for glob in test.benchmarks)]
+    rows = [_on_benchmark(workspace, name, test, settings) for name in names]
+    evaluations = tuple(one for name in names for one in _data_model_evaluations(workspace, name, test, now))
+    path = _take_file(workspace, test)
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": path.name.partition(".")[0],
+        "evaluation_type": "ab_test",
+        "timestamp": now.isoformat(),
+        # The header of a results file, so that listings know what this is.
+        "benchmark": ALL,
+        "system": test.b,
+        "system_version": "1",
+        "dataset_id": ALL,
+        "dataset_version": "1.0.0",
+        "a": test.a,
+        "b": test.b,
+        "benchmarks": rows,
+    }
+    atomic_write_json(path, record)
+    return AbResult(path, record, evaluations)
+
+
+def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: VerdictSettings) -> dict[str, Any]:
+    sides = {side: published_evaluations(workspace, benchmark, side) for side in (test.a, test.b)}
+    missing = [side for side, evaluations in sides.items() if not evaluations]
+    none = Comparison(kind="ab_test", benchmark=benchmark, old=test.a, new=test.b)
+    if missing:
+        return {**none.model_dump(), "reason": f"no evaluation of {', '.join(missing)}"}
+    newest = sides[test.b][-1]
+    try:
+        others = [run_of_evaluation(one) for one in newest_alike(sides[test.a])]
+        run = run_of_evaluation(newest)
+        clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version, settings)
+    except InputError as error:
+        return {**none.model_dump(), "reason": str(error)}
+    row = compare_runs(
+        "ab_test",
+        run,
+        others,
+        old=test.a,
+        new=test.b,
+        settings=settings,
+        judged=calibrated_measures(workspace, benchmark, run.fingerprints.judge),
+        clusters=clusters,
+        confirmation=first_confirmation(len(others), is_deterministic=False),
+    )
+    return {**row.model_dump(), "runs_of_a": [one.evaluation_id for one in others]}
+
+
+def _data_model_evaluations(
+    workspace: Workspace, benchmark: str, test: AbTest, now: datetime
+) -> Iterator[data_models.Evaluation]:
+    """Yield the comparisons of a test on one benchmark as the evaluation data models have them.
+
+    These are A against B and B over its last nights for each measure, and for each task that people labelled, their
+    share of yes and the judge's. Source: Evaluation Data Models, Common Evaluation Patterns.
+    """
+    ours, theirs = (published_evaluations(workspace, benchmark, side) for side in (test.b, test.a))
+    if not ours or not theirs:
+        return
+    try:
+        nights = [run_of_evaluation(one) for one in ours[-NIGHTS:]]
+        other = run_of_evaluation(theirs[-1])
+    except InputError:  # it is in the row of the benchmark
+        return
+    newest = nights[-1]
+    for measure in sorted(newest.columns.keys() & other.columns.keys() - {FAILURE_RATE}):
+        a, b = _scores(other, measure), _scores(newest, measure)
+        if any(value is not None and b.get(name) is not None for name, value in a.items()):
+            yield compare_systems(a, b, variant_a=other.evaluation_id, variant_b=newest.evaluation_id, now=now)
+        means = [fmean(known) for run in nights if (known := _known(run, measure))]
+        if means:
+            yield evaluate_over_time(measure, means, target_event_id=f"{benchmark}|{test.b}", now=now)
+    for card in read_trust_cards(workspace.trust_cards):
+        if (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, newest.fingerprints.judge, "human"):
+            yield from _human_comparisons(card, now)
+
+
+def _human_comparisons(card: TrustCard, now: datetime) -> Iterator[data_models.Evaluation]:
+    for trust in card.tasks:
+        table, n = trust.confusion, trust.n_compared
+        if n:
+            target = f"{card.benchmark}|{trust.task}"
+            judge = data_models.Evaluation(
+                evaluation_id=data_models.new_evaluation_id(),
+                target_event_id=target,
+                evaluator_name=trust.task,
+                score=(table.both_yes + table.labels_no_judge_yes) / n,
+                timestamp=now,
+                status=data_models.EvaluationStatus.COMPLETED,
+                metadata={"evaluator_model": card.judge},
+            )
+            people = data_models.HumanEvaluation(
+                annotator_id=", ".join(card.annotators) or "people",
+                score=(table.both_yes + table.labels_yes_judge_no) / n,
+            )
+            yield compare_with_human(people, judge, now=now)
+
+
+def _scores(run: ScoredRun, measure: str) -> dict[str, float | None]:
+    return dict(zip(run.query_ids, run.columns[measure].scores, strict=True))
+
+
+def _known(run: ScoredRun, measure: str) -> list[float]:
+    column = run.columns.get(measure)
+    return [] if column is None else [score for score in column.scores if score is not None]
+
+
+def _take_file(workspace: Workspace, test: AbTest) -> Path:
+    """Create a file with a number that no other test has."""
+    workspace.results.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        path = workspace.results / f"ab_test_{test.a}_vs_{test.b}_{number:03d}.results.json"
+        try:
+            path.touch(exist_ok=False)
+            return path
+        except FileExistsError:
+            number += 1

@@ -1,0 +1,109 @@
+"""Which relations a folder's files hold: files alone, the shards of a split, saved datasets, and lists inside files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.source_files import shard_glob
+from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.sources.xlsx import sheet_names
+from rag_eval_pipeline.storage.json_files import read_bytes
+from rag_eval_pipeline.storage.yaml_files import DATA, YAML, parse_yaml
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+MAX_PARSED_BYTES = 200_000_000  # of a JSON file that is parsed to find the lists in it
+SAVED_DATASET = "state.json"  # beside the .arrow files of `Dataset.save_to_disk`
+SAVED_SPLITS = "dataset_dict.json"  # beside the folders of `DatasetDict.save_to_disk`
+WORKBOOKS = frozenset({".xlsx", ".xlsm"})
+MAX_SHEETS = 20  # the first ones of a workbook are read
+MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
+INSPECT_LOG = ".eval"
+INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one line each; summaries.json cuts texts
+
+
+def sources(files: Sequence[str]) -> list[str]:
+    """Return the paths to try as `source`: files, folders of saved datasets, and globs of the shards of a split."""
+    saved = {str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name == SAVED_DATASET}
+    saved = {folder for folder in saved if any(_is_in(name, folder) and name.endswith(".arrow") for name in files)}
+    globs: dict[str, list[str]] = {}
+    for name in files:
+        path = PurePosixPath(name)
+        if str(path.parent) in saved:
+            globs.setdefault(str(path.parent), []).append(name)
+        elif path.name != SAVED_SPLITS:
+            shards = shard_glob(path.name)
+            globs.setdefault(str(path.parent / shards) if shards else name, []).append(name)
+    return [pattern if len(names) > 1 else names[0] for pattern, names in globs.items()]
+
+
+def sheets(path: Path) -> list[dict[str, str]]:
+    """Return what to state of a workbook to read each of its sheets; nothing of one sheet and of other files."""
+    names = sheet_names(path) if path.suffix.lower() in WORKBOOKS else []
+    return [{"sheet": name} for name in names[:MAX_SHEETS]] if len(names) > 1 else []
+
+
+def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
+    """Return what to state of a file that cannot be read without: the lists of objects in it, outermost first."""
+    if error.code == "archive_member" and path.suffix == INSPECT_LOG:
+        return [INSPECT_SAMPLES]
+    if error.code != "missing_root" or path.stat().st_size > MAX_PARSED_BYTES:
+        return []
+    value = _parsed(path)
+    if not isinstance(value, dict):
+        return []
+    tests = value.get("tests")
+    if "prompts" in value and isinstance(tests, str | list) and not _is_objects(tests):
+        hint = "Run `init` on the file with the tests, or on the folder of both."
+        raise InputError("missing_root", error.file, "a promptfoo configuration with its tests", found=tests, hint=hint)
+    if all(isinstance(value.get(key), dict) for key in MAPS):
+        return [{"root": f"{key}.*"} for key in MAPS]
+    parts = {key: item for key, item in value.items() if key and "." not in key}
+    nested = [(key, item) for key, item in parts.items() if isinstance(item, dict)]
+    roots = [key for key, item in parts.items() if _is_objects(item)] or [
+        f"{key}.{k}" for key, item in nested for k in item if k and "." not in k and _is_objects(item[k])
+    ]
+    return [{"root": root} for root in roots]
+
+
+def missing_samples(paths: BenchmarkPaths, name: str, keys: Mapping[str, str], rows: int) -> list[str]:
+    """Return a sentence on the samples that an Inspect log does not have, such as those of a run that broke off."""
+    if keys == INSPECT_SAMPLES:
+        header = SourceSpec.model_validate({"path": name, "member": "header.json", "format": "json", "root": "$"})
+        try:
+            [log] = read_relation(paths, header).table.to_pylist()
+        except InputError:
+            return [f"{name} has no header: its run broke off, and samples may be missing."]
+    else:
+        log = _parsed(paths.source / name) if keys == {"root": "samples"} else None
+    status, about = (log.get("status"), log.get("eval")) if isinstance(log, dict) else (None, None)
+    about = json.loads(about) if isinstance(about, str) else about
+    if status is None or not isinstance(about, dict):
+        return []
+    dataset = about.get("dataset")
+    number = dataset.get("samples") if isinstance(dataset, dict) else None
+    is_more = isinstance(number, int) and number > rows
+    if status == "success" and not is_more:
+        return []
+    total = f"{rows} of {number}" if is_more else str(rows)
+    return [f"{name} has {total} samples of its dataset; the status of its run is {status}."]
+
+
+def _parsed(path: Path) -> Any:
+    content = read_bytes(path)
+    try:
+        if path.suffix.lower() in YAML:
+            return parse_yaml(content, path.name, DATA).value
+        return json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError, InputError):
+        return None
+
+
+def _is_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return str(PurePosixPath(name).parent) == folder

@@ -1,0 +1,127 @@
+"""The server of the report: static files, for requests that name this machine, with a bound on connections."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
+from rag_eval_pipeline.workspace import Workspace, default_root
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+REPORT_CONNECTIONS = 64  # open at once; each holds at most one read, 256 KB, of what its client sends
+NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
+
+
+@contextlib.contextmanager
+def report_server(reports: Path, host: str, port: int) -> Iterator[str]:
+    """Serve `data/reports`, which need not exist yet, in a thread, and yield the address; port 0 takes a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # of uvicorn's two parsers the one that bounds a head
+
+    class ReportConnection(H11Protocol):
+        """Ends the connection that has waited longest for its client if there are too many: no client stops others."""
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)  # type: ignore[arg-type]
+            self.waiting_since = self.loop.time()
+            if len(self.connections) > REPORT_CONNECTIONS:
+                slowest = min(self.connections, key=lambda connection: connection.waiting_since)  # type: ignore[union-attr]
+                self.connections.discard(slowest)
+                slowest.transport.abort()
+
+        def on_response_complete(self) -> None:
+            self.waiting_since = self.loop.time()
+            super().on_response_complete()
+
+    listener = socket.create_server((host, port))
+    config = uvicorn.Config(
+        report_app(reports, host),
+        http=ReportConnection,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        backlog=REPORT_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_without_traceback)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{host}:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Log an error of the report server, such as a page that is replaced while it is sent, in one line."""
+    if record.exc_info:
+        record.msg, record.args, record.exc_info = f"The report: {record.exc_info[1]!r}", (), None
+    return True
+
+
+def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
+    """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
+
+    On a loopback address only requests that name this machine are answered: a page on the web could resolve its own
+    name to that address and read the report in a visitor's browser.
+
+    Args:
+        reports: By default of the default workspace.
+        host: Address that the server listens on.
+    """
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Mount
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import Scope
+
+    class ReportFiles(StaticFiles):
+        async def check_config(self) -> None:
+            """Accept a folder that does not exist yet."""
+
+        async def get_response(self, path: str, scope: Scope) -> Response:
+            if any(part.startswith(".") and part != "." for part in Path(path).parts) or "\0" in path:
+                raise HTTPException(404)
+            try:
+                response = await super().get_response(path, scope)
+            except OSError as error:  # a link that leads to itself, a folder that cannot be read
+                raise HTTPException(404) from error
+            response.headers["Cache-Control"] = "no-cache"
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            response.headers["Referrer-Policy"] = "no-referrer"
+            return response
+
+    async def not_in_report(request: Request, error: Exception) -> Response:
+        if not request.scope["path"].startswith("/"):
+            return PlainTextResponse("The path of a request begins with /.\n", status_code=400)
+        return PlainTextResponse(NOT_IN_REPORT, status_code=404)
+
+    published_at = urlsplit(os.environ.get(REPORT_URL_VARIABLE, "")).hostname
+    is_local = host == "localhost" or host.startswith("127.")
+    names = ["localhost", "127.0.0.1", host, *([published_at] if published_at else [])] if is_local else ["*"]
+    folder = reports or Workspace(Path(default_root()).resolve()).reports
+    return Starlette(
+        routes=[Mount("/", ReportFiles(directory=folder, html=True, check_dir=False))],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
+        exception_handlers={404: not_in_report},
+    )

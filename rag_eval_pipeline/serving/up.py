@@ -1,0 +1,161 @@
+"""`rag-eval up`: the Dagster UI, its daemon and the report beside them. Ctrl-C ends all of them within 10 s.
+
+`dagster dev` alone is still alive ten seconds after SIGTERM while runs are active, so it gets a session that is killed
+after a grace period.
+"""
+
+import contextlib
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
+from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
+from rag_eval_pipeline.serving.report_server import report_server
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.storage.process import end_tree, end_with_parent
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
+
+CODE_LOCATION = Path(__file__).parents[1] / "scaffold" / "template" / "workspace.yaml"
+KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
+ASK_AGAIN_AFTER_S = 3.0
+RUN_DEPTH = 3  # `dagster dev` starts a code server, which starts a gRPC server, which starts the runs
+POLL_S = 0.2
+# `dg dev` would serve only the project of the current folder.
+NO_DG_ADVICE = "ignore:Function `dev_command` is superseded"
+
+
+def serve(root: Path, host: str, port: int, report_port: int | None = None) -> int:
+    """Serve a workspace until Ctrl-C or SIGTERM.
+
+    Args:
+        root: The workspace's folder; the instance is that of DAGSTER_HOME.
+        host: Dagster has no login: any address but a loopback one opens it to the network.
+        port: Of the UI.
+        report_port: By default the one after it.
+
+    Returns:
+        2 when the port is taken, else the exit code of `dagster dev`.
+    """
+    # Without this check Dagster's daemon would start beside that of the server that has the port.
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        print(
+            f"rag-eval up: cannot listen on {host}:{port}: {error.strerror}. Is another server running? "
+            f"To use another port: rag-eval up --port N",
+            file=sys.stderr,
+        )
+        return 2
+    stop = threading.Event()
+
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, request_stop)
+    home = os.environ.get("DAGSTER_HOME")
+    report_port = port + 1 if report_port is None else report_port
+    with _own_instance(home), _report(Workspace(root).reports, host, report_port) as report_url:
+        environment = _environment(root, report_url)
+        process = _start_dagster(host, port, environment, home)
+        forwarding = threading.Thread(target=_forward_output, args=(process.stdout, stop), daemon=True)
+        forwarding.start()
+        announced = False
+        try:
+            while process.poll() is None and not stop.wait(POLL_S):
+                if not announced and _answers(host, port):
+                    announced = True
+                    print(f"Dagster UI: http://{host}:{port} (Ctrl-C stops it)", flush=True)
+        finally:
+            was_asked = stop.is_set()
+            stop.set()
+            end_tree(process, depth=RUN_DEPTH, again_after_s=ASK_AGAIN_AFTER_S, kill_after_s=KILL_AFTER_S)
+            forwarding.join()
+    if was_asked:
+        print("Stopped.", flush=True)
+    return 0 if was_asked else process.returncode
+
+
+@contextlib.contextmanager
+def _own_instance(home: str | None) -> Iterator[None]:
+    """Lock the instance, and fail the runs that an earlier server lost, unless another server has it."""
+    with contextlib.ExitStack() as stack:
+        if home is not None and Path(home).is_dir():
+            with contextlib.suppress(ServiceError):
+                lock = Path(home).resolve() / "serve.lock"
+                stack.enter_context(locked(lock, holder="rag-eval up", exclusive=True, wait_seconds=0.0))
+                fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
+        yield
+
+
+def _environment(root: Path, report_url: str) -> dict[str, str]:
+    warnings = [os.environ.get("PYTHONWARNINGS"), NO_DG_ADVICE]
+    return {
+        REPORT_URL_VARIABLE: report_url,  # a value in the environment wins: behind a proxy or in a container
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONWARNINGS": ",".join(filter(None, warnings)),
+        WORKSPACE_VARIABLE: str(root),
+    }
+
+
+def _start_dagster(host: str, port: int, environment: dict[str, str], home: str | None) -> "subprocess.Popen[bytes]":
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    command = [dagster, "dev", "-w", str(CODE_LOCATION), "-h", host, "-p", str(port)]
+    # Not in the project's folder: Dagster warns of the template dagster.yaml there, and its processes would import
+    # whatever lies beside it under the name of a package.
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=home,
+        start_new_session=True,
+        preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _forward_output(output: "IO[bytes] | None", stop: threading.Event) -> None:
+    """Print Dagster's log until it is asked to stop: what it prints afterwards is "Aborted!" and tracebacks of runs."""
+    for line in output or ():
+        if not stop.is_set():
+            sys.stderr.buffer.write(line)
+            sys.stderr.flush()
+
+
+def _answers(host: str, port: int) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        direct.open(f"http://{host}:{port}/server_info", timeout=2).close()
+    except (urllib.error.URLError, OSError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _report(reports: Path, host: str, port: int) -> Iterator[str]:
+    """Serve the report, and yield its address; empty when the port is taken, since the UI works without it."""
+    with contextlib.ExitStack() as stack:
+        address = ""
+        try:
+            address = stack.enter_context(report_server(reports, host, port))
+            print(f"Report: {address}", flush=True)
+        except OSError as error:
+            place = f"{host}:{port}: {error.strerror}; it is {reports}/index.html"
+            print(
+                f"rag-eval up: cannot serve the report on {place}. To use another port: --report-port N",
+                file=sys.stderr,
+            )
+        yield address

@@ -1,0 +1,132 @@
+"""The page of a benchmark: its systems now and over nights, verdicts, abstention and runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.history import ResultsHeader
+from rag_eval_pipeline.monitoring.incidents import headline_order
+from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
+from rag_eval_pipeline.site.charts import Line, Point, trend
+from rag_eval_pipeline.site.data import ReportData, comparison_name
+from rag_eval_pipeline.site.metrics import MetricCell, MetricView, metric_groups
+from rag_eval_pipeline.site.overview_page import board_rows, headline_metrics
+from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.run_data import RunFile
+
+NIGHTS_DRAWN = 90  # a quarter of a year; older nights are in the list of runs
+NIGHTS_FOR_TREND = 3
+CHARTS_SHOWN = 3  # the others are folded
+
+
+def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> None:
+    """Write the page of a benchmark."""
+    pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
+    rows = [report.nights[pair][-1] for pair in pairs]
+    metrics = headline_metrics(rows)
+    days = sorted({f"{header.timestamp:%Y-%m-%d}" for pair in pairs for header in report.nights[pair]})
+    charts = []
+    if len(days) >= NIGHTS_FOR_TREND:
+        charts = [(view, _trend(report, benchmark, view, days[-NIGHTS_DRAWN:])) for view in metrics]
+        charts.sort(key=lambda chart: not _is_marked(report, benchmark, chart[0]))
+    page = render(
+        "benchmark.html",
+        root="../",
+        benchmark=benchmark,
+        report=report,
+        rows=rows,
+        board=board_rows(report, rows, metrics),
+        metrics=metrics,
+        further=_further(report, rows, {view.name for view in metrics}),
+        charts=charts,
+        n_charts=CHARTS_SHOWN,
+        n_nights=len(days),
+        nights_for_trend=NIGHTS_FOR_TREND,
+        has_unanswerable=any(_n_unanswerable(row) for row in rows),
+        comparisons=[
+            (
+                row,
+                comparison_name(row),
+                strongest(row.verdicts),
+                by_weight(row.verdicts),
+                _decisive(row),
+                report.provisional(row),
+            )
+            for row in report.comparisons
+            if row.benchmark == benchmark
+        ],
+        stamp=report.stamps.get(benchmark),
+        runs=sorted(
+            (header for pair in pairs for header in report.by_pair[pair]),
+            key=lambda header: (header.timestamp, header.evaluation_id),
+            reverse=True,
+        ),
+        marked={name: _by_kind(marks) for name, marks in report.marks.items()},
+        reruns=report.reruns,
+    )
+    site.write(f"benchmarks/{benchmark}.html", page)
+
+
+def _by_kind(marks: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the metrics of a run that changed, by how they did."""
+    found: dict[str, list[str]] = {}
+    for name in headline_order(marks):
+        found.setdefault(marks[name], []).append(name)
+    return found
+
+
+def _decisive(row: Comparison) -> list[tuple[str, Verdict]]:
+    """Return the metrics that changed with their verdicts; the first of all metrics if none did."""
+    ordered = [(name, row.verdicts[name]) for name in headline_order(row.verdicts)]
+    return [one for one in ordered if one[1].kind in ("regressed", "improved")] or ordered[:1]
+
+
+def _n_unanswerable(row: ResultsHeader) -> int:
+    counts = row.answer_quality_metrics.get("abstention", {})
+    return sum(counts.get(name) or 0 for name in ("unanswerable_answered", "unanswerable_abstained"))
+
+
+class _FurtherMetrics(NamedTuple):
+    """Metrics that are folded: under a heading, each with its cell of every system."""
+
+    heading: str
+    rows: Sequence[tuple[MetricView, Sequence[MetricCell | None]]]
+
+
+def _further(report: ReportData, rows: Sequence[ResultsHeader], shown: set[str]) -> list[_FurtherMetrics]:
+    """Return all metrics that have a value and are not shown above."""
+    found: dict[str, dict[str, dict[int, MetricCell]]] = {}
+    for place, row in enumerate(rows):
+        for group in metric_groups(row, RunFile(), report.trust):
+            for cell in group.rows:
+                if cell.view.name not in shown and cell.metric.value is not None:
+                    found.setdefault(group.heading, {}).setdefault(cell.view.name, {})[place] = cell
+    return [
+        _FurtherMetrics(
+            heading,
+            [(next(iter(cells.values())).view, [cells.get(n) for n in range(len(rows))]) for cells in names.values()],
+        )
+        for heading, names in found.items()
+    ]
+
+
+def _is_marked(report: ReportData, benchmark: str, view: MetricView) -> bool:
+    pairs = [pair for pair in report.nights if pair[0] == benchmark]
+    return any(point.mark for pair in pairs for point in report.points(pair, view.name))
+
+
+def _trend(report: ReportData, benchmark: str, view: MetricView, days: Sequence[str]) -> Any:
+    """Draw a line for each system over days; of several runs on one day the last, or the one with a verdict."""
+    lines = []
+    for system in report.systems:
+        pair = benchmark, system
+        placed: dict[str, Point] = {}
+        if pair in report.by_pair:
+            for header, point in zip(report.nights[pair], report.points(pair, view.name), strict=True):
+                day = f"{header.timestamp:%Y-%m-%d}"
+                if point.mark or not (day in placed and placed[day].mark):
+                    placed[day] = point
+        lines.append(Line(system, [placed.get(day, Point(None)) for day in days]))
+    title = f"{view.label} over {len(days)} nights"
+    return trend(lines, [day[5:] for day in days], title, is_share=view.is_share)

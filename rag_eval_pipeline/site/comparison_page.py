@@ -1,0 +1,107 @@
+"""The page of a comparison, with its chart and its table of questions."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
+from rag_eval_pipeline.site.charts import Change, changes_chart
+from rag_eval_pipeline.site.data import ReportData, comparison_name
+from rag_eval_pipeline.site.metrics import metric_view
+from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.question_table import comparison_table
+from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, QuestionsFile
+from rag_eval_pipeline.site.text import data_script, shortened
+
+MARGIN = 0.02  # within it a change is small, as the verdicts have it
+
+
+def write_comparison(
+    site: SiteFolder,
+    report: ReportData,
+    row: Comparison,
+    nights: Mapping[str, QuestionNight],
+    questions: Callable[[str], QuestionsFile],
+    readable: Collection[str],
+    datasets: DatasetCache,
+) -> None:
+    """Write the page of a comparison and its table of questions.
+
+    Args:
+        nights: Scores by evaluation.
+        questions: Returns those of an evaluation whose questions have pages.
+        readable: These evaluations.
+    """
+    nights_of_new = report.nights[row.benchmark, row.new]
+    new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
+    provisional = report.provisional(row)
+    old_ids = baseline_ids(report, row)
+    name = comparison_name(row)
+    olds = [nights[one] for one in old_ids if one in nights]
+    file, table = questions(new.evaluation_id) if new.evaluation_id in readable else None, None
+    queries: Mapping[str, EvaluationQuery] = {}
+    if file is not None and olds:
+        label = row.old if row.kind == "systems" else "the baseline"
+        queries = datasets.of(new, file.dataset_id).queries
+        labels = (row.old, row.new) if row.kind == "systems" else ("Baseline answer", "Present answer")
+        if provisional:
+            labels = "Answer before", "Present answer"
+        table = comparison_table(
+            file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
+            old_label=labels[0], new_label=labels[1], is_regression=bool(row.regressed),
+        )  # fmt: skip
+        table["page"] = f"../runs/{new.evaluation_id}/question.html"
+        if (old := olds[-1].header.evaluation_id) in readable:
+            table["old_page"] = f"../runs/{old}/question.html"
+        site.write(f"comparisons/{name}.js", data_script("comparison", table))
+    ordered = by_weight(row.verdicts)
+    dots = [
+        Change(
+            metric_view(metric).label,
+            found.estimate,
+            found.adjusted_interval or found.confidence_interval,
+            found.kind if found.kind in ("regressed", "improved") else "quietly",
+        )
+        for metric, found in ordered
+        if found.estimate is not None
+    ]
+    moved = {question.query_id for questions_of in row.moved.values() for question in questions_of}
+    title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"
+    page = render(
+        "comparison.html",
+        root="../",
+        row=row,
+        name=name,
+        cause=_cause(report, row, table),
+        ordered=ordered,
+        chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
+        new_run=new.evaluation_id,
+        old_runs=[one for one in old_ids if one in readable],
+        n_old=len(old_ids),
+        provisional=provisional,
+        rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
+        has_table=table is not None,
+        texts={one.query_id: shortened(one.query_text, 160) for one in file.query_results if one.query_id in moved}
+        if file
+        else {},
+        shown_ids={query_id: queries[query_id].display_id for query_id in moved if query_id in queries},
+        n_shown=len(file.query_results) if file else 0,
+        n_rows=len(nights[new.evaluation_id].scores),
+    )
+    site.write(f"comparisons/{name}.html", page)
+
+
+def _cause(report: ReportData, row: Comparison, table: Mapping[str, Any] | None) -> tuple[str, str | None] | None:
+    """Return where a regression comes from, and the address of the questions that have it in common."""
+    incident = pair_incident(report, (row.benchmark, row.new)) if row.kind == "baseline" else None
+    cause = incident.cause if incident else None
+    if cause is None:
+        return None
+    if cause.group is None or table is None:
+        return cause.sentence, None
+    field = cause.group.field
+    name = field if field in ("type", "difficulty", "document") else f"meta.{field}"
+    words = next((facet["words"] for facet in table["facets"] if facet["name"] == name), ())
+    return cause.sentence, urlencode({name: cause.group.value}) if cause.group.value in words else None

@@ -1,0 +1,223 @@
+"""Metrics as pages show them: label, unit and category, and the values of one run with what is in doubt about them."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key
+from rag_eval_pipeline.monitoring.comparison import TASKS
+from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.monitoring.leaderboard import Trust
+from rag_eval_pipeline.site.run_data import CustomMetric, RunFile
+from rag_eval_pipeline.site.text import milliseconds, number
+
+Unit = Literal["share", "ms", "number"]
+
+# Category -> heading, in the order of the pages.
+CATEGORY_HEADINGS = {
+    "retrieval": "Retrieval",
+    "contexts": "Retrieved texts",
+    "answers": "Answers",
+    "abstention": "Abstaining",
+    "citations": "Citations",
+    "claims": "The judge",
+    "performance": "Time",
+    "other": "Further measures",
+}
+
+
+class MetricView(NamedTuple):
+    """A metric as the registry or the results describe it.
+
+    Args:
+        meaning: One line; empty if unknown.
+        unit: A share is in [0, 1]; a number has no limits.
+        better: None if unknown.
+        category: A key of `CATEGORY_HEADINGS`.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    unit: Unit = "share"
+    better: Direction | None = "higher"
+    category: str = "other"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values are in [0, 1]."""
+        return self.unit == "share"
+
+    @property
+    def way(self) -> str:
+        """`higher is better` or `lower is better`; empty if neither is, or it is unknown."""
+        return f"{self.better} is better" if self.better in ("higher", "lower") else ""
+
+
+PAGE = PAGE_PREFIX
+
+
+@lru_cache(4096)
+def metric_view(name: str) -> MetricView:
+    """Return a metric of the registry; with the label made from its name if it is unknown."""
+    bare = name.removeprefix(PAGE)
+    label, row = metric_label(bare), find_metric_info(bare)
+    if row is None:
+        return MetricView(name, label, "", "ms" if bare.endswith("_ms") else "share", None)
+    category = row.category if row.category in CATEGORY_HEADINGS else "other"
+    unit: Unit = "share" if (row.range.low, row.range.high) == (0, 1) else "number"
+    if bare.endswith("_ms"):
+        unit = "ms"
+    meaning = re.sub(r"\btop k\b", f"top {bare.partition('@')[2]}", row.meaning)
+    if name != bare:  # the registry describes retrieval of documents
+        meaning = re.sub(r"\bdocument(s?)\b", r"page\1", meaning)
+    return MetricView(name, label, meaning, unit, row.direction, category)
+
+
+def custom_metric_view(name: str, row: CustomMetric) -> MetricView:
+    """Return a custom metric as the results describe it."""
+    unit: Unit = "share" if (row.low, row.high) == (0, 1) else "number"
+    category = row.category if row.category in CATEGORY_HEADINGS else "other"
+    return MetricView(name, label_from_key(name), row.meaning, unit, row.direction, category)
+
+
+@cache
+def registry_digest() -> str:
+    """Return a hash of the registry's rows: pages made with other rows are made again."""
+    return hashlib.blake2b(repr(sorted(metrics_by_key().items())).encode(), digest_size=8).hexdigest()
+
+
+class MetricCell(NamedTuple):
+    """A metric of one evaluation as a page shows it; `doubt` is why it must not be relied on."""
+
+    view: MetricView
+    metric: MetricHeader
+    doubt: str | None
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        return milliseconds(self.metric.value) if self.view.unit == "ms" else number(self.metric.value)
+
+    @property
+    def interval(self) -> str | None:
+        """`0.412 to 0.533`."""
+        limits = self.metric.confidence_interval
+        if limits is None:
+            return None
+        low, high = (milliseconds(limit) if self.view.unit == "ms" else number(limit) for limit in limits)
+        return f"{low} to {high}"
+
+    @property
+    def short_interval(self) -> str | None:
+        """`0.41–0.53`, for narrow columns."""
+        limits = self.metric.confidence_interval
+        if limits is None:
+            return None
+        low, high = (milliseconds(x) if self.view.unit == "ms" else number(x, 2) for x in limits)
+        return f"{low}–{high}"
+
+    @property
+    def note(self) -> str | None:
+        """Why it is missing, or why it is in doubt."""
+        if self.metric.value is None:
+            return (self.metric.reason or "no value").replace("_", " ")
+        return self.doubt
+
+
+def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
+    """Return a metric of an evaluation, with a reason if it is in doubt."""
+    metric = row.metric(name)
+    is_page = row.retrieval_level == "page" and name in row.page_retrieval_metrics
+    return MetricCell(
+        metric_view(f"{PAGE}{name}" if is_page else name),
+        metric,
+        trust.doubt(row, name) if metric.value is not None else None,
+    )
+
+
+_JUDGE = "claims"
+
+
+class MetricGroup(NamedTuple):
+    """Metrics under a heading."""
+
+    heading: str
+    rows: list[MetricCell]
+
+    @property
+    def doubt(self) -> str | None:
+        """Why none of them may be relied on."""
+        doubts = {row.doubt for row in self.rows if row.metric.value is not None}
+        return doubts.pop() if len(doubts) == 1 else None
+
+
+def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[MetricGroup]:
+    """Return the metrics by category, without empty categories."""
+    own = {name: custom_metric_view(name, row) for name, row in file.own_metrics.items()}
+    categories: dict[str, list[MetricCell]] = {}
+    seen: set[str] = set()
+    for category, name, metric in _all(header, file.further_metrics, own):
+        if name in seen:
+            continue
+        seen.add(name)
+        is_judged = category == _JUDGE and metric.value is not None
+        doubt = trust.doubt(header, _labelled(name)) if is_judged else None
+        categories.setdefault(category, []).append(MetricCell(own.get(name) or metric_view(name), metric, doubt))
+    return [
+        MetricGroup(heading, categories[category])
+        for category, heading in _headings(header.retrieval_level)
+        if category in categories
+    ]
+
+
+def _headings(level: str) -> list[tuple[str, str]]:
+    retrieval = [("retrieval", "Retrieval, by document"), (PAGE, "Retrieval, by page")]
+    rest = [(category, heading) for category, heading in CATEGORY_HEADINGS.items() if category != "retrieval"]
+    return [*(reversed(retrieval) if level == "page" else retrieval), *rest]
+
+
+def _all(
+    header: ResultsHeader, further: Mapping[str, MetricHeader], own: Mapping[str, MetricView]
+) -> Iterator[tuple[str, str, MetricHeader]]:
+    """Yield category, name and metric; a name may come twice."""
+    yield from (("retrieval", name, metric) for name, metric in header.retrieval_metrics.items())
+    yield from ((PAGE, f"{PAGE}{name}", metric) for name, metric in header.page_retrieval_metrics.items())
+    quality = header.answer_quality_metrics
+    for name, raw in quality.items():
+        # The judge's means may have it too, with its interval.
+        if name not in header.judge_metrics and (metric := _metric(raw)) is not None:
+            yield (_JUDGE if metric_view(name).category == _JUDGE else "answers"), name, metric
+    for name, raw in quality.get("abstention", {}).items():
+        if (metric := _metric(raw)) is not None:
+            yield "abstention", f"abstention_{name}", metric
+    yield "citations", "citation_jaccard", header.metric("citation_jaccard")
+    for name, raw in header.citation_metrics.get("span_accuracy", {}).items():
+        if (metric := _metric(raw)) is not None:
+            yield "citations", f"span_{name}", metric
+    yield from ((_JUDGE, name, metric) for name, metric in header.judge_metrics.items())
+    for name, raw in header.citation_metrics.items():
+        if (metric := _metric(raw)) is not None:
+            yield _JUDGE, name, metric
+    for name, metric in further.items():
+        category = (own.get(name) or metric_view(name)).category
+        # The built-in retrieval metrics of both levels come first: what is left is custom.
+        yield "other" if category == "retrieval" else category, name, metric
+
+
+def _metric(raw: Any) -> MetricHeader | None:
+    """Return a metric of the results; None for counts and other parts."""
+    try:
+        return msgspec.convert(raw, MetricHeader) if isinstance(raw, dict) else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _labelled(name: str) -> str:
+    """Return the metric of `TASKS` whose labels vouch for one of the judge's."""
+    return name if name in TASKS else "judged_correct" if name.startswith("judge") else "faithfulness"

@@ -1,0 +1,173 @@
+"""Render the Jinja templates, and write the files of the site.
+
+Templates escape whatever comes from data. The pages of a run are rendered again only when something that they are made
+from has changed; the state file records what that was.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
+from rag_eval_pipeline.site import text as numbers
+from rag_eval_pipeline.site.charts import legend_mark
+from rag_eval_pipeline.site.text import replace_control_chars
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+
+# `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
+# no inline script or style, no frame, no form, no address on a network.
+POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+
+def render(template: str, *, root: str = "", **values: Any) -> bytes:
+    """Render a page.
+
+    Args:
+        root: The path from the page to the site's folder: empty, `../`, `../../`.
+    """
+    return str(_environment().get_template(template).render(root=root, **values)).encode()
+
+
+@cache
+def _environment() -> Any:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("rag_eval_pipeline.site", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_replace_control_chars,
+    )
+    environment.globals.update(policy=POLICY, legend_mark=legend_mark)
+    environment.filters.update(
+        number=numbers.number,
+        ms=numbers.milliseconds,
+        dollars=numbers.dollars,
+        count=numbers.count,
+        points=numbers.points,
+        percent=numbers.percent,
+        p_value=numbers.p_value,
+        day=lambda moment: f"{moment:%Y-%m-%d}",
+        minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
+        metric=metric_label,
+        replace_control_chars=replace_control_chars,
+        bare=lambda name: name.removeprefix(PAGE_PREFIX),
+        words=lambda text: str(text).replace("_", " "),
+    )
+    return environment
+
+
+def _replace_control_chars(value: Any) -> Any:
+    return replace_control_chars(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+STATE = ".site.json"
+_PACKAGE = Path(__file__).parent
+
+
+class _State(msgspec.Struct):
+    """What the last report wrote: names of files, and what each run's were made from."""
+
+    files: list[str] = []
+    runs: dict[str, tuple[str, list[str]]] = {}
+
+
+class SiteFolder:
+    """Writes the files of a site, and at the end removes files of earlier sites, and no others."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.written = 0
+        self._old = _read_state(root / STATE)
+        self._kept: set[str] = set()
+        self._runs: dict[str, tuple[str, list[str]]] = {}
+        self._current: str | None = None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the site, by its path in the folder."""
+        self.keep([name])
+        path = self.root / name
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
+        atomic_write(path, data)
+        self.written += 1
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep files of the site that exist already."""
+        names = list(names)
+        self._kept.update(names)
+        if self._current is not None:
+            self._runs[self._current][1].extend(names)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file belongs to the site so far."""
+        return name in self._kept
+
+    def is_made(self, run: str, key: str, *, enough: str | None = None) -> bool:
+        """Return whether a run's files exist and were made from this key; if so, they are kept.
+
+        Args:
+            enough: A beginning of the key that suffices, where the files could not be made as well again.
+        """
+        made_from, files = self._old.runs.get(run, ("", []))
+        is_same = made_from == key or (enough is not None and made_from.startswith(enough))
+        if not is_same or not all((self.root / name).is_file() for name in files):
+            return False
+        self._runs[run] = (made_from, files)
+        self._kept.update(files)
+        return True
+
+    def making(self, run: str, key: str) -> None:
+        """Begin a run: files up to `made` belong to it."""
+        self._current = run
+        self._runs[run] = (key, [])
+
+    def made(self, *, is_whole: bool = True) -> None:
+        """End a run; if a part was missing, the next report makes its files again."""
+        if self._current is not None and not is_whole:
+            self._runs[self._current] = ("", self._runs[self._current][1])
+        self._current = None
+
+    def close(self) -> None:
+        """Remove files that no longer belong to the site and empty folders, and write the state."""
+        # An edited state removes nothing elsewhere.
+        inside = [name for name in self._old.files if not name.startswith("/") and ".." not in Path(name).parts]
+        gone = [name for name in inside if name not in self._kept]
+        for name in gone:
+            (self.root / name).unlink(missing_ok=True)
+        for folder in sorted(
+            {parent for name in gone for parent in Path(name).parents if parent != Path()}, reverse=True
+        ):
+            path = self.root / folder
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        state = _State(sorted(self._kept), dict(sorted(self._runs.items())))
+        data = msgspec.json.encode(state)
+        if data != msgspec.json.encode(self._old):
+            atomic_write(self.root / STATE, data)
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of all templates, style sheets, scripts and modules."""
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*")):
+        if path.suffix in (".py", ".html", ".css", ".js"):
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _read_state(path: Path) -> _State:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_State)
+    except (FileNotFoundError, ValueError):
+        return _State()  # everything is written again

@@ -1,0 +1,345 @@
+"""The table of a run's questions with what it can be filtered by, its spreadsheet, and means of parts of it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
+from rag_eval_pipeline.site.baseline_runs import Earlier
+from rag_eval_pipeline.site.metrics import metric_view
+from rag_eval_pipeline.site.run_data import (
+    GOOD,
+    OUTCOMES,
+    Outcome,
+    QuestionNight,
+    QuestionRow,
+    RunSources,
+    rank_measure,
+)
+from rag_eval_pipeline.site.text import Cell, replace_control_chars, shortened, without_places
+
+TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
+GOLD_IN_TABLE = 120
+PICTURED_QUESTIONS = 20  # a run: changed most, then wrong, then the first
+
+_MEANINGS = {
+    "f1": "Words shared with the gold answer",
+    "rank": "How high the relevant documents are ranked",
+    "citation": "Overlap of cited and gold spans",
+}
+# Scores that a table can be filtered by though it has no column for them.
+FURTHER = ("exact_match", "hit@1", "judged_correct", "faithfulness")
+
+
+class Facet(NamedTuple):
+    """A property of questions by which they are filtered: its words, and the place of each question's word."""
+
+    name: str
+    label: str
+    words: list[str]
+    values: list[int | None]
+
+
+FACETS_MAX = 8
+WORDS_MAX = 80  # a facet with more says little
+
+
+def facets(queries: Iterable[EvaluationQuery | None]) -> list[Facet]:
+    """Return the properties that divide these questions into parts: type, difficulty, documents, the source's own."""
+    readers: dict[str, tuple[str, Callable[[EvaluationQuery], object]]] = {
+        "type": ("Type", lambda query: query.query_type),
+        "difficulty": ("Difficulty", lambda query: query.difficulty),
+        "answerable": ("Answerable", lambda query: "no" if query.is_impossible else "yes"),
+        "document": ("Document", _document),
+    }
+    # Property -> word -> its number, and the number of each question's word; gone once it has too many words.
+    found: dict[str, tuple[dict[str, int], list[int | None]] | None] = {name: ({}, []) for name in readers}
+    for place, query in enumerate(queries):
+        for key in query.metadata if query else ():
+            if key not in OWN_METADATA and f"meta.{key}" not in readers:
+                readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
+                found[f"meta.{key}"] = {}, [None] * place
+        for name, (_, read) in readers.items():
+            if (own := found[name]) is not None:
+                numbers, values = own
+                word = _word(read(query)) if query else None
+                values.append(None if word is None else numbers.setdefault(word, len(numbers)))
+                if len(numbers) > WORDS_MAX:
+                    found[name] = None
+    shown = []
+    for name, (label, _) in readers.items():
+        if (own := found[name]) is not None and (facet := _facet(name, replace_control_chars(label), *own)) is not None:
+            shown.append(facet)
+    return shown[:FACETS_MAX]
+
+
+def _metadata(key: str, query: EvaluationQuery) -> object:
+    return query.metadata.get(key)
+
+
+def _document(query: EvaluationQuery) -> object:
+    names = query.relevant_documents
+    return names[0] if len(names) == 1 else f"{len(names)} documents" if names else None
+
+
+def _word(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, (str, int, float)) and str(value) else None
+
+
+def _facet(name: str, label: str, numbers: Mapping[str, int], values: Sequence[int | None]) -> Facet | None:
+    # A word for nearly every question is a text, and one word for all is no division.
+    if not 2 <= len(numbers) <= min(WORDS_MAX, max(2, len(values) // 2)):
+        return None
+    words = sorted(numbers)
+    places = {numbers[word]: place for place, word in enumerate(words)}
+    shown: list[str] = []
+    for word in words:
+        short = shortened(word, 60)
+        shown.append(f"{short} ({shown.count(short) + 1})" if short in shown else short)
+    return Facet(name, label, shown, [None if value is None else places[value] for value in values])
+
+
+class Slice(NamedTuple):
+    """Means of the questions that share a word of a facet; a metric without scores has none."""
+
+    word: str
+    n: int
+    means: list[float | None]
+    change: float | None
+
+
+SLICED = ("type", "difficulty", "answerable", "document")
+SLICES_MAX = 12  # of a facet with more, those with the lowest means are shown
+
+
+def slices(facet: Facet, changes: Sequence[float | None], scores: Sequence[Sequence[float | None]]) -> list[Slice]:
+    """Return the means of each part of a facet, in the order of its words.
+
+    Args:
+        changes: Of each question.
+        scores: Of each question, for each measure; the first is the main one.
+    """
+    members: list[list[int]] = [[] for _ in facet.words]
+    for place, value in enumerate(facet.values):
+        if value is not None:
+            members[value].append(place)
+    found = [
+        Slice(word, len(own), [_mean([of[place] for place in own]) for of in scores], _mean([changes[n] for n in own]))
+        for word, own in zip(facet.words, members, strict=True)
+    ]
+    if len(found) > SLICES_MAX:
+        worst = sorted(found, key=lambda one: (one.means[0] is None, one.change or 0.0, one.means[0] or 0.0))[
+            :SLICES_MAX
+        ]
+        found = [one for one in found if one in worst]
+    return found
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known else None
+
+
+Columns = list[tuple[str, str, str, list[Any]]]
+
+
+def question_table(
+    run: RunSources,
+    outcomes: Sequence[Outcome],
+    earlier: Earlier | None,
+    moved: Mapping[str, float],
+    parts: Sequence[Facet],
+) -> dict[str, Any]:
+    """Return the table of the questions that are shown, as the page of a run loads it, a list for each column."""
+    rows = run.file.query_results
+    queries = [run.dataset.queries.get(row.query_id) for row in rows]
+    rank = rank_measure(run.header.retrieval_level)
+    answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
+    columns: Columns = [
+        ("id", "Id", "id", [_shown_id(row.query_id, query) for row, query in zip(rows, queries, strict=True)]),
+        ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
+        ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]),
+        ("gold", "Gold answer", "text", [gold_text(query) for query in queries]),
+        ("answer", "Answer", "text", [_cell_text(answer) for answer in answers]),
+        ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
+        ("change", "Δ F1", "points", [_rounded(moved.get(row.query_id)) for row in rows]),
+        ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
+        ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
+    ]
+    if not any(query for query in queries):
+        columns = [column for column in columns if column[0] != "gold"]
+    since = earlier.label if earlier else "the night before"
+    return {
+        **table_value("Questions of this run", columns, parts, [row.query_id for row in rows]),
+        **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
+        "further": _further(run),
+        "meanings": {**_MEANINGS, "change": f"F1 less that of {since}, in points"},
+        "since": since,
+        "page": "question.html",
+    }
+
+
+def table_value(caption: str, columns: Columns, parts: Sequence[Facet], query_ids: Sequence[str]) -> dict[str, Any]:
+    """Return what every table of questions has: columns with their values, facets, and the ids of addresses."""
+    shown = next(values for name, _, _, values in columns if name == "id")
+    keys = [replace_control_chars(query_id) for query_id in query_ids]
+    value: dict[str, Any] = {
+        "caption": caption,
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind, _ in columns],
+        "values": [values for *_, values in columns],
+        "facets": [facet._asdict() for facet in parts],
+        "outcomes": list(OUTCOMES.items()),
+    }
+    return value if keys == shown else {**value, "keys": keys}
+
+
+def _shown_id(query_id: str, query: EvaluationQuery | None) -> str:
+    return shortened(query.display_id if query else query_id, 60)
+
+
+def _cell_text(answer: str) -> str:
+    return shortened(without_places(answer), TEXT_IN_TABLE)
+
+
+def gold_text(query: EvaluationQuery | None) -> str:
+    """Return the first accepted answer as a table shows it."""
+    if query is None:
+        return ""
+    return "(no answer)" if query.is_impossible else shortened(next(iter(query.accepted_answers), ""), GOLD_IN_TABLE)
+
+
+def _outcome_places(outcomes: Sequence[Outcome]) -> list[int]:
+    places = {name: place for place, name in enumerate(OUTCOMES)}
+    return [places[outcome] for outcome in outcomes]
+
+
+def _further(run: RunSources) -> list[dict[str, Any]]:
+    found = []
+    for name in FURTHER:
+        scores = [_rounded(row.score(name)) for row in run.file.query_results]
+        if any(score is not None for score in scores):
+            found.append({"name": name, "label": metric_view(name).label, "kind": "number", "values": scores})
+    latencies = [_rounded(row.latency_ms) for row in run.file.query_results]
+    return [*found, {"name": "latency", "label": "Latency", "kind": "ms", "values": latencies}]
+
+
+def comparison_table(
+    rows: Sequence[QuestionRow],
+    new: QuestionNight,
+    earlier: Earlier,
+    queries: Mapping[str, EvaluationQuery],
+    *,
+    old_label: str,
+    new_label: str,
+    is_regression: bool,
+) -> dict[str, Any]:
+    """Return the questions that both sides were asked, with both answers, the largest changes of F1 first.
+
+    Args:
+        is_regression: Those that got worse come first.
+    """
+    now = new.scores
+
+    def is_shared(row: QuestionRow) -> bool:
+        sides = (now, *(old.scores for old in earlier.nights))
+        texts = {found.text if (found := side.get(row.query_id)) else None for side in sides}
+        return len(texts) == 1 and None not in texts
+
+    shared = [row for row in rows if is_shared(row)]
+    asked = [queries.get(row.query_id) for row in shared]
+    old_answers = earlier.reference.given
+    change, rank_change = earlier.changes(new), earlier.changes(new, "rank")
+    outcomes = [
+        row.outcome(is_impossible=query.is_impossible if query else None)
+        for row, query in zip(shared, asked, strict=True)
+    ]
+
+    def before(row: QuestionRow) -> float | None:
+        value = now[row.query_id].f1
+        return None if value is None or row.query_id not in change else _rounded(value - change[row.query_id])
+
+    def old_answer(row: QuestionRow) -> str:
+        given = old_answers.get(row.query_id)
+        return _cell_text(given.answer or "") if given else ""
+
+    columns: Columns = [
+        ("id", "Id", "id", [_shown_id(row.query_id, query) for row, query in zip(shared, asked, strict=True)]),
+        ("outcome", "Outcome now", "outcome", _outcome_places(outcomes)),
+        ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in shared]),
+        ("gold", "Gold", "text", [gold_text(query) for query in asked]),
+        ("old", old_label, "text", [old_answer(row) for row in shared]),
+        ("answer", new_label, "text", [_cell_text(row.generated_answer or "") for row in shared]),
+        ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
+        ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
+    ]
+    if not any(asked):
+        columns = [column for column in columns if column[0] != "gold"]
+    if not old_answers:
+        columns = [column for column in columns if column[0] != "old"]
+    return {
+        **table_value("Questions of both sides", columns, facets(asked), [row.query_id for row in shared]),
+        "further": [
+            {
+                "name": "f1",
+                "label": "F1 now",
+                "kind": "number",
+                "values": [_rounded(now[r.query_id].f1) for r in shared],
+            },
+            {"name": "f1_before", "label": "F1 before", "kind": "number", "values": [before(row) for row in shared]},
+        ],
+        "since": earlier.label,
+        "sort": {"column": "change", "isDown": not is_regression, "isAbsolute": not is_regression},
+    }
+
+
+def question_sheet(
+    run: RunSources, earlier: Earlier | None, moved: Mapping[str, float]
+) -> tuple[list[str], Iterator[list[Cell]]]:
+    """Return header and rows of a spreadsheet of all questions: whole texts, and a column for each metric."""
+    names = list(dict.fromkeys(name for row in run.rows for name in row.individual_metrics))
+    header = ["query_id", "source_id", "type", "difficulty", "outcome", "status", "question", "gold_answer"]
+    header += ["baseline_answer"] * (earlier is not None) + ["answer", "error", "latency_ms", "change_f1", *names]
+
+    def cells() -> Iterator[list[Cell]]:
+        for row in run.rows:
+            query = run.dataset.queries.get(row.query_id)
+            outcome = row.outcome(is_impossible=query.is_impossible if query else None)
+            line: list[Cell] = [row.query_id, query.display_id if query else None]
+            line += [query.query_type if query else None, query.difficulty if query else None]
+            line += [
+                OUTCOMES[outcome],
+                row.status,
+                row.query_text,
+                " | ".join(query.accepted_answers) if query else None,
+            ]
+            if earlier is not None:
+                given = earlier.reference.given.get(row.query_id)
+                line.append(given.answer if given else None)
+            line += [row.generated_answer, row.error, row.latency_ms, moved.get(row.query_id)]
+            yield [*line, *(row.score(name) for name in names)]
+
+    return header, cells()
+
+
+def select_for_images(
+    night: QuestionNight, outcomes: Mapping[str, Outcome], earlier: Earlier | None, named: Sequence[str] = ()
+) -> list[str]:
+    """Return the questions whose pages are drawn: named elsewhere, changed most, then wrong, then first.
+
+    Args:
+        outcomes: Of the questions that are shown.
+    """
+    moved = [earlier.changes(night, measure) for measure in ("f1", "rank", "citations")] if earlier else []
+
+    def order(query_id: str) -> tuple[float, bool]:
+        return -max((abs(one.get(query_id, 0.0)) for one in moved), default=0.0), outcomes.get(query_id) in GOOD
+
+    shown = [query_id for query_id in night.scores if query_id in outcomes]
+    first = [query_id for query_id in named if query_id in outcomes]
+    return list(dict.fromkeys([*first, *sorted(shown, key=order)]))[:PICTURED_QUESTIONS]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

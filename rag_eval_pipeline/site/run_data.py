@@ -1,0 +1,463 @@
+"""The data of a run's pages: questions, answers, judgements, dataset and corpus."""
+
+import hashlib
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from rag_eval_pipeline.corpus.text.pages import read_pages
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.score_tables import iter_responses
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
+from rag_eval_pipeline.formats.results import Status as AnswerStatus
+from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
+from rag_eval_pipeline.site.data import ReportData
+from rag_eval_pipeline.site.marked_pages import DocumentTexts
+from rag_eval_pipeline.site.text import replace_control_chars
+from rag_eval_pipeline.storage.atomic_files import sha256_of
+from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
+from rag_eval_pipeline.workspace import Workspace
+
+Outcome = Literal["exact", "partly", "wrong", "rightly", "refused", "invented", "failed", "unscored"]
+
+# Judges have no part in these words: they hold whether the judge is calibrated or not.
+OUTCOMES: Final[dict[Outcome, str]] = {
+    "exact": "exact",
+    "partly": "partly right",
+    "wrong": "wrong",
+    "rightly": "rightly abstained",
+    "refused": "wrongly abstained",
+    "invented": "invented an answer",
+    "failed": "failed",
+    "unscored": "not scored",
+}
+GOOD: Final[frozenset[Outcome]] = frozenset({"exact", "rightly"})
+
+
+class CitedPlace(msgspec.Struct, frozen=True):
+    """A citation as the results file has it."""
+
+    file_name: str
+    start_char: int
+    end_char: int
+    page_number: int | None = None
+
+
+class Retrieved(msgspec.Struct, frozen=True):
+    """Documents by rank, and those that are relevant."""
+
+    retrieved_docs: tuple[str, ...] = ()
+    relevance_scores: tuple[float | None, ...] = ()
+    ground_truth_relevant: tuple[str, ...] = ()
+
+
+class QuestionRow(msgspec.Struct, frozen=True):
+    """A question with its answer and scores."""
+
+    query_id: str
+    query_text: str
+    status: str
+    generated_answer: str | None
+    abstained: bool
+    individual_metrics: dict[str, float | None]
+    latency_ms: float | None = None
+    retrieval_results: Retrieved = Retrieved()
+    citations: tuple[CitedPlace, ...] = ()
+    error: str | None = None
+
+    def score(self, name: str) -> float | None:
+        """Return a score; None if it has none."""
+        return self.individual_metrics.get(name)
+
+    def outcome(self, *, is_impossible: bool | None) -> Outcome:
+        """Return the outcome; `is_impossible` is None when the dataset is gone."""
+        scores = self.score("exact_match"), self.score("f1")
+        return outcome_of(self.status, *scores, is_abstained=self.abstained, is_impossible=is_impossible)
+
+
+def outcome_of(
+    status: str, exact: float | None, f1: float | None, *, is_abstained: bool, is_impossible: bool | None
+) -> Outcome:
+    """Return what became of a question; `is_impossible` is None when the dataset is gone."""
+    if status != "ok":
+        return "failed"
+    if exact is None or f1 is None:
+        return "unscored"
+    if is_abstained:
+        return "rightly" if exact == 1 else "refused"
+    if is_impossible:
+        return "invented"
+    return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
+
+
+class _ShownScores(msgspec.Struct, frozen=True):
+    """The scores that are shown over nights; decoding no others halves the time."""
+
+    exact_match: float | None = None
+    f1: float | None = None
+    ndcg: float | None = msgspec.field(default=None, name="ndcg@10")
+    page_ndcg: float | None = msgspec.field(default=None, name="page/ndcg@10")
+    citation_span_accuracy: float | None = None
+
+
+class NightRow(msgspec.Struct, frozen=True):
+    """A question on one night."""
+
+    query_id: str
+    query_text: str
+    status: str
+    individual_metrics: _ShownScores
+
+
+class _AnsweredRow(NightRow, frozen=True):
+    """The same with its answer."""
+
+    generated_answer: str | None
+    abstained: bool
+
+
+class _NightFile(msgspec.Struct, frozen=True):
+    query_results: list[NightRow] = []
+    dataset_id: str = ""
+
+
+class _AnsweredFile(msgspec.Struct, frozen=True):
+    query_results: list[_AnsweredRow] = []
+    dataset_id: str = ""
+
+
+class CustomMetric(msgspec.Struct, frozen=True):
+    """A custom metric as the results describe it."""
+
+    meaning: str = ""
+    direction: Literal["higher", "lower", "neither"] | None = None
+    low: float | None = None
+    high: float | None = None
+    category: str = msgspec.field(default="other", name="room")
+
+
+class QuestionsFile(msgspec.Struct, frozen=True):
+    """The questions of a results file that are shown, and the custom metrics that scored them."""
+
+    query_results: list[QuestionRow] = []
+    own_metrics: dict[str, CustomMetric] = {}
+    dataset_id: str = ""
+
+
+QUESTIONS_SHOWN = 20_000  # of a benchmark; a browser takes a second for the table, and the data has 15 MB
+DAMAGED = (ValueError, RecursionError, FileNotFoundError)  # of a results file
+
+
+def read_questions(path: Path, hidden: Collection[str] = ()) -> QuestionsFile:
+    """Read the questions of a results file; empty if they are damaged or the file is gone."""
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
+    except DAMAGED:
+        return QuestionsFile()
+    return msgspec.structs.replace(file, query_results=_without(file.query_results, hidden))
+
+
+def _without(rows: Sequence[QuestionRow], hidden: Collection[str]) -> list[QuestionRow]:
+    return [row for row in rows if row.query_id not in hidden]
+
+
+def rank_measure(level: str) -> str:
+    """Return the ranking score of the level that is shown first."""
+    return "page/ndcg@10" if level == "page" else "ndcg@10"
+
+
+class MetricFailure(msgspec.Struct, frozen=True):
+    """A question that a custom metric could not score."""
+
+    metric: str
+    query_id: str
+    message: str
+
+
+class ThresholdResult(msgspec.Struct, frozen=True):
+    """A quality threshold and its result."""
+
+    limit: float
+    bound: str
+    value: float | None = None
+    is_broken: bool | None = None
+    answers_scored: int = 0
+    answers_broken: int | None = None
+    reason: str | None = None
+
+
+class RunFile(msgspec.Struct, frozen=True):
+    """A results file as the page of a run needs it."""
+
+    dataset_id: str = ""
+    configuration: dict[str, Any] = {}
+    judge: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+    further_metrics: dict[str, MetricHeader] = {}
+    own_metrics: dict[str, CustomMetric] = {}
+    metric_faults: list[MetricFailure] = []
+    warnings: list[str] = []
+    quality_thresholds: dict[str, ThresholdResult] = {}
+    query_results: list[QuestionRow] = []
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSources:
+    """A benchmark's dataset and corpus of one version; both empty if they have changed since."""
+
+    queries: Mapping[str, EvaluationQuery]
+    texts: DocumentTexts
+    has_corpus: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSources:
+    """One run; answers and judgements are by question id, `lost` has a line for each part that is missing.
+
+    Args:
+        file: With the questions that are shown; answers and judgements are theirs.
+        rows: All questions.
+    """
+
+    header: ResultsHeader
+    file: RunFile
+    rows: Sequence[QuestionRow]
+    answers: Mapping[str, RagAnswer]
+    judgements: Mapping[str, Judgement]
+    dataset: DatasetSources
+    lost: Sequence[str]
+
+
+class DatasetCache:
+    """Datasets and corpora by fingerprint, which all runs of a night share."""
+
+    def __init__(self, report: ReportData) -> None:
+        self._report = report
+        self._known: dict[tuple[str | None, ...], DatasetSources] = {}
+
+    def of(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
+        """Return the dataset and corpus of a run."""
+        prints = header.fingerprints.get("dataset"), header.fingerprints.get("corpus")
+        key = header.benchmark, dataset_id, header.dataset_version, *prints
+        if key not in self._known:
+            self._known[key] = self._read(header, dataset_id)
+        return self._known[key]
+
+    def _read(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
+        workspace = self._report.workspace
+        queries = _queries(workspace, dataset_id, header)
+        stamp = self._report.stamps.get(header.benchmark)
+        if stamp is None or stamp.corpus_fingerprint != header.fingerprints.get("corpus"):
+            return DatasetSources(queries, DocumentTexts([], {}), False)
+        paths = workspace.benchmark(header.benchmark)
+        try:
+            texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases)
+        except InputError:
+            return DatasetSources(queries, DocumentTexts([], {}), False)
+        return DatasetSources(queries, texts, True)
+
+
+def read_run(
+    workspace: Workspace, header: ResultsHeader, datasets: DatasetCache, hidden: Collection[str] = ()
+) -> RunSources:
+    """Read a run; missing and damaged parts are left out and named in `lost`."""
+    lost = []
+    try:
+        file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
+    except DAMAGED as error:
+        file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
+    rows = file.query_results
+    file = msgspec.structs.replace(file, query_results=_without(rows, hidden))
+    answers: dict[str, RagAnswer] = {}
+    judgements: dict[str, Judgement] = {}
+    try:
+        evaluation = load_evaluation(workspace, header.evaluation_id)
+        answers = {one.query_id: one for one in iter_responses(evaluation.responses)}
+        judgements = {one.query_id: one for one in read_judgements(evaluation)}
+    except (InputError, FileNotFoundError, ValueError):
+        lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
+    dataset = datasets.of(header, file.dataset_id)
+    if not dataset.queries:
+        lost.append("The dataset has changed since this run: gold answers are not shown.")
+    if not dataset.has_corpus:
+        lost.append("The corpus has changed since this run: cited texts and pages are not shown.")
+    for row in file.query_results:
+        if row.query_id not in answers:
+            answers[row.query_id] = _answer_of(row)
+    return RunSources(header, file, rows, answers, judgements, dataset, lost)
+
+
+def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Mapping[str, EvaluationQuery]:
+    if not dataset_id or "/" in dataset_id or "/" in header.dataset_version:
+        return {}
+    path = workspace.eval_json(dataset_id, header.dataset_version)
+    try:
+        if sha256_of(path) != header.fingerprints.get("dataset"):
+            return {}
+        return {query.query_id: query for query in open_dataset(path).queries}
+    except (InputError, FileNotFoundError):
+        return {}
+
+
+def _answer_of(row: QuestionRow) -> RagAnswer:
+    """Return an answer as far as the results file has it."""
+    found = row.retrieval_results
+    scores = (*found.relevance_scores, *[None] * len(found.retrieved_docs))
+    return RagAnswer(
+        query_id=row.query_id,
+        status=msgspec.convert(row.status, AnswerStatus),
+        answer=row.generated_answer,
+        abstained=row.abstained,
+        contexts=tuple(
+            RetrievedPassage(name, None, "", score, rank)
+            for rank, (name, score) in enumerate(zip(found.retrieved_docs, scores, strict=False), 1)
+        ),
+        citations=tuple(Citation(c.file_name, c.start_char, c.end_char, c.page_number) for c in row.citations),
+        latency_ms=row.latency_ms,
+        error=row.error,
+    )
+
+
+MEASURES = (("f1", "F1"), ("rank", "nDCG@10"), ("citations", "Citation overlap"))
+
+
+class Scores(NamedTuple):
+    """A question's scores on one night."""
+
+    text: int  # checksum of the question: equal ids of two dataset versions are not always one question
+    f1: float | None
+    rank: float | None
+    citations: float | None
+
+
+class Given(NamedTuple):
+    """What a system answered on one night; None if nothing arrived."""
+
+    answer: str | None
+    status: str
+    exact: float | None
+    is_abstained: bool
+
+
+class QuestionNight(NamedTuple):
+    """One evaluation's scores by question, with the digest of its results file.
+
+    Args:
+        given: The answers, of the nights whose answers are shown; else empty.
+    """
+
+    header: ResultsHeader
+    digest: str
+    scores: Mapping[str, Scores]
+    given: Mapping[str, Given] = {}
+    dataset_id: str = ""
+
+    def outcome(self, query_id: str, *, is_impossible: bool | None) -> Outcome:
+        """Return what became of a question of `given`."""
+        given = self.given[query_id]
+        f1 = self.scores[query_id].f1
+        return outcome_of(
+            given.status, given.exact, f1, is_abstained=given.is_abstained, is_impossible=is_impossible
+        )  # fmt: skip
+
+
+def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
+    """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
+    data = results_path(workspace, header.evaluation_id).read_bytes()
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    file: _AnsweredFile | _NightFile
+    try:
+        if with_answers:
+            file = msgspec.json.decode(data, type=_AnsweredFile)
+        else:
+            file = msgspec.json.decode(data, type=_NightFile)
+    except DAMAGED:
+        return QuestionNight(header, digest, {})
+    is_page = header.retrieval_level == "page"
+    scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
+    given = {row.query_id: _given(row) for row in file.query_results if isinstance(row, _AnsweredRow)}
+    return QuestionNight(header, digest, scores, given, file.dataset_id)
+
+
+def _given(row: _AnsweredRow) -> Given:
+    return Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
+
+
+def nights_value(nights: Sequence[QuestionNight], hidden: Collection[str]) -> dict[str, Any]:
+    """Return the data of a pair's nights: for each measure a list of nights for each question."""
+    newest = {query_id: scores for query_id, scores in nights[-1].scores.items() if query_id not in hidden}
+    return {
+        "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
+        "measures": MEASURES,
+        "ids": [replace_control_chars(query_id) for query_id in newest],
+        "values": [
+            [[_value(night, query_id, scores.text, name) for night in nights] for query_id, scores in newest.items()]
+            for name, _ in MEASURES
+        ],
+    }
+
+
+def changes(now: QuestionNight, before: Sequence[QuestionNight], measure: str = "f1") -> dict[str, float]:
+    """Return each question's score less its mean over earlier evaluations, where all of them have one."""
+    found = {}
+    for query_id, scores in now.scores.items():
+        then = [night.scores.get(query_id) for night in before]
+        old = [getattr(one, measure) for one in then if one is not None and one.text == scores.text]
+        value = getattr(scores, measure)
+        if value is not None and old and len(old) == len(before) and None not in old:
+            found[query_id] = value - sum(old) / len(old)
+    return found
+
+
+def hidden_questions(
+    nights: Iterable[QuestionNight], changed: Mapping[str, Mapping[str, float]], named: Collection[str]
+) -> frozenset[str]:
+    """Return the questions of a benchmark that pages do not show, because it has more than `QUESTIONS_SHOWN`.
+
+    Shown are those that are named elsewhere, then those that changed most, then those with the lowest F1, in any of the
+    systems.
+
+    Args:
+        nights: All nights of the benchmark.
+        changed: Newest evaluation of each system -> how much the F1 of each of its questions changed.
+    """
+    order: dict[str, tuple[float, float]] = {}
+    for night in nights:
+        moved = changed.get(night.header.evaluation_id)
+        for query_id, scores in night.scores.items():
+            f1 = -1.0 if scores.f1 is None else scores.f1
+            own = (0.0, 1.0) if moved is None else (-abs(moved.get(query_id, 0.0)), f1)
+            order[query_id] = min(order.get(query_id, own), own)
+    order |= {query_id: (-inf, 0.0) for query_id in named if query_id in order}
+    return frozenset(sorted(order, key=order.__getitem__)[QUESTIONS_SHOWN:])
+
+
+def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:
+    scores = night.scores.get(query_id)
+    if scores is None or scores.text != text:
+        return None
+    value: float | None = getattr(scores, name)
+    return None if value is None else round(value, 3)
+
+
+def text_checksum(text: str) -> int:
+    """Return a checksum of a question's text."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def _scores(row: NightRow, is_page: bool) -> Scores:
+    found = row.individual_metrics
+    if row.status != "ok":
+        return Scores(text_checksum(row.query_text), None, None, None)
+    rank = found.page_ndcg if is_page else found.ndcg
+    return Scores(text_checksum(row.query_text), found.f1, rank, found.citation_span_accuracy)

@@ -1,0 +1,194 @@
+"""The pages of a run: its metrics, its questions, and the page of one question."""
+
+from array import array
+from collections.abc import Collection, Sequence
+from itertools import compress
+
+import msgspec
+
+from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.monitoring.history import ResultsHeader
+from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
+from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes
+from rag_eval_pipeline.site.charts import latency_histogram
+from rag_eval_pipeline.site.data import ReportData
+from rag_eval_pipeline.site.marked_pages import PageImages
+from rag_eval_pipeline.site.metrics import (
+    CATEGORY_HEADINGS,
+    PAGE,
+    custom_metric_view,
+    metric_groups,
+    metric_view,
+    shown,
+)
+from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.question import document_spans, question_details
+from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
+from rag_eval_pipeline.site.run_data import (
+    QuestionNight,
+    QuestionsFile,
+    RunFile,
+    RunSources,
+    rank_measure,
+)
+from rag_eval_pipeline.site.text import data_script, replace_control_chars, shortened, spreadsheet
+
+TILES = HEADLINE
+FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
+VALUE_LENGTH = 400  # code points of a setting
+QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
+
+
+def write_run(
+    site: SiteFolder,
+    report: ReportData,
+    run: RunSources,
+    *,
+    night: QuestionNight,
+    earlier: Earlier | None,
+    baseline: PairBaseline,
+    pictures: PageImages | None,
+    pictured: Collection[str] = (),
+) -> None:
+    """Write the pages of a run with its questions.
+
+    Args:
+        night: Its scores.
+        earlier: What its questions are compared with; None for the first run.
+        pictures: None if the corpus is not what the run saw, or pages of this run are not drawn.
+        pictured: The questions whose pages are drawn.
+    """
+    folder = f"runs/{run.header.evaluation_id}"
+    rows = run.file.query_results
+    queries = run.dataset.queries
+    outcomes = [
+        row.outcome(is_impossible=q.is_impossible if (q := queries.get(row.query_id)) else None) for row in rows
+    ]
+    moved = earlier.changes(night) if earlier else {}
+    found = facets(queries.get(row.query_id) for row in run.rows)
+    ids = {row.query_id for row in rows}
+    is_shown = [row.query_id in ids for row in run.rows]
+    shown_facets = [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
+    table = question_table(run, outcomes, earlier, moved, shown_facets)
+    site.write(f"{folder}/data/questions.js", data_script("questions", table))
+    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
+    for first in range(0, len(rows), QUESTIONS_A_FILE):
+        details = []
+        for row in rows[first : first + QUESTIONS_A_FILE]:
+            answer, query = run.answers[row.query_id], queries.get(row.query_id)
+            is_drawn = pictures is not None and row.query_id in pictured
+            drawn = pictures.of(document_spans(answer, query)) if pictures and is_drawn else []
+            judged = run.judgements.get(row.query_id)
+            details.append(
+                question_details(
+                    row, answer, query, judged, texts=run.dataset.texts, pictures=drawn, earlier=earlier
+                )
+            )  # fmt: skip
+        name = f"details-{first // QUESTIONS_A_FILE:03d}"
+        site.write(f"{folder}/data/{name}.js", data_script(name, details))
+    if pictures:
+        site.keep(sorted(pictures.used))
+    # Claims and verdicts of a judge that is not calibrated are shown in grey.
+    is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
+    title = f"{run.header.benchmark} × {run.header.system}"
+    names = {name for row in run.rows for name in row.individual_metrics}
+    judged_names = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
+    doubt = NOT_CALIBRATED if is_doubted else ""
+    values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged_names}
+    level = PAGE if run.header.retrieval_level == "page" else ""
+    first_scores = [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))]
+    values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
+    site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
+    latencies = array("d")
+    measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
+    scores: dict[str, list[float | None]] = {name: [] for name in measures}
+    changes = []
+    for row in run.rows:
+        if row.status == "ok" and row.latency_ms is not None:
+            latencies.append(row.latency_ms)
+        changes.append(moved.get(row.query_id))
+        for name, column in scores.items():
+            column.append(row.score(name))
+    sliced = {name: column for name, column in scores.items() if any(value is not None for value in column)}
+    parts = [(facet, slices(facet, changes, list(sliced.values()))) for facet in found]
+    parts.sort(key=lambda part: (part[0].name == "document", -_spread(part[1])))
+    write_run_page(
+        site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts, sliced=list(sliced)
+    )
+
+
+def _spread(parts: Sequence[Slice]) -> float:
+    """Return by how much the changes of parts differ: where it is large, one of them is the cause."""
+    changes = [part.change for part in parts if part.change is not None]
+    return max(changes, default=0.0) - min(changes, default=0.0)
+
+
+def write_run_page(
+    site: SiteFolder,
+    report: ReportData,
+    header: ResultsHeader,
+    *,
+    baseline: PairBaseline,
+    run: RunSources | None = None,
+    latencies: Sequence[float] = (),
+    parts: Sequence[tuple[Facet, Sequence[Slice]]] = (),
+    sliced: Sequence[str] = (),
+) -> None:
+    """Write the page of a run's metrics; without `run`, of an older one whose questions are not in the report."""
+    nights = [
+        one
+        for one in report.by_pair[header.benchmark, header.system]
+        if one.evaluation_id not in report.reruns or one.evaluation_id == header.evaluation_id
+    ]
+    place = next(n for n, other in enumerate(nights) if other.evaluation_id == header.evaluation_id)
+    stats = header.performance_metrics.get("latency_stats", {})
+    marks = [(name, stats[name]) for name in ("p50", "p95", "p99") if stats.get(name) is not None]
+    groups = metric_groups(header, run.file if run else RunFile(), report.trust)
+    values = {
+        "run": header,
+        "sources": run,
+        "previous": nights[place - 1] if place else None,
+        "rerun_of": report.reruns.get(header.evaluation_id),
+        "banner": run_banner(report, header, baseline),
+        "n_baseline": len(baseline.runs),
+        "provisional": baseline.provisional,
+        "changes": tile_changes(report, header, baseline, TILES),
+        "groups": groups,
+        "n_metrics": sum(len(group.rows) for group in groups),
+        "abstention": header.answer_quality_metrics.get("abstention", {}),
+        "stats": stats,
+        "latency_limits": header.performance_metrics.get("latency_intervals", {}),
+        "in_flight": header.performance_metrics.get("in_flight"),
+        "usage": header.performance_metrics.get("api_usage", {}),
+        "judge_usage": header.performance_metrics.get("judge_usage", {}),
+        "reused_from": header.performance_metrics.get("reused_from"),
+        "latency_chart": latency_histogram(latencies, marks, "Latency of the answered questions")
+        if latencies
+        else None,
+        "tiles": [shown(header, name, report.trust) for name in TILES],
+        "parts": parts,
+        "sliced": [metric_view(name) for name in sliced],
+        "n_shown": len(run.file.query_results) if run else 0,
+        "n_rows": len(run.rows) if run else 0,
+        "configuration": _configuration(run) if run else [],
+    }
+    site.write(f"runs/{header.evaluation_id}/index.html", render("run.html", root="../../", **values))
+
+
+def _configuration(run: RunSources) -> list[tuple[str, str]]:
+    stated = {name: value for name, value in run.file.configuration.items() if value is not None}
+    texts = {name: v if isinstance(v, str) else msgspec.json.encode(v).decode() for name, v in stated.items()}
+    return [(name, shortened(text, VALUE_LENGTH)) for name, text in texts.items()]
+
+
+def metric_meanings(file: QuestionsFile) -> dict[str, tuple[str, str, str]]:
+    """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
+    found = {}
+    for name in {name: None for row in file.query_results for name in row.individual_metrics}:
+        custom = file.own_metrics.get(name)
+        view = custom_metric_view(name, custom) if custom else metric_view(name)
+        heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]
+        way = f"{view.way.capitalize()}." if view.way else ""
+        label, meaning = map(replace_control_chars, (view.label, f"{view.meaning} {way}".strip()))
+        found[replace_control_chars(name)] = label, meaning, heading
+    return found

@@ -1,0 +1,284 @@
+"""Write the report: a site of plain files in `data/reports` that opens without a network."""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.monitoring.comparison import TASKS
+from rag_eval_pipeline.monitoring.history import ResultsHeader
+from rag_eval_pipeline.monitoring.regressions import Comparisons
+from rag_eval_pipeline.site.answer_files import ANSWER_NIGHTS, write_answers
+from rag_eval_pipeline.site.badges import write_badges
+from rag_eval_pipeline.site.baseline_runs import (
+    Earlier,
+    PairBaseline,
+    pair_baseline,
+    pair_incident,
+    run_banner,
+    tile_changes,
+)
+from rag_eval_pipeline.site.benchmark_page import write_benchmark
+from rag_eval_pipeline.site.comparison_page import write_comparison
+from rag_eval_pipeline.site.data import Pair, ReportData, data_part, read_report_data, recent_alerts
+from rag_eval_pipeline.site.marked_pages import PageImages
+from rag_eval_pipeline.site.metrics import registry_digest
+from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_page
+from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest
+from rag_eval_pipeline.site.question_table import select_for_images
+from rag_eval_pipeline.site.run_data import (
+    DatasetCache,
+    QuestionNight,
+    QuestionsFile,
+    hidden_questions,
+    nights_value,
+    read_question_night,
+    read_questions,
+    read_run,
+)
+from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
+from rag_eval_pipeline.site.text import data_script
+from rag_eval_pipeline.workspace import Workspace
+
+NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about; older runs have their metrics
+PICTURES_A_RUN = 30  # runs share the pictures of the same pages
+PICTURE_BYTES_A_RUN = 2_500_000
+
+_ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js")
+
+
+def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
+    """Write the site into `data/reports` and remove the pages of what is gone.
+
+    Equal results give equal bytes.
+
+    Args:
+        comparisons: As `regressions.json` has them; read when left out.
+    """
+    site = SiteFolder(workspace.reports)
+    report = read_report_data(workspace, comparisons)
+    for name in _ASSETS:
+        site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
+    datasets = DatasetCache(report)
+    alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
+    nights: dict[str, QuestionNight] = {}
+    full: set[str] = set()
+    hidden: dict[str, frozenset[str]] = {}
+    for benchmark in report.benchmarks:
+        pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
+        baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
+        for pair in pairs:
+            chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted)
+            nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
+            full |= chosen
+        queries = _newest_queries(report, benchmark, nights, datasets)
+        hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
+        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, hidden[benchmark])
+        for pair in pairs:
+            _write_pair(
+                site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
+                hidden=hidden[benchmark],
+            )  # fmt: skip
+            own = [nights[header.evaluation_id] for header in report.nights[pair]]
+            history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
+            site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
+        write_benchmark(site, report, benchmark)
+
+    @lru_cache(2)  # there is no room for all runs
+    def questions(name: str) -> QuestionsFile:
+        return read_questions(results_path(workspace, name), hidden[nights[name].header.benchmark])
+
+    readable = set()
+    meanings: dict[str, tuple[str, str, str]] = {}
+    for name in sorted(full):
+        meanings |= metric_meanings(questions(name))
+        if questions(name).query_results:
+            readable.add(name)
+    for row in report.comparisons:
+        if row.verdicts:
+            write_comparison(site, report, row, nights, questions, readable, datasets)
+    site.write("meanings.js", data_script("meanings", meanings))
+    data = data_part(report)
+    site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+    site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
+    write_badges(site, report)
+    site.write("index.html", overview_page(site, report, data))
+    site.close()
+    return site
+
+
+def _runs_with_questions(
+    report: ReportData, pair: Pair, baseline: PairBaseline, alerted: Collection[str | None]
+) -> set[str]:
+    """Return the runs whose questions have pages: the newest, the last of the baseline, and those of alerts."""
+    headers = report.by_pair[pair]
+    chosen = {header.evaluation_id for header in headers[-NIGHTS_WITH_QUESTIONS:]}
+    chosen |= {report.nights[pair][-1].evaluation_id}
+    chosen |= {header.evaluation_id for header in headers if header.evaluation_id in alerted}
+    chosen |= {run.evaluation_id for run in baseline.runs[-1:]}
+    return chosen
+
+
+def _read_nights(
+    report: ReportData, pair: Pair, baseline: PairBaseline, full: Collection[str]
+) -> dict[str, QuestionNight]:
+    """Read the scores of all runs of a pair, and the answers of those that are shown."""
+    headers = report.by_pair[pair]
+    answered = {header.evaluation_id for header in headers[-ANSWER_NIGHTS:]} | baseline.ids | set(full)
+    # The night before a run is compared with it where there is no baseline.
+    answered |= {a.evaluation_id for a, b in pairwise(report.nights[pair]) if b.evaluation_id in full}
+    return {
+        header.evaluation_id: read_question_night(
+            report.workspace, header, with_answers=header.evaluation_id in answered
+        )
+        for header in headers
+    }
+
+
+def _hidden_questions(
+    report: ReportData,
+    benchmark: str,
+    nights: Mapping[str, QuestionNight],
+    baselines: Mapping[str, PairBaseline],
+) -> frozenset[str]:
+    """Return the questions of a benchmark that no page shows: the least telling ones of a very large one."""
+    changed = {}
+    for system, baseline in baselines.items():
+        newest = report.nights[benchmark, system][-1]
+        earlier = _earlier(newest, baseline, nights, None)
+        changed[newest.evaluation_id] = earlier.changes(nights[newest.evaluation_id]) if earlier else {}
+    rows = [row for row in report.comparisons if row.benchmark == benchmark]
+    named = [question.query_id for row in rows for questions in row.moved.values() for question in questions]
+    causes = [incident.cause for incident in report.incidents if incident.benchmark == benchmark and incident.cause]
+    named += [worst.query_id for cause in causes for worst in cause.worst]
+    of_benchmark = [night for night in nights.values() if night.header.benchmark == benchmark]
+    return hidden_questions(of_benchmark, changed, named)
+
+
+def _newest_queries(
+    report: ReportData, benchmark: str, nights: Mapping[str, QuestionNight], datasets: DatasetCache
+) -> Mapping[str, EvaluationQuery]:
+    """Return the questions of the benchmark's newest night; empty if its dataset is gone."""
+    newest = max((row for row in report.newest if row.benchmark == benchmark), key=lambda row: row.timestamp)
+    return datasets.of(newest, nights[newest.evaluation_id].dataset_id).queries
+
+
+def _write_pair(
+    site: SiteFolder,
+    report: ReportData,
+    pair: Pair,
+    datasets: DatasetCache,
+    nights: Mapping[str, QuestionNight],
+    baseline: PairBaseline,
+    *,
+    full: Collection[str],
+    alerted: Collection[str | None],
+    hidden: Collection[str],
+) -> None:
+    """Write the runs of a pair."""
+    headers = report.by_pair[pair]
+    newest = report.nights[pair][-1]
+    pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
+    pictured = _pictured_questions(report, newest, baseline, nights, datasets, hidden)
+    before: QuestionNight | None = None
+    for place, header in enumerate(headers):
+        if place and headers[place - 1].evaluation_id not in report.reruns:
+            before = nights[headers[place - 1].evaluation_id]
+        night = nights[header.evaluation_id]
+        earlier = _earlier(header, baseline, nights, before)
+        is_full = header.evaluation_id in full
+        drawn = pictured if is_full and header.evaluation_id in pictured_runs else []
+        key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn, hidden=hidden)
+        # Without the run's folder there are no passages and claims to make its pages from again.
+        is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
+        if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
+            continue
+        site.making(header.evaluation_id, key)
+        if is_full:
+            run = read_run(report.workspace, header, datasets, hidden)
+            drawing = None
+            if drawn and run.dataset.has_corpus:
+                drawing = PageImages(
+                    site.root, report.workspace.benchmark(pair[0]).corpus, run.dataset.texts,
+                    files_max=PICTURES_A_RUN, bytes_max=PICTURE_BYTES_A_RUN,
+                )  # fmt: skip
+            write_run(
+                site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing, pictured=drawn
+            )
+            site.made(is_whole=not run.lost)
+        else:
+            write_run_page(site, report, header, baseline=baseline)
+            site.made()
+
+
+def _earlier(
+    header: ResultsHeader, baseline: PairBaseline, nights: Mapping[str, QuestionNight], before: QuestionNight | None
+) -> Earlier | None:
+    """Return what a run's questions are compared with."""
+    if baseline.precedes(header):
+        label = "the nights so far" if baseline.provisional else "the baseline"
+        return Earlier(label, [nights[run.evaluation_id] for run in baseline.runs])
+    return Earlier("the night before", [before]) if before else None
+
+
+def _pictured_questions(
+    report: ReportData,
+    newest: ResultsHeader,
+    baseline: PairBaseline,
+    nights: Mapping[str, QuestionNight],
+    datasets: DatasetCache,
+    hidden: Collection[str],
+) -> list[str]:
+    """Return the questions of a pair whose pages are drawn: the same ones in all of its pictured runs."""
+    pair = newest.benchmark, newest.system
+    night, earlier_nights = nights[newest.evaluation_id], report.nights[pair][-2:-1]
+    before = nights[earlier_nights[0].evaluation_id] if earlier_nights else None
+    queries = datasets.of(newest, night.dataset_id).queries
+    outcomes = {
+        query_id: night.outcome(
+            query_id, is_impossible=queries[query_id].is_impossible if query_id in queries else None
+        )
+        for query_id in night.given
+        if query_id not in hidden
+    }
+    incident = pair_incident(report, pair)
+    named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
+    return select_for_images(night, outcomes, _earlier(newest, baseline, nights, before), named)
+
+
+def _key(
+    report: ReportData,
+    night: QuestionNight,
+    earlier: Earlier | None,
+    baseline: PairBaseline,
+    *,
+    is_full: bool,
+    drawn: Sequence[str],
+    hidden: Collection[str],
+) -> str:
+    """Return a digest of what a run's pages show of the run, a hyphen, and one of what they compare it with."""
+    header = night.header
+    stamp = report.stamps.get(header.benchmark)
+    own = [
+        code_digest(), registry_digest(), night.digest, is_full,
+        [report.trust.doubt(header, name) for name in TASKS], report.systems.index(header.system),
+        report.reruns.get(header.evaluation_id),
+        (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
+    ]  # fmt: skip
+    compared = [
+        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn, sorted(hidden),
+        run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
+    ]  # fmt: skip
+    return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))
+
+
+def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
+    """Write the site and return the path of its first page; arguments as for `write_site`."""
+    write_site(workspace, comparisons)
+    return workspace.reports / "index.html"

@@ -1,0 +1,51 @@
+"""The leaderboard says how many questions each value is of, and ranks no doubted value first."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, ranked
+
+TRUST = SimpleNamespace(doubt=lambda row, _: "not calibrated" if row.judge == "new" else None)
+
+
+def row(system, value, scored=100, asked=100, *, name="f1", judge="known"):
+    metric, none = Metric(value=value, n_scored=scored), Metric(value=None, reason="nothing_to_score")
+    return SimpleNamespace(
+        benchmark="b", system=system, evaluation_id=system, judge=judge, retrieval_level="document",
+        summary={"total_queries": asked}, metric=lambda key: metric if key == name else none,
+    )  # fmt: skip
+
+
+COUNTS = {
+    "all of all": ([row("x", 0.5), row("y", 0.4)], ["b n = 100", "x 0.500", "y 0.400"]),
+    "equally few": ([row("x", 0.5, 90), row("y", 0.4, 90)], ["b n = 100", "x 0.500", "y 0.400", "questions scored 90"]),
+    "fewer of one": ([row("x", 0.5), row("y", 0.4, 10)], ["b n = 100", "x 0.500", "y 0.400", "questions scored 10"]),
+    "a limit": ([row("x", 0.9, 3, 3), row("y", 0.4)], ["b n = 100", "x 0.900", "questions scored 3", "y 0.400"]),
+}
+
+
+@pytest.mark.parametrize(("rows", "lines"), COUNTS.values(), ids=COUNTS)
+def test_leaderboard_table_has_the_questions_of_each_value(rows, lines):
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(leaderboard_table(Leaderboard(rows, None, (), TRUST)))
+
+    assert [" ".join(line.split()) for line in console.export_text().splitlines()[3:]] == lines
+
+
+def test_leaderboard_table_has_the_change_of_a_metric_by_page():
+    one = row("x", 0.5, name="hit@1")
+    verdict = SimpleNamespace(kind="regressed", estimate=-0.25)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
+
+    assert "-25.0" in console.export_text()
+
+
+def test_ranked_has_doubted_values_after_the_others():
+    rows = [row("sure", 0.5, name="judged_correct"), row("doubted", 0.9, name="judged_correct", judge="new")]
+
+    assert [one.row.system for one in ranked(rows, TRUST)] == ["sure", "doubted"]

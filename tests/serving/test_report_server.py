@@ -1,0 +1,183 @@
+"""The report over HTTP: its files, and nothing else of the machine."""
+
+import contextlib
+import http.client
+import re
+import socket
+import threading
+
+import pytest
+
+from rag_eval_pipeline.serving.report_server import REPORT_CONNECTIONS, report_server
+
+
+@pytest.fixture
+def reports(tmp_path):
+    folder = tmp_path / "data" / "reports"
+    (folder / "runs" / "one").mkdir(parents=True)
+    (folder / "index.html").write_text("overview")
+    (folder / "runs" / "one" / "index.html").write_text("run one")
+    (folder / "page.js").write_text("let x")
+    (folder / ".site.json").write_text("{}")
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "circle.txt").symlink_to("circle.txt")
+    return folder
+
+
+@pytest.fixture
+def ask(reports):
+    """The status, the headers and the body of an answer; the path goes out as it is written."""
+    with report_server(reports, "127.0.0.1", 0) as address:
+        port = int(address.rstrip("/").rpartition(":")[2])
+
+        def run(path, *, method="GET", host="127.0.0.1"):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
+            connection.putrequest(method, path, skip_host=True)
+            connection.putheader("Host", host)
+            connection.endheaders()
+            answer = connection.getresponse()
+            body = answer.read()
+            connection.close()
+            return answer.status, answer.headers, body.decode()
+
+        yield run
+
+
+def test_report_server_serves_pages_and_scripts(ask):
+    pages = {
+        "/": "overview", "/index.html": "overview", "/runs/one/": "run one", "/runs/one/index.html?x=1": "run one",
+    }  # fmt: skip
+    for path, body in pages.items():
+        status, headers, found = ask(path)
+        assert (status, found) == (200, body)
+        assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-cache", "nosniff")
+    assert ask("/page.js")[1]["Content-Type"] == "text/javascript; charset=utf-8"
+    assert ask("/", method="HEAD")[2] == ask("/absent", method="HEAD")[2] == ""
+    assert [ask("/index.html", method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
+
+
+ABSENT = {
+    "a page that is not there": "/runs/two/index.html",
+    "a folder's listing": "/runs/",
+    "the report's own state": "/.site.json",
+    "the same, disguised": "/%2esite.json",
+    "a way up": "/../../secret.txt",
+    "the same, disguised twice": "/%2e%2e/%2e%2e/secret.txt",
+    "a link that leads outside": "/link.txt",
+    "a link that leads to itself": "/circle.txt",
+    "a file of the machine": "//etc/passwd",
+    "a zero byte": "/index.html%00",
+    "no UTF-8": "/%ff%fe",
+    "a name that is too long": f"/{'a' * 5000}",
+}
+
+
+@pytest.mark.parametrize("path", ABSENT.values(), ids=ABSENT)
+def test_report_server_serves_nothing_else(path, ask):
+    status, headers, body = ask(path)
+
+    assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert "drawn by the aggregation that follows" in body
+
+
+def test_report_server_answers_only_requests_that_name_this_machine(ask):
+    hosts = {
+        "127.0.0.1:3001": 200, "localhost:3001": 200, "evil.example": 400, "127.0.0.1.evil.example": 400, "": 400,
+    }  # fmt: skip
+    assert {host: ask("/", host=host)[0] for host in hosts} == hosts
+
+
+def test_report_server_may_start_before_the_report_exists(tmp_path):
+    with report_server(tmp_path / "reports", "127.0.0.1", 0) as address:
+        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=240)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 404
+
+
+@pytest.fixture
+def connect(reports):
+    """`connect(request)` opens a connection to the server and sends bytes."""
+    with contextlib.ExitStack() as stack:
+        port = int(stack.enter_context(report_server(reports, "127.0.0.1", 0)).rstrip("/").rpartition(":")[2])
+
+        def run(request):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=240))
+            connection.sendall(request)
+            return connection
+
+        yield run
+
+
+def head_of(connection):
+    """The head of an answer; empty if the server has ended the connection."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while b"\r\n\r\n" not in received and (part := connection.recv(1)):
+            received += part
+    return received.decode("latin-1")
+
+
+def get(path="/", *fields):
+    return "\r\n".join((f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *fields, "", "")).encode("latin-1")
+
+
+MALFORMED = {
+    "a TLS handshake": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "every byte": bytes(range(256)),
+    "words": b"hello there\r\n\r\n",
+    "empty lines": b"\r\n" * 1000,
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": get("/", "Host: evil.example"),
+    "a host that is none": b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
+    "no path": get("index.html"),
+    "a tunnel": get("x").replace(b"GET x", b"CONNECT 127.0.0.1:22"),
+    "HTTP/0.9": b"GET /\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a zero byte": get("/\0"),
+    "a byte that is no ASCII": get("/\xff"),
+    "a header without a name": get("/", ": x"),
+    "a zero byte in a header": get("/", "X: \0"),
+    "a negative length": get("/", "Content-Length: -1"),
+    "two lengths": get("/", "Content-Length: 1", "Content-Length: 2"),
+    "a header without end": get("/", f"X: {'a' * 20_000}")[:-4],
+}
+
+
+def test_report_server_answers_malformed_requests_with_400(connect, capfd):
+    heads = {name: head_of(connect(request)) for name, request in MALFORMED.items()}
+
+    assert {name: head.partition(" ")[2][:3] for name, head in heads.items()} == dict.fromkeys(MALFORMED, "400")
+    assert "overview" in connect(get("/", "Connection: close")).makefile().read()
+    assert capfd.readouterr().err == ""
+
+
+def test_report_server_answers_others_while_slow_clients_keep_connections_open(connect, reports):
+    with (reports / "large").open("wb") as file:
+        file.truncate(64_000_000)
+    before = threading.active_count()
+    slow = []
+    for number in range(REPORT_CONNECTIONS + 9):
+        slow.append(connect(get("/large") if number % 2 else get()[:-1]))
+        assert "200 OK" in head_of(connect(get("/", "Connection: close")))  # which waits until the slow one is accepted
+
+    assert threading.active_count() - before <= 40
+    assert head_of(slow[0]) == head_of(slow[8]) == ""  # has waited longest
+    slow[-1].sendall(b"\n")
+    assert "200 OK" in head_of(slow[-1])
+
+
+def test_report_server_logs_a_page_that_changes_while_it_is_sent_in_one_line(connect, reports, capfd):
+    with (reports / "large").open("wb") as file:
+        file.truncate(64_000_000)
+    connection = connect(get("/large"))
+    size = int(re.search(r"content-length: (\d+)", head_of(connection))[1])
+    (reports / "large").write_text("")
+
+    received = 0
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(1 << 20):
+            received += len(part)
+
+    assert received < size == 64_000_000
+    assert len(capfd.readouterr().err.splitlines()) <= 1

@@ -1,0 +1,86 @@
+"""Sites of real evaluations, and pages of a real browser on them that may ask for nothing but files."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from rag_eval_pipeline.corpus.rendering.browser import find_browser
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.site.site import write_site
+from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import MadeOnce
+
+RAILWAY = "skarn-railway"
+WAIT_MS = 240_000.0  # for a page on a busy machine
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def _reported(_evaluated: Path, made_once: MadeOnce) -> Path:
+    """Two benchmarks evaluated with two systems, one pair twice; and the site."""
+
+    def make(root: Path) -> None:
+        shutil.copytree(_evaluated, root, symlinks=True, dirs_exist_ok=True)
+        evaluate(Workspace(root), load_pair(Workspace(root), RAILWAY, "embedded"))
+        write_site(Workspace(root), write_comparisons(Workspace(root)))
+
+    return made_once("reported", make)
+
+
+@pytest.fixture
+def site(_reported: Path) -> Workspace:
+    """The workspace that all tests share: to be read only."""
+    return Workspace(_reported)
+
+
+@pytest.fixture
+def reported(_reported: Path, tmp_path: Path) -> Workspace:
+    """A copy of the test's own."""
+    root = tmp_path / "workspace"
+    shutil.copytree(_reported, root, symlinks=True)
+    return Workspace(root)
+
+
+@pytest.fixture(scope="module")
+def browser(_reported: Path) -> Iterator[Browser]:
+    """For one module, and after the evaluations: while it is there, nothing else can run an event loop."""
+    arguments = ["--disable-dev-shm-usage"]
+    if os.geteuid() == 0:
+        arguments.append("--no-sandbox")  # it visits this machine's own files only
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Opens a file; afterwards nothing was asked for but files, no dialog came up and nothing was complained of."""
+    contexts: list[BrowserContext] = []
+    asked: list[str] = []
+    complaints: list[str] = []
+
+    def open_(path: Path, *, fragment: str = "", width: int = 1280, scheme: str = "light") -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.set_default_timeout(WAIT_MS)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.goto(path.as_uri() + (f"#{fragment}" if fragment else ""))
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url.partition(":")[0] for url in asked} <= {"file"}

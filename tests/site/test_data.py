@@ -1,0 +1,171 @@
+"""The data of the report: alerts of the last nights, marked nights, provisional comparisons."""
+
+import itertools
+import json
+from datetime import timedelta
+
+import pytest
+
+from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, AlertedMetric, alerts_folder
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.history import read_history
+from rag_eval_pipeline.monitoring.leaderboard import Trust
+from rag_eval_pipeline.monitoring.regressions import Comparisons, write_comparisons
+from rag_eval_pipeline.site.data import ALERT_NIGHTS, ALERTS_SHOWN, ReportData, read_report_data, recent_alerts
+from rag_eval_pipeline.site.site import write_report, write_site
+from rag_eval_pipeline.workspace import Workspace
+from tests.monitoring.made_nights import FIRST, publish_night, register
+from tests.verdict_examples import verdict_of
+
+
+@pytest.fixture
+def nightly(tmp_path):
+    workspace = Workspace(tmp_path / "workspace")
+    register(workspace, ["harbour"], ["asked"])
+    for night in range(2):
+        publish_night(workspace, "harbour", "asked", night, questions=8, skill=0.5, number=1)
+    return workspace
+
+
+def write_alert(workspace, name, *, days=0, **parts):
+    alert = Alert(
+        alert_id=name, kind=parts.pop("kind", "regressed"), subject=parts.pop("subject", "asked on harbour fell"),
+        night=FIRST + timedelta(days=days), created_at=FIRST, **parts,
+    )  # fmt: skip
+    alert.write(alerts_folder(workspace) / f"{name}{SUFFIX}")
+    return alert
+
+
+def report_data(workspace, *kinds):
+    """The data of a report in which the pair's comparison has a verdict of each kind."""
+    verdicts = {f"metric{n}": verdict_of(kind) for n, kind in enumerate(kinds)}
+    row = Comparison(kind="baseline", benchmark="harbour", old="baseline", new="asked", verdicts=verdicts)
+    by_pair = read_history(workspace).by_pair
+    return ReportData(workspace, by_pair, by_pair, {}, {}, (), Trust(()), [row], {}, {}, {})
+
+
+STATUS = {
+    "still so": (["regressed"], "comparisons/harbour.asked.against.baseline.html", "still regressed"),
+    "gone": (["inconclusive"], "comparisons/harbour.asked.against.baseline.html", "no longer regressed"),
+    "without a comparison": ([], "benchmarks/harbour.html", ""),
+}
+
+
+@pytest.mark.parametrize(("kinds", "page", "status"), STATUS.values(), ids=STATUS)
+def test_recent_alert_links_to_its_comparison_and_its_run(kinds, page, status, nightly):
+    change = AlertedMetric(metric="metric0", kind="regressed", sentence="metric0 fell.")
+    parts = {"benchmark": "harbour", "system": "asked", "evaluation_id": "eval_run_20261002_001"}
+    write_alert(nightly, "a", **parts, changes=(change,))
+
+    [shown] = recent_alerts(report_data(nightly, *kinds)).shown
+
+    assert (shown.page, shown.status) == (page, status)
+    assert shown.run == "runs/eval_run_20261002_001/index.html"
+
+
+def test_recent_alerts_are_the_newest_and_name_a_damaged_file(nightly):
+    write_alert(nightly, "old", days=-ALERT_NIGHTS - 1)
+    for number in range(ALERTS_SHOWN + 2):
+        write_alert(nightly, f"n{number:02d}", days=number % 2)
+    (alerts_folder(nightly) / f"b{SUFFIX}").write_text("{")
+
+    shown, damaged = recent_alerts(report_data(nightly))
+
+    nights = [one.alert.night for one in shown]
+    assert (len(shown), nights) == (ALERTS_SHOWN, sorted(nights, reverse=True))
+    assert f"b{SUFFIX}" in damaged[0]
+    assert f"b{SUFFIX}" in write_report(nightly).read_text()
+
+
+def test_recent_alert_is_shown_before_anything_is_evaluated_and_escaped(tmp_path):
+    workspace = Workspace(tmp_path)
+    write_alert(workspace, "a", kind="run_failed", subject="A run failed: <b>convert</b>", error="<script>")
+
+    page = write_report(workspace).read_text()
+
+    assert "A run failed: &lt;b&gt;convert&lt;/b&gt;" in page
+    assert "&lt;script&gt;" in page
+
+
+def test_report_data_marks_the_night_and_not_its_rerun(nightly):
+    publish_night(nightly, "harbour", "asked", 1, questions=8, skill=0.5, number=2)
+    verdicts = {"f1": verdict_of("regressed"), "page/hit@1": verdict_of("inconclusive")}
+    row = Comparison(
+        kind="baseline", benchmark="harbour", old="baseline", new="asked", verdicts=verdicts,
+        evaluation_id="eval_run_20261002_001", rerun="eval_run_20261002_002",
+    )  # fmt: skip
+
+    report = read_report_data(
+        nightly, Comparisons([row], nightly.reports / "regressions.json", (), read_history(nightly))
+    )
+
+    assert [point.mark for point in report.points(("harbour", "asked"), "f1")] == [None, "regressed", None]
+    assert [point.mark for point in report.points(("harbour", "asked"), "hit@1")] == [None, None, None]
+    assert report.n_days == 2
+
+
+PAGE = "comparisons/harbour.asked.against.baseline"
+
+
+@pytest.fixture
+def nights(tmp_path):
+    """Publishes nights, the last one with another skill, and returns the site's folder."""
+    workspace = Workspace(tmp_path / "workspace")
+    register(workspace, ["harbour"], ["asked"])
+    published = itertools.count()
+
+    def publish(n, *, last=0.7):
+        for skill in [*[0.7] * (n - 1), last]:
+            publish_night(workspace, "harbour", "asked", next(published), questions=120, skill=skill, number=1)
+        return write_site(workspace, write_comparisons(workspace)).root
+
+    return publish
+
+
+def test_provisional_comparison_has_pages_from_the_second_night_until_the_baseline(nights):
+    root = nights(1)
+    assert not (root / f"{PAGE}.html").exists()
+    assert "asked on harbour: the first baseline needs 5 nights; 1 is there." in (root / "index.html").read_text()
+
+    nights(2)
+    page = (root / f"{PAGE}.html").read_text()
+    assert "asked against its nights so far" in page
+    assert "before: 2 earlier runs" in page
+    for name in (f"{PAGE}.html", "benchmarks/harbour.html"):
+        assert "provisional: 3 of 5 nights" in (root / name).read_text()
+    assert "the first baseline needs 5 nights; 3 are there" in (root / "index.html").read_text()
+
+    nights(3)
+    assert "provisional:" not in (root / f"{PAGE}.html").read_text()
+    assert "the first baseline" not in (root / "index.html").read_text()
+    assert "before: 5 pinned runs" in (root / f"{PAGE}.html").read_text()
+
+
+def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_sides(nights):
+    text = (nights(2, last=0.3) / f"{PAGE}.js").read_text()
+
+    table = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    places = {column["name"]: n for n, column in enumerate(table["columns"])}
+    assert len(table["values"][places["id"]]) > 100
+    assert (table["page"], table["old_page"]) == (
+        "../runs/eval_run_20261002_001/question.html", "../runs/eval_run_20261001_001/question.html",
+    )  # fmt: skip
+    now, before = (one["values"] for one in table["further"])
+    change = table["values"][places["change"]]
+    assert [None if None in (a, b) else round(b - a, 4) for a, b in zip(before, now, strict=True)] == change
+
+
+def test_run_of_a_regression_has_its_verdict_and_its_changes_against_the_baseline(nights):
+    root = nights(6, last=0.3)
+
+    page = (root / "runs/eval_run_20261006_001/index.html").read_text()
+    assert "Regressed against its baseline" in page
+    assert f'href="../../{PAGE}.html"' in page
+    assert 'class="delta worse">−' in page
+    assert "the mean of the baseline's 5 runs" in page
+    assert "One of the 5 runs of the baseline" in (root / "runs/eval_run_20261005_001/index.html").read_text()
+    # The newest three runs have their questions, and so would the last of the baseline if it were older.
+    assert not (root / "runs/eval_run_20261003_001/question.html").exists()
+    nights(3)
+    assert (root / "runs/eval_run_20261005_001/question.html").exists()
+    assert not (root / "runs/eval_run_20261006_001/question.html").exists()

@@ -1,0 +1,76 @@
+"""Pages of a run with very many questions show a part of them and say so; its CSV, metrics and slices are of all."""
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+
+from rag_eval_pipeline.monitoring.history import read_history
+from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.site import run_data as runs
+from rag_eval_pipeline.site.site import write_site
+from rag_eval_pipeline.workspace import Workspace
+from tests.monitoring.made_nights import publish_night, register
+
+QUESTIONS, SHOWN = 60, 25
+
+
+def value_of(path):
+    """Return the value of a data file."""
+    text = path.read_text()
+    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    made = Workspace(tmp_path_factory.mktemp("large") / "nights")
+    register(made, ["lamps"], ["asked", "other"])
+    for number, system in enumerate(("asked", "other"), 1):
+        for night in range(6):
+            skill = 0.2 if (system, night) == ("asked", 5) else 0.9
+            publish_night(made, "lamps", system, night, questions=QUESTIONS, skill=skill, number=number)
+    write_comparisons(made)
+    return made
+
+
+def pages(workspace, monkeypatch, *, shown):
+    """Write the report anew; return the path of the newest run's pages, and its parts."""
+    monkeypatch.setattr(runs, "QUESTIONS_SHOWN", shown)
+    shutil.rmtree(workspace.reports / "runs", ignore_errors=True)
+    write_site(workspace)
+    folder = workspace.reports / "runs" / read_history(workspace).by_pair["lamps", "asked"][-1].evaluation_id
+    return folder, (folder / "questions.csv").read_bytes(), (folder / "index.html").read_text()
+
+
+def test_large_run_shows_the_questions_that_changed_most_and_states_the_rest(workspace, monkeypatch):
+    _, whole_sheet, whole_page = pages(workspace, monkeypatch, shown=QUESTIONS)
+    assert "in the CSV only" not in whole_page
+
+    folder, sheet, page = pages(workspace, monkeypatch, shown=SHOWN)
+
+    assert sheet == whole_sheet
+    assert f"The table has {SHOWN} of the {QUESTIONS} questions" in page
+    assert page[page.index('id="how"') :] == whole_page[whole_page.index('id="how"') :]  # such as the latencies
+    table = value_of(folder / "data/questions.js")
+    assert table["of"] == QUESTIONS
+    ids = table["values"][0]
+    assert len(ids) == SHOWN
+    rows = {row["query_id"]: row for row in csv.DictReader(io.StringIO(sheet.decode("utf-8-sig")))}
+    changes = {name: abs(float(row["change_f1"] or 0)) for name, row in rows.items()}
+    assert sum(change > 0.5 for change in changes.values()) >= 10
+    assert set(sorted(changes, key=changes.__getitem__)[-10:]) <= set(ids)
+
+
+def test_every_question_that_a_page_of_a_large_benchmark_names_has_a_page(workspace, monkeypatch):
+    folder, _, _ = pages(workspace, monkeypatch, shown=SHOWN)
+
+    ids = set(value_of(folder / "data/questions.js")["values"][0])
+    details = [one["id"] for path in sorted(folder.glob("data/details-*.js")) for one in value_of(path)]
+    assert set(details) == ids
+    assert set(value_of(workspace.reports / "nights/lamps.asked.js")["ids"]) == ids
+    for path in workspace.reports.glob("comparisons/*.js"):
+        assert set(value_of(path)["values"][0]) <= ids
+    answers = [value_of(path)["questions"] for path in workspace.reports.glob("nights/lamps.answers-*.js")]
+    assert set().union(*answers) == ids

@@ -1,0 +1,145 @@
+"""The first page opens with what regressed and where to look, and claims nothing that was not compared."""
+
+import html
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.incidents import comparison_headline
+from rag_eval_pipeline.monitoring.leaderboard import Trust, ranked
+from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
+from rag_eval_pipeline.site.badges import GROUNDS, badge, badge_state
+from rag_eval_pipeline.site.data import read_report_data
+from rag_eval_pipeline.site.site import write_site
+from rag_eval_pipeline.workspace import Workspace
+from tests.monitoring.made_nights import publish_night, register
+from tests.verdict_examples import verdict_of
+
+
+@pytest.fixture(scope="module")
+def regressed(tmp_path_factory):
+    """Six nights of a system that breaks on the last, and one night of a system that is not asked at night."""
+    workspace = Workspace(tmp_path_factory.mktemp("regressed"))
+    register(workspace, ["harbour"], ["asked", "rarely"])
+    workspace.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
+    for night, skill in enumerate([0.7] * 5 + [0.2]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
+    publish_night(workspace, "harbour", "rarely", 0, questions=120, skill=0.9, number=2)
+    write_site(workspace, write_comparisons(workspace))
+    return workspace
+
+
+def text_of(page):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_overview_opens_with_the_regression_its_cause_and_the_worst_questions(regressed):
+    page = (regressed.reports / "index.html").read_text()
+    card = page[page.index('<li class="incident') : page.index("</details>")]
+
+    assert page.index("1 regression") < page.index('<li class="incident regressed">') < page.index('id="matrix"')
+    assert page.count('class="incident') == 1  # a pair, though two metrics fell
+    assert re.search(r"Exact match \d\d → \d\d −\d\d\.\d points", text_of(card))
+    assert "awaits its rerun" in card
+    assert "Look at the answers: Exact match" in text_of(card)
+    links = re.findall(r'href="(runs/eval_run_20261006_001/question.html)#\d+"', card)
+    assert len(links) == 3
+    assert (regressed.reports / links[0]).exists()
+    assert "Nothing sure in" not in page
+
+
+def test_overview_does_not_call_a_night_quiet_whose_verdicts_are_withheld(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked"])
+    for night, failing in enumerate([0.0] * 5 + [0.05]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=0.7, number=1, failing=failing)
+
+    comparisons = write_comparisons(workspace)
+    write_site(workspace, comparisons)
+
+    page = text_of((workspace.reports / "index.html").read_text())
+    assert "No verdict in 1 of 1 compared pairs" in page
+    assert re.search(r"asked on harbour : no verdict on \d of \d+ metrics: coverage 9\d\.\d %, 98 % is needed\.", page)
+    assert "No regression in" not in page
+    [row] = [one for one in comparisons.rows if one.kind == "baseline"]
+    assert comparison_headline(row, level=0.01)[0] == "no verdict"
+    assert comparisons_headline(comparisons.rows) == "**1 pair compared: 1 with verdicts withheld**"
+
+
+def test_overview_marks_systems_that_are_not_asked_at_night(regressed):
+    page = (regressed.reports / "index.html").read_text()
+
+    assert re.search(r"rarely <span class=\"chip\" title=[^>]+>not nightly", page)
+    assert "overdue" not in page  # five days without a night are what `nightly: false` asks for
+
+
+def test_report_data_knows_overdue_pairs(regressed, tmp_path):
+    assert read_report_data(regressed).overdue == frozenset()
+    regressed.system_file("rarely").write_text("kind: embedded\nnightly: true\n")
+
+    assert read_report_data(regressed).overdue == {("harbour", "rarely")}
+    regressed.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
+
+
+def test_ranked_rows_are_by_benchmark_the_best_first_and_mark_the_best_value(regressed):
+    rows = ranked(read_report_data(regressed).newest, Trust(()))
+
+    assert [one.row.system for one in rows] == ["rarely", "asked"]
+    assert {"exact_match", "f1"} <= rows[0].best
+    assert not {"exact_match", "f1"} & rows[1].best
+
+
+def test_benchmark_page_has_charts_and_folds_what_is_no_headline(regressed):
+    page = (regressed.reports / "benchmarks/harbour.html").read_text()
+
+    assert "Over 6 nights" in page
+    assert page.index("Exact match over 6 nights") < page.index("more metrics over nights")
+    assert page.index("<summary>All metrics</summary>") < page.index("Citation overlap, pooled")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_badge_has_state_and_main_metric_of_a_pair(regressed):
+    badges = {path.stem: ElementTree.parse(path).getroot() for path in regressed.reports.glob("badges/harbour/*.svg")}
+
+    titles = {name: svg.find(f"{SVG}title").text for name, svg in badges.items()}
+    assert re.fullmatch(r"asked on harbour: Exact match 0\.\d{3}, regressed, awaits its rerun", titles["asked"])
+    assert re.fullmatch(r"rarely on harbour: Exact match 0\.\d{3}, not compared", titles["rarely"])
+
+
+STATES = {
+    "withheld": (["withheld", "withheld"], "no verdict"),
+    "some withheld": (["withheld", "inconclusive"], "no verdict"),
+    "too few questions": (["no_verdict"], "no verdict"),
+    "compared": (["inconclusive", "equivalent"], "no sure change"),
+    "improved": (["improved", "withheld"], "improved"),
+}
+
+
+@pytest.mark.parametrize(("kinds", "state"), STATES.values(), ids=STATES)
+def test_badge_state_claims_no_comparison_that_was_withheld(kinds, state):
+    verdicts = {str(n): verdict_of(kind) for n, kind in enumerate(kinds)}
+
+    assert badge_state(Comparison(kind="baseline", benchmark="b", old="baseline", new="s", verdicts=verdicts)) == state
+
+
+def test_badge_is_valid_for_any_text():
+    svg = ElementTree.fromstring(badge('<b> & "quotes"', "]]> 'x'", GROUNDS["regressed"]))
+
+    assert svg.get("aria-label") == "<b> & \"quotes\": ]]> 'x'"
+    assert [text.text for text in svg.iter(f"{SVG}text")] == ['<b> & "quotes"', "]]> 'x'"]
+
+
+def luminance(colour):
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("ground", sorted(set(GROUNDS.values())))
+def test_badge_text_can_be_read(ground):
+    assert 1.05 / (luminance(ground) + 0.05) >= 4.5

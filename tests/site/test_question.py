@@ -1,0 +1,111 @@
+"""A question's answer against gold, its claims and citation marks, and its outcome."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_eval_pipeline.judges.judgement import Claim
+from rag_eval_pipeline.site.question import annotate_answer, answer_diff, changed_words, nearest_gold_answer
+from rag_eval_pipeline.site.run_data import QuestionRow
+from rag_eval_pipeline.systems.base import Citation
+
+DIFFERENCES = {
+    #                                   gold            given              stretches
+    "the same":                        ("Ada Lovelace", "Ada Lovelace",    [("same", "Ada Lovelace")]),
+    "case and full stops do not count": ("Ada Lovelace", "ada lovelace.",   [("same", "ada lovelace.")]),
+    "a word more":                     ("Ada",          "Ada Lovelace",    [("same", "Ada "), ("extra", "Lovelace")]),
+    "a word less":                     ("Ada Lovelace", "Ada",             [("same", "Ada"), ("missing", "Lovelace")]),
+    "another word":                    ("in 1887",      "in 1888",         [("same", "in "), ("missing", "1887"), ("extra", "1888")]),
+    "an article that only one has":    ("mine",         "the mine",        [("extra", "the "), ("same", "mine")]),
+    "no answer":                       ("Ada",          "",                [("missing", "Ada")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "given_text", "segments"), DIFFERENCES.values(), ids=DIFFERENCES)
+def test_answer_diff(gold, given_text, segments):
+    assert answer_diff(gold, given_text) == segments
+
+
+@given(st.lists(st.sampled_from(["a", "b", "the", "x."])), st.lists(st.sampled_from(["a", "b", "x"])))
+def test_answer_diff_without_what_is_missing_is_the_answer(gold, words):
+    text = " ".join(words)
+
+    assert "".join(s.text for s in answer_diff(" ".join(gold), text) if s.part != "missing").strip() == text
+
+
+def test_answer_diff_of_a_long_answer_is_empty():
+    assert answer_diff("word " * 401, "word") == []
+
+
+def test_nearest_gold_answer():
+    assert (
+        nearest_gold_answer(["June 9, 1888", "9 June 1888"], "on 9 June 1888") == "June 9, 1888"
+    )  # the same words: the first
+    assert nearest_gold_answer(["a mine", "a harbour"], "the harbour") == "a harbour"
+    assert nearest_gold_answer([], "x") is None
+
+
+PLACES = st.tuples(st.integers(-2, 30), st.integers(-2, 30))
+
+
+def test_annotate_answer_has_claims_and_citation_marks():
+    #         0         1         2
+    #         0123456789012345678901234
+    answer = "It rose. [a.pdf:1:0-9] It fell."
+    claims = [Claim(0, 22, (0,), None, None), Claim(23, 31, (), None, None)]
+    citation = Citation("a.pdf", 0, 9, 1, 9, 22)
+
+    assert annotate_answer(answer, claims, [citation], [(23, 25)]) == [
+        ("It rose. ", 1, (), False),
+        ("[a.pdf:1:0-9]", 1, (1,), False),
+        (" ", 0, (), False),
+        ("It", 2, (), True),
+        (" fell.", 2, (), False),
+    ]
+
+
+CHANGED = {
+    #                               before                      now                          lost      new
+    "the same":                    ("It rose.",                 "It rose.",                  [],       []),
+    "another word":                ("It rose in May",           "It rose in June",           [(11, 14)], [(11, 15)]),
+    "more words":                  ("It rose",                  "It rose and fell",          [],       [(8, 16)]),
+    "nothing before":              ("",                         "It rose",                   [],       [(0, 7)]),
+    "a citation is no word":       ("It rose [a.pdf:1:0-9].",   "It rose [b.pdf:2:5-9].",    [],       []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "lost", "new"), CHANGED.values(), ids=CHANGED)
+def test_changed_words(before, now, lost, new):
+    assert changed_words(before, now) == (lost, new)
+
+
+@given(st.text(max_size=25), st.lists(PLACES, max_size=4), st.lists(PLACES, max_size=4))
+def test_annotate_answer_loses_nothing_whatever_the_offsets(answer, claims, marks):
+    segments = annotate_answer(
+        answer,
+        [Claim(start, end, (), None, None) for start, end in claims],
+        [Citation("a", 0, 1, 1, start, end) for start, end in marks],
+    )
+
+    assert sum(len(part.text) for part in segments) == len(answer)
+
+
+OUTCOMES = {
+    #                                     status     abstained  EM    F1    impossible  word
+    "equal to gold":                     ("ok",      False,     1.0,  1.0,  False,      "exact"),
+    "some words of gold":                ("ok",      False,     0.0,  0.4,  False,      "partly"),
+    "none of gold's words":              ("ok",      False,     0.0,  0.0,  False,      "wrong"),
+    "abstained where it should":         ("ok",      True,      1.0,  1.0,  True,       "rightly"),
+    "abstained where there is an answer": ("ok",      True,      0.0,  0.0,  False,      "refused"),
+    "answered what has no answer":       ("ok",      False,     0.0,  0.0,  True,       "invented"),
+    "the dataset is gone":               ("ok",      False,     0.0,  0.0,  None,       "wrong"),
+    "no answer arrived":                 ("timeout", False,     None, None, False,      "failed"),
+    "a recording of retrieval alone":    ("ok",      False,     None, None, False,      "unscored"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "abstained", "exact", "f1", "impossible", "word"), OUTCOMES.values(), ids=OUTCOMES)
+def test_question_outcome(status, abstained, exact, f1, impossible, word):
+    row = QuestionRow("0", "Who?", status, "She.", abstained, {"exact_match": exact, "f1": f1})
+
+    assert row.outcome(is_impossible=impossible) == word

@@ -1,0 +1,158 @@
+"""From a verdict to its cause in a real browser: filters in the address, labels, both answers, and no serious axe finding."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
+from playwright.sync_api import expect
+
+from rag_eval_pipeline.judges.calibration import read_labels
+from rag_eval_pipeline.monitoring.history import read_history
+
+pytestmark = pytest.mark.browser
+RAILWAY = "skarn-railway"
+AXE = AXE_FILE_PATH.read_text()
+COMPARISON = f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"
+
+
+def run_folder(workspace, system="embedded"):
+    return workspace.reports / "runs" / read_history(workspace).by_pair[RAILWAY, system][-1].evaluation_id
+
+
+def rows(page):
+    return page.locator(".rows tbody tr:not(.gap)")
+
+
+def shown_ids(page):
+    return [text.strip() for text in rows(page).locator("td.c-id").all_inner_texts()]
+
+
+def test_filters_are_in_the_address_and_next_and_back_keep_them(site, open_page):
+    page = open_page(run_folder(site) / "index.html")
+
+    page.get_by_role("button", name=re.compile("exact$")).click()
+    page.get_by_role("search").get_by_label("Type").select_option("factual")
+    page.get_by_label("Score").select_option("f1")
+    page.get_by_label("At most or at least").select_option("least")
+    page.get_by_label("Limit", exact=True).fill("0.9")
+    page.get_by_role("columnheader", name="Id").get_by_role("button").click()
+    page.get_by_role("columnheader", name="Id").get_by_role("button").click()
+    expected = shown_ids(page)
+
+    assert len(expected) > 2
+    assert expected == sorted(expected, reverse=True)
+    assert parse_qs(urlsplit(page.url).query) == {
+        "outcome": ["exact"], "type": ["factual"], "metric": ["f1"], "bound": ["least"], "limit": ["0.9"],
+        "sort": ["-id"],
+    }  # fmt: skip
+    rows(page).first.get_by_role("link").click()
+    seen = []
+    for place in range(len(expected)):
+        expect(page.get_by_text(f"{place + 1} of {len(expected)} in the list")).to_be_visible()
+        seen.append(re.search("Question (svr-[0-9]+)", page.locator(".lead").inner_text())[1])
+        if place + 1 < len(expected):
+            page.get_by_role("link", name="Next").click()
+    assert seen == expected
+    for _ in expected:
+        page.go_back()
+    expect(page.get_by_role("status")).to_have_text(f"{len(expected)} of 40 questions")
+    assert shown_ids(page) == expected
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.get_by_role("status")).to_have_text("40 questions")
+
+
+def test_address_with_unknown_words_shows_all_questions(site, open_page):
+    page = open_page(run_folder(site) / "index.html")
+
+    page.goto(f"{page.url}?outcome=none&type=constructor&metric=__proto__&limit=x&sort=nothing&change=toString")
+
+    expect(page.get_by_role("status")).to_have_text("40 questions")
+
+
+def test_question_of_a_comparison_is_followed_by_the_next_of_its_table(site, open_page):
+    page = open_page(site.reports / COMPARISON)
+    expect(page.get_by_role("columnheader", name="Gold")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="embedded", exact=True)).to_be_visible()
+    expected = shown_ids(page)[:2]
+
+    rows(page).first.locator("td.c-question a").click()
+    expect(page.get_by_text(f"Question {expected[0]} ")).to_be_visible()
+    page.get_by_role("link", name="Next").click()
+
+    expect(page.get_by_text(f"Question {expected[1]} ")).to_be_visible()
+    page.get_by_role("link", name=re.compile("2 of 40")).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("embedded-weak against embedded")
+
+
+def test_citation_of_an_answer_leads_to_its_page_or_its_row(site, open_page):
+    page = open_page(run_folder(site) / "question.html", fragment="0")
+
+    link = page.get_by_role("link", name="Citation 1").first
+    assert re.fullmatch(r"\[.+:[0-9]+:[0-9]+-[0-9]+\]", link.get_attribute("title"))
+    link.click()
+
+    assert page.evaluate("document.activeElement.matches('figure[data-cites~=\"1\"], #citation-1')")
+    assert page.url.endswith("#0")
+
+
+def test_labels_are_kept_and_downloaded_as_calibrate_reads_them(site, open_page, tmp_path):
+    page = open_page(run_folder(site) / "question.html", fragment="0")
+    judge = page.get_by_role("heading", name="Claims and their support")
+    expect(judge).to_be_visible()
+
+    page.get_by_text("Label this answer").click()
+    expect(judge).to_be_hidden()
+    page.get_by_label("Your name (optional)").fill("ada")
+    for label in ("Correct", "Wrong", "Unsure"):
+        page.get_by_role("button", name=label, exact=True).click()
+        expect(page.get_by_role("button", name=label, exact=True)).to_have_attribute("aria-pressed", "true")
+        page.get_by_role("link", name="Next").click()
+        expect(page.get_by_role("button", name=label, exact=True)).to_have_attribute("aria-pressed", "false")
+    page.reload()
+    expect(page.get_by_text("1 correct, 1 wrong, 1 unsure")).to_be_visible()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Download labels.jsonl").click()
+
+    assert found.value.suggested_filename == "labels.jsonl"
+    found.value.save_as(tmp_path / "labels.jsonl")
+    labels = read_labels(tmp_path / "labels.jsonl")
+    assert [(one.query_id, one.task, one.label, one.annotator) for one in labels] == [
+        ("0", "correctness", "correct", "ada"), ("1", "correctness", "incorrect", "ada"),
+    ]  # fmt: skip
+
+
+# Rows with the same elements of the same classes have the same findings: one of each kind is looked at.
+ONE_ROW_OF_A_KIND = """() => {
+  const seen = new Set();
+  for (const row of document.querySelectorAll("tbody tr")) {
+    const kind = [row, ...row.querySelectorAll("*")].map((one) => `${one.tagName}.${one.getAttribute("class")}`).join();
+    if (seen.has(kind)) row.remove();
+    seen.add(kind);
+  }
+}"""
+
+
+# What depends on the width and on the colours is looked at again in the other ones.
+RULES = {
+    (1280, "light"): "undefined",
+    (390, "dark"): "['color-contrast', 'target-size', 'scrollable-region-focusable', 'meta-viewport']",
+}
+
+
+@pytest.mark.parametrize(("width", "scheme"), RULES)
+def test_no_page_has_a_serious_axe_finding(width, scheme, site, open_page):
+    run = run_folder(site)
+    names = ["index.html", f"benchmarks/{RAILWAY}.html", COMPARISON]
+    for path in [*(site.reports / name for name in names), run / "index.html", run / "question.html"]:
+        page = open_page(path, width=width, scheme=scheme)
+        page.get_by_role("heading", level=2).first.wait_for()
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        page.evaluate(ONE_ROW_OF_A_KIND)
+
+        page.evaluate(AXE)
+        options = f"{{ preload: false, resultTypes: ['violations'], runOnly: {RULES[width, scheme]} }}"
+        found = page.evaluate(f"axe.run({options})")["violations"]
+
+        serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+        assert serious == [], path
