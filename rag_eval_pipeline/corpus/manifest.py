@@ -129,7 +129,7 @@ def write_rows(
     size: Callable[[dict[str, Any]], int] | None = None,
     row_group_size: int = 0,
 ) -> None:
-    """Publish rows as parquet, as `storage.parquet.write_rows`."""
+    """Publish rows as parquet, as `parquet_files.write_rows`."""
     schema = schema.with_metadata(dict(metadata or {}))
     # Handles and not paths: pyarrow takes a path for a URI when it resembles one, and loses what follows a `#`.
     with publishing(path) as file:
