@@ -1,7 +1,7 @@
 """Fifteen small benchmarks in the shapes of well-known public ones, all about the same invented harbours.
 
 Only the shape is theirs: names of files, columns and nesting. `right` is what a careful person makes of the files, worked
-out here and not by `init`; `edits` are the lines of the proposed benchmark.yaml that this person has to change.
+out here and not by `init`.
 """
 
 import bz2
@@ -46,7 +46,6 @@ class Shape(NamedTuple):
 
     files: Files
     right: Right
-    edits: tuple[tuple[str, str], ...] = ()  # (a proposed line, the line that it has to be)
 
 
 HARBOURS = {
@@ -222,31 +221,16 @@ def crag() -> Shape:
 
 def mkqa() -> Shape:
     """gz JSONL with a question and its answers in three languages."""
-    asked = []
-    rows = []
+    asked, rows = [], []
     for n, (name, (opened, _, _, german, polish)) in enumerate(HARBOURS.items()):
-        questions = {
-            "en": f"when was {name} opened",
-            "de": f"wann wurde {german} eröffnet",
-            "pl": f"kiedy otwarto {polish}",
-        }
-        kind = "unanswerable" if n == 3 else "date"
-        given = [
-            {
-                "type": kind,
-                "entity": "",
-                "text": None if n == 3 else opened,
-                "aliases": [f"AD {opened}"] if n % 2 and n != 3 else [],
-            }
-        ]
-        rows.append(
-            {
-                "example_id": -7449157003522518870 + n, "queries": questions, "query": questions["en"],
-                "answers": dict.fromkeys(questions, given),
-            }
-        )  # fmt: skip
-        answers = () if n == 3 else (opened, f"AD {opened}") if n % 2 else (opened,)
-        asked += [Asked(question, answers) for question in questions.values()]
+        en, de, pl = f"when was {name} opened", f"wann wurde {german} eröffnet", f"kiedy otwarto {polish}"
+        questions = {"en": en, "de": de, "pl": pl}
+        given = {"type": "date", "entity": "", "text": opened, "aliases": [f"AD {opened}"] if n % 2 else []}
+        given |= {"type": "unanswerable", "text": None, "aliases": []} if n == 3 else {}
+        answers = dict.fromkeys(questions, [given])
+        rows.append({"example_id": -7449157003522518870 + n, "queries": questions, "query": en, "answers": answers})
+        right = () if n == 3 else (opened, f"AD {opened}") if n % 2 else (opened,)
+        asked += [Asked(question, right) for question in questions.values()]
     return Shape({"mkqa.jsonl.gz": gzip.compress(jsonl(rows).encode(), mtime=0)}, Right(tuple(asked), frozenset()))
 
 

@@ -65,19 +65,6 @@ def test_published_benchmark_has_the_expected_counts(plans, shared, name):
     assert (counts.rows, counts.dropped, counts.quarantined) == (counts.accepted, 0, 0)
 
 
-def test_squad_offsets_point_at_the_answers_and_plausible_answers_are_ignored(plans):
-    squad = plans("squad2")
-    bodies = {document.key: document.content for document in squad.documents}
-
-    located = [
-        bodies[context.document][context.start : context.end] == question.answer
-        for question in squad.questions
-        for context in question.contexts
-    ]
-    assert (len(located), all(located)) == (430, True)
-    assert {(q.answer, q.answers) for q in squad.questions if q.is_impossible} == {("", ())}
-
-
 def test_mirrored_pages_are_not_fetched(plans):
     assert {document.body for document in plans("fetaqa").documents} == {"file"}
     assert {document.body for document in plans("truthfulqa").documents} == {"file"}
@@ -90,16 +77,6 @@ def test_chunking_eval_keeps_offsets_and_invents_no_answers(plans):
 
     assert chunking.spec.retrieval_only
     assert all(context.start is not None for question in chunking.questions for context in question.contexts)
-
-
-def test_hotpotqa_is_the_same_from_json_and_from_parquet(plans):
-    first, second = plans("hotpotqa"), plans("hotpotqa-json")
-
-    def compared(q):
-        return q.question, q.answers, q.contexts
-
-    assert [*map(compared, first.questions)] == [*map(compared, second.questions)]
-    assert first.documents == second.documents
 
 
 def test_folder_of_several_benchmarks_is_recognised(shared, tmp_path):

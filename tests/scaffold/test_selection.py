@@ -28,21 +28,20 @@ def test_file_with_the_most_of_a_question_is_taken_and_the_others_are_named_with
     )
 
 
-def test_split_to_test_with_is_taken(started):
-    proposal = started({f"data/{split}.jsonl": jsonl(ROW) for split in ("train", "validation", "test")})
-
-    assert "source: data/test.jsonl\n" in proposal.text
-    assert "data/train.jsonl (the columns of the source; to use both, list them as `source`)" in guess(
-        proposal, "source"
-    )
+SQUAD_ROW = {"question": "A?", "context": "It is a.", "answers": {"text": ["a"], "answer_start": [6]}}
+SPLITS = {
+    "by columns": (ROW, ("train", "validation", "test"), "test"),
+    "by shape": (SQUAD_ROW, ("train", "validation"), "validation"),
+}
 
 
-def test_split_of_squad_to_test_with_is_taken(started):
-    row = {"question": "A?", "context": "It is a.", "answers": {"text": ["a"], "answer_start": [6]}}
+@pytest.mark.parametrize(("row", "splits", "taken"), SPLITS.values(), ids=SPLITS)
+def test_split_to_test_with_is_taken(started, row, splits, taken):
+    proposal = started({f"data/{split}.jsonl": jsonl(row) for split in splits})
 
-    proposal = started({f"data/{split}.jsonl": jsonl(row) for split in ("train", "validation")})
-
-    assert "source: data/validation.jsonl\n" in proposal.text
+    assert f"source: data/{taken}.jsonl\n" in proposal.text
+    others = "data/train.jsonl (the columns of the source; to use both, list them as `source`)"
+    assert others in guess(proposal, "source")
 
 
 def test_every_language_of_nested_articles_is_named(started):

@@ -201,16 +201,13 @@ def test_unanswerable_questions_are_recognised(planned, text, expected):
     assert [question.is_impossible for question in planned({name: text}).questions] == expected
 
 
-GUESSES = {
-    "empty answers":  ({"q.csv": "question,answer\nA?,a\nB?,\n"}, "is_impossible", ["1 of 2 rows", "remove this column"]),
-}  # fmt: skip
+def test_guess_states_its_evidence(started):
+    [guess] = [
+        one for one in started({"q.csv": "question,answer\nA?,a\nB?,\n"}).guesses if one.startswith("is_impossible")
+    ]
 
-
-@pytest.mark.parametrize(("files", "key", "phrases"), GUESSES.values(), ids=GUESSES)
-def test_guess_states_its_evidence(started, files, key, phrases):
-    [guess] = [guess for guess in started(files).guesses if guess.startswith(key)]
-
-    assert all(phrase in guess for phrase in phrases)
+    assert "1 of 2 rows" in guess
+    assert "remove this column" in guess
 
 
 SQUAD_1 = {"version": "1.1", "data": [{"title": "Normans", "paragraphs": [

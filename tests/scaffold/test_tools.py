@@ -109,19 +109,6 @@ def test_outputs_of_traces_are_not_taken_for_the_truth(started, files):
     assert "answer: FILL_IN" in proposal.text
 
 
-RESULT = {
-    "promptIdx": 0, "provider": {"id": "openai:gpt-4o"}, "response": {"output": "30 days"}, "success": False,
-    "testCase": {"vars": {"question": DAYS}, "assert": [{"type": "equals", "value": "28 days"}]}, "vars": {"question": DAYS},
-}  # fmt: skip
-
-
-def test_results_of_promptfoo_give_each_test_once_with_what_it_asserts(planned):
-    results = [RESULT, {**RESULT, "promptIdx": 1, "response": {"output": "29 days"}}]
-    content = {"evalId": "e", "results": {"version": 3, "results": results}, "config": {}}
-
-    assert [q.answers for q in planned({"results.json": json.dumps(content)}).questions] == [("28 days",)]
-
-
 ASSERTED = {
     # assertions                                                                       answers
     "lists alone":         ([{"type": "contains-any", "value": ["a, b", "c"]}],        ("a, b", "c")),
@@ -145,19 +132,42 @@ def test_assertions_become_answers(planned):
     }
 
 
-def test_variable_is_the_answer_where_no_assertion_states_one(planned):
-    test = {
-        "vars": {"question": "A?", "expected_answer": "a"},
-        "assert": [{"type": "llm-rubric", "value": "{{expected_answer}}"}],
-    }
+RESULT = {
+    "promptIdx": 0, "provider": {"id": "openai:gpt-4o"}, "response": {"output": "30 days"}, "success": False,
+    "testCase": {"vars": {"question": DAYS}, "assert": [{"type": "equals", "value": "28 days"}]}, "vars": {"question": DAYS},
+}  # fmt: skip
+RESULTS = [RESULT, {**RESULT, "promptIdx": 1, "response": {"output": "29 days"}}]
+RUBRIC = [{"type": "llm-rubric", "value": "{{expected_answer}}"}]
+CHOICES = [
+    {"id": "a", "epoch": 1, "input": "A?", "target": "B", "choices": ["x", "y"]},
+    {"id": "b", "epoch": 1, "input": "B?", "target": ["A"], "choices": ["x", "y"]},
+    {"id": "c", "epoch": 1, "input": "C?", "target": "D", "choices": None},
+]
+ANSWERED = {
+    # file                                                                                       answers
+    "promptfoo's results, each test once":
+        ({"results.json": json.dumps({"evalId": "e", "results": {"version": 3, "results": RESULTS}, "config": {}})},
+                                                                                                 [("28 days",)]),
+    "a variable where no assertion states one":
+        ({"tests.json": json.dumps([{"vars": {"question": "A?", "expected_answer": "a"}, "assert": RUBRIC}])},
+                                                                                                 [("a",)]),
+    "assertions whose values are all lists":
+        ({"tests.json": json.dumps([{"vars": {"question": "A?"}, "assert": ASSERTED["lists alone"][0]}])},
+                                                                                                 [("a, b", "c")]),
+    "variables with the names of SQL":
+        ({"tests.csv": csv(("question", "asserted", "cell", "_checks1", "__expected"), (MANAGER, "x", "y", "z", "equals: a"))},
+                                                                                                 [("a",)]),
+    "traces with a reference":
+        ({"log.csv": csv(("question", "ground_truth", "response", "latency", "total_tokens"), ("A?", "a", "b", "2.1", "512"))},
+                                                                                                 [("a",)]),
+    "letters of choices become their texts":
+        ({"log.json": json.dumps({"samples": CHOICES})},                                         [("y",), ("x",), ("D",)]),
+}  # fmt: skip
 
-    assert [q.answers for q in planned({"tests.json": json.dumps([test])}).questions] == [("a",)]
 
-
-def test_assertions_whose_values_are_all_lists(planned):
-    test = {"vars": {"question": "A?"}, "assert": ASSERTED["lists alone"][0]}
-
-    assert [q.answers for q in planned({"tests.json": json.dumps([test])}).questions] == [("a, b", "c")]
+@pytest.mark.parametrize(("files", "answers"), ANSWERED.values(), ids=ANSWERED)
+def test_answers_of_a_tools_file(planned, files, answers):
+    assert [question.answers for question in planned(files).questions] == answers
 
 
 def test_test_set_comes_before_its_results(started):
@@ -172,24 +182,6 @@ def test_output_that_is_taken_for_the_truth_is_doubted(started):
     assert "a system's own answers are no truth" in guess
 
 
-def test_traces_with_a_reference_are_questions(planned):
-    rows = csv(("question", "ground_truth", "response", "latency", "total_tokens"), ("A?", "a", "b", "2.1", "512"))
-
-    assert [q.answers for q in planned({"log.csv": rows}).questions] == [("a",)]
-
-
-def test_letters_of_choices_become_their_texts(planned):
-    samples = [
-        {"id": "a", "epoch": 1, "input": "A?", "target": "B", "choices": ["x", "y"]},
-        {"id": "b", "epoch": 1, "input": "B?", "target": ["A"], "choices": ["x", "y"]},
-        {"id": "c", "epoch": 1, "input": "C?", "target": "D", "choices": None},
-    ]
-
-    found = planned({"log.json": json.dumps({"samples": samples})})
-
-    assert [q.answers for q in found.questions] == [("y",), ("x",), ("D",)]
-
-
 def test_epochs_beyond_the_sampled_rows_are_left_out(planned, monkeypatch):
     monkeypatch.setattr("rag_eval_pipeline.scaffold.profile.SAMPLE_ROWS", 1)
     log = {"samples": [{"id": "s", "epoch": number, "input": "A?", "target": "a"} for number in (1, 2)]}
@@ -200,12 +192,6 @@ def test_epochs_beyond_the_sampled_rows_are_left_out(planned, monkeypatch):
 def test_promptfoo_configuration_without_tests_says_where_to_look(started):
     with pytest.raises(InputError, match="Run `init` on the file with the tests"):
         started({"promptfooconfig.yaml": "prompts: [a]\ntests: file://tests.csv\n"})
-
-
-def test_promptfoo_variables_may_have_the_names_of_sql(planned):
-    rows = csv(("question", "asserted", "cell", "_checks1", "__expected"), (MANAGER, "x", "y", "z", "equals: a"))
-
-    assert [question.answers for question in planned({"tests.csv": rows}).questions] == [("a",)]
 
 
 def test_question_that_is_not_recognised_has_to_be_filled_in(started):
