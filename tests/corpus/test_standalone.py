@@ -50,16 +50,6 @@ def test_render_adds_to_a_folder_and_refuses_a_name_that_is_taken_before_it_fetc
     assert (out / "one.pdf").read_bytes() == simple_pdf("/one")
 
 
-def test_render_with_overwrite_replaces_what_is_rendered_and_no_other_file(pages, out):
-    render(pages, out, "/one", "/two")
-    pages.answers["/one"] = (200, PDF, simple_pdf("anew"))
-
-    render(pages, out, "/one", overwrite=True)
-
-    assert (out / "one.pdf").read_bytes() == simple_pdf("anew")
-    assert (out / "two.pdf").read_bytes() == simple_pdf("/two")
-
-
 def test_render_with_a_manifest_fetches_nothing_twice_and_keeps_names_apart(pages, out, tmp_path):
     manifest = tmp_path / "manifest.parquet"
     render(pages, out, "/one", "/two", manifest=manifest)

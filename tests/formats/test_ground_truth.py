@@ -8,7 +8,6 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.ground_truth import (
-    AnnotatedCitation,
     AnswerQualityAnnotation,
     CitationAnnotation,
     GroundTruth,
@@ -93,29 +92,6 @@ def test_ground_truth_takes_its_dataset_from_the_caller_last(tmp_path):
     assert (named.dataset_id, named.version) == ("d", "1.0.0")
 
 
-def test_ground_truth_in_yaml(tmp_path):
-    text = """
-dataset_id: d
-version: 1.10.0
-annotations:
-  - annotation_id: 007
-    query_id: 12
-    annotator_id: ann
-    citations:
-      - {file_name: a.pdf, start_char: 4, end_char: 9, text: lamps, relevance_score: 0.5, page_number: 2}
-    metadata: {annotation_time_seconds: 120, notes: no}
-"""
-    truth = GroundTruth.read(written(tmp_path, text, "d_v1.10.0.gt.yaml"))
-
-    [annotation] = truth.annotations
-    assert (truth.version, annotation.annotation_id, annotation.query_id) == ("1.10.0", "007", "12")
-    expected = AnnotatedCitation(
-        file_name="a.pdf", start_char=4, end_char=9, text="lamps", relevance_score=0.5, page_number=2
-    )
-    assert annotation.citations == (expected,)
-    assert annotation.metadata == {"annotation_time_seconds": 120, "notes": "no"}
-
-
 BAD_ANNOTATIONS = {
     #                             annotation                                                  code            place
     "an empty span":             (with_span(start_char=9),                                    "empty_span",   "citations[1]"),
@@ -187,7 +163,7 @@ def codes(result):
 def test_import_merges_the_annotators_files(tmp_path):
     written(tmp_path, [cites("q1"), judges("q1")], "bob/d_v1.0.0.gt.json")
     written(tmp_path, container(cites("q2", annotator_id="ann")), "ann/one.json")
-    written(tmp_path, "dataset_id: d\nversion: 1.0.0\nannotations:\n- {annotation_id: y, query_id: q1, citations: []}\n",
+    written(tmp_path, "dataset_id: d\nversion: 1.0.0\nannotations:\n- {annotation_id: 007, query_id: q1, citations: []}\n",
             "ann/two.yaml")  # fmt: skip
     written(tmp_path, cites("q1"), "cid/d_v1.0.0.gt.json.gz")
     written(tmp_path, [cites("q")], "ann/d_v1.1.0.gt.json")
@@ -197,7 +173,7 @@ def test_import_merges_the_annotators_files(tmp_path):
 
     named = [(truth.dataset_id, truth.version) for truth in result.truths]
     assert named == [("c", "2.0.0"), ("d", "1.0.0"), ("d", "1.1.0")]
-    assert ids(result)[1] == [("ann", "c1_q2"), ("ann", "y"), ("bob", "c1_q1"), ("bob", "j_q1"), ("cid", "c1_q1")]
+    assert ids(result)[1] == [("ann", "c1_q2"), ("ann", "007"), ("bob", "c1_q1"), ("bob", "j_q1"), ("cid", "c1_q1")]
     assert (result.read, result.imported, result.refused, result.findings) == (7, 7, 0, ())
     assert result.is_conserved
     assert result.truths[0].annotations[0].citations[0].end_char == 10

@@ -15,41 +15,22 @@ from tests.validation import validate
 QUERY = {"query_id": "0", "query_text": "Who?", "relevant_documents": ["a.pdf"]}
 DATASET = {"dataset_id": "d", "name": "D", "version": "1.0.0", "queries": [QUERY]}
 SPAN = {"file_name": "a.pdf", "start_char": 4, "end_char": 9}
-SPECIFIED = {  # Evaluation Data Formats 2.1, example
-    "dataset_id": "personal_rag_eval_v1.0.0",
-    "name": "Personal RAG Evaluation Dataset",
-    "version": "1.0.0",
+# Evaluation Data Formats 2.1, example.
+SPECIFIED = """{"dataset_id": "personal_rag_eval_v1.0.0", "name": "Personal RAG Evaluation Dataset", "version": "1.0.0",
     "description": "Comprehensive evaluation dataset for personal knowledge retrieval",
     "created_at": "2025-08-30T12:00:00Z",
     "metadata": {"domain": "personal", "language": "en", "size": 500, "avg_query_length": 45, "source": "synthetic"},
-    "queries": [
-        {
-            "query_id": "query_001",
-            "query_text": "What are the key features of the new project management tool?",
-            "query_type": "factual",
-            "difficulty": "medium",
-            "relevant_documents": ["doc_001", "doc_002"],
-            "ground_truth_answer": "The new project management tool includes features such as task tracking, team "
-            "collaboration, time management, and reporting capabilities.",
-            "citations": [
-                {
-                    "file_name": "project_tool_guide.pdf", "page_number": 3, "start_char": 1250, "end_char": 1350,
-                    "confidence_score": 0.95,
-                    "context_text": "Key features include task tracking and team collaboration...",
-                }
-            ],
-            "metadata": {"expected_answer_length": 150, "num_relevant_docs": 2},
-        }
-    ],
-    "documents": [
-        {
-            "document_id": "doc_001", "title": "Project Management Tool Overview",
-            "content": "The new project management tool provides comprehensive features for team collaboration...",
-            "file_path": "docs/project_tool.pdf",
-            "metadata": {"author": "Product Team", "created_date": "2025-08-01", "word_count": 1250},
-        }
-    ],
-}  # fmt: skip
+    "queries": [{"query_id": "query_001", "query_type": "factual", "difficulty": "medium",
+        "query_text": "What are the key features of the new project management tool?",
+        "relevant_documents": ["doc_001", "doc_002"],
+        "ground_truth_answer": "The new project management tool includes features such as task tracking, team collaboration, time management, and reporting capabilities.",
+        "citations": [{"file_name": "project_tool_guide.pdf", "page_number": 3, "start_char": 1250, "end_char": 1350,
+            "confidence_score": 0.95, "context_text": "Key features include task tracking and team collaboration..."}],
+        "metadata": {"expected_answer_length": 150, "num_relevant_docs": 2}}],
+    "documents": [{"document_id": "doc_001", "title": "Project Management Tool Overview",
+        "content": "The new project management tool provides comprehensive features for team collaboration...",
+        "file_path": "docs/project_tool.pdf",
+        "metadata": {"author": "Product Team", "created_date": "2025-08-01", "word_count": 1250}}]}"""
 
 
 def written(path, value):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.corpus.text.pdf_worker import layer_text
-from rag_eval_pipeline.corpus.text.rtl import Drawn, drawn_lines
 from tests.faults.pdfs import one_page, stream
 
 LETTERS = "ابتثجحخدذرزسشصضطظع"
@@ -84,22 +83,3 @@ PLACES = {
 @pytest.mark.parametrize(("words", "expected"), PLACES.values(), ids=PLACES)
 def test_rtl_words_are_grouped_as_they_were_drawn(words, expected):
     assert read_texts(drawn_at(words)) == [expected]
-
-
-def drawn(number: int, x: float, baseline: float, size: float, said_by: int) -> Drawn:
-    return Drawn(number, x, baseline, size, x, x + size / 2, said_by, 0, "")
-
-
-def test_drawn_lines_follow_the_baseline_of_most_letters():
-    word = [drawn(0, 72, 709, 12, 1), drawn(1, 73, 700, 12, 1), drawn(2, 80, 700, 12, 1)]
-    note = [drawn(3, 87, 704, 8, 2)]
-
-    [line] = drawn_lines([*word, *note, drawn(4, 92, 700, 12, 3)])
-    two = drawn_lines([*word, drawn(3, 87, 709, 12, 2)])
-
-    assert [(len(found.objects), found.baseline, found.size) for found in line] == [
-        (3, 700, 12),
-        (1, 704, 8),
-        (1, 700, 12),
-    ]
-    assert len(two) == 2
