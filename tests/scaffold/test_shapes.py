@@ -71,10 +71,6 @@ MUSIQUE = {
         {"title": "B", "paragraph_text": "y", "is_supporting": False},
     ],
 }  # fmt: skip
-RAGAS = {
-    "user_input": "A?", "response": "said", "reference": "true",
-    "retrieved_contexts": ["found"], "reference_contexts": ["g1", "g2"],
-}  # fmt: skip
 CONTEXTS = [{"filename": "x.pdf"}, {"filename": "y.pdf", "text": "gold"}]
 TRAIN_JSON = {"id": 0, "question": "A?", "answer": "a", "is_impossible": False, "contexts": CONTEXTS}
 HTML = "<html><body><p>x</p></body></html>"
@@ -96,12 +92,9 @@ SHAPES = {
     "train.json":            ({"train.json": json.dumps([TRAIN_JSON]), "corpus/x.pdf": b"%PDF-", "corpus/y.pdf": b"%PDF-"},
                                                                                        [["corpus/x.pdf", "corpus/y.pdf"]], ["corpus/x.pdf", "corpus/y.pdf"]),
     "MuSiQue":               ({"musique.jsonl": jsonl(MUSIQUE)},                       [["A"]],                      {"A": "x", "B": "y"}),
-    "ragas":                 ({"ragas.jsonl": jsonl(RAGAS)},                           [[hashed("g1"), hashed("g2")]], {hashed("g1"): "g1", hashed("g2"): "g2"}),
     "gold text":             (table("context", "gold"),                                [[hashed("gold")]],           {hashed("gold"): "gold"}),
     "numbered URL columns":  ({"t.csv": "question,answer,link_1,link_10,link_2\nA?,a,https://a.org/1,https://a.org/10,https://a.org/2\n"},
                                                                                        [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
-    "URL":                   (table("links", "https://a.org/x"),                       [["a.org/x"]],                ["a.org/x"]),
-    "URLs, Python list":     (table("links", "['https://a.org/x', 'https://a.org/y']"), [["a.org/x", "a.org/y"]],    ["a.org/x", "a.org/y"]),
     "HTML of the row":       ({"nq.jsonl": jsonl({"question": "A?", "answer": "a", "url": "https://a.org/x", "document_html": HTML})},
                                                                                        [["a.org/x"]],                {"a.org/x": HTML}),
     "quotes of a row's file": ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "doc": "x.md", "evidence": ["g1", "g2"]}), "docs/x.md": "x"},
@@ -131,7 +124,6 @@ def test_shape_gives_contexts_and_documents(planned, files, contexts, documents)
 FILES = {
     "name":               ("a b.html",          ["docs/a b.html"]),
     "lines":              ("a b.html\nc.html",  ["docs/a b.html", "docs/c.html"]),
-    "glob":               ("*b*",               ["docs/a b.html"]),
 }  # fmt: skip
 
 
