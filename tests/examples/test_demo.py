@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rag_eval_pipeline import demo
+from examples import demo_nights as demo
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
