@@ -73,7 +73,7 @@ def compare(folder: Path, form: str, rows: int, *, sql: bool) -> None:
     (source.parent / "benchmark.yaml").write_text(SPEC.format(name=NAME, file=source.name, questions=questions))
     write_documents(source.parent)
     write_source(source, form, 1_000)
-    from rag_eval_pipeline.conversion.steps import convert
+    from rag_eval_pipeline.conversion.convert import convert
     from rag_eval_pipeline.workspace import Workspace
 
     convert(Workspace(folder), NAME)  # of few rows, so that the corpus is there
@@ -203,8 +203,8 @@ def converter(folder: Path, form: str) -> dict[str, Any]:
     import pyarrow.parquet  # noqa: F401
 
     from rag_eval_pipeline.conversion import planning
+    from rag_eval_pipeline.conversion.convert import convert
     from rag_eval_pipeline.conversion.stamp import StepReport
-    from rag_eval_pipeline.conversion.steps import convert
     from rag_eval_pipeline.workspace import Workspace
 
     planning.MAX_QUESTIONS = sys.maxsize

@@ -42,7 +42,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples
 
 from examples.mock_server.process import RunningServer, mock_rag_server  # noqa: E402
-from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
+from rag_eval_pipeline.conversion.convert import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.asking import ask  # noqa: E402
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402

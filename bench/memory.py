@@ -122,10 +122,10 @@ def nothing(root: Path) -> None:
 
 
 def convert(root: Path) -> None:
-    from rag_eval_pipeline.conversion import steps
+    from rag_eval_pipeline.conversion.convert import convert
     from rag_eval_pipeline.workspace import Workspace
 
-    steps.convert(Workspace(root), NAME)
+    convert(Workspace(root), NAME)
 
 
 def load(root: Path) -> None:

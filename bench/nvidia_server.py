@@ -43,7 +43,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the mock server belongs to the examples, the JSON server to the tests
 
 from examples.mock_server.process import RunningServer, mock_rag_server  # noqa: E402
-from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
+from rag_eval_pipeline.conversion.convert import convert  # noqa: E402
 from rag_eval_pipeline.corpus.text.pages import read_pages  # noqa: E402
 from rag_eval_pipeline.errors import ServiceError  # noqa: E402
 from rag_eval_pipeline.systems.base import PageText, Query  # noqa: E402

@@ -37,7 +37,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))  # the writer of made-up nights belongs to the tests
 
-from rag_eval_pipeline.conversion.steps import convert  # noqa: E402
+from rag_eval_pipeline.conversion.convert import convert  # noqa: E402
 from rag_eval_pipeline.corpus.rendering.browser import find_browser  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
 from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402

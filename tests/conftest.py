@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.cli import main
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.citation_marks import find_citations

@@ -36,7 +36,7 @@ def test_help_loads_without_heavy_packages():
 
 
 def test_library_loads_without_dagster():
-    assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.steps")
+    assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.convert")
 
 
 @pytest.mark.fault(63)

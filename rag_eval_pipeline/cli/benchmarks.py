@@ -171,7 +171,7 @@ def convert(
 
     Example: rag-eval convert skarn-railway
     """
-    from rag_eval_pipeline.conversion.steps import convert as run
+    from rag_eval_pipeline.conversion.convert import convert as run
     from rag_eval_pipeline.conversion.summaries import conversion_sentences
     from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
     from rag_eval_pipeline.monitoring.power import power_of

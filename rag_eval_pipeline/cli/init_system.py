@@ -66,7 +66,8 @@ def init_system(
 
     Example: rag-eval system init my-rag --url http://127.0.0.1:8000/ask
     """
-    from rag_eval_pipeline.scaffold.system_init import INIT_KINDS, Wanted, check_free, propose_system, write_system
+    from rag_eval_pipeline.scaffold.system_init import INIT_KINDS, check_free, propose_system, write_system
+    from rag_eval_pipeline.scaffold.system_proposal import Wanted
 
     root = find_workspace(workspace)
     if not replace:

@@ -30,7 +30,8 @@ class CorpusConfig(dg.Config):
 def _run(
     context: dg.AssetExecutionContext, resource: WorkspaceResource, recheck: Recheck = "no"
 ) -> dg.MaterializeResult:
-    from rag_eval_pipeline.conversion.steps import STEPS, RunPart, run_step
+    from rag_eval_pipeline.conversion.convert import RunPart, run_step
+    from rag_eval_pipeline.conversion.steps import STEPS
 
     step = context.asset_key.path[-1]
     steps = context.run.step_keys_to_execute or [node.name for node in context.job_def.nodes]

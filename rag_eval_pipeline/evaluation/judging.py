@@ -27,18 +27,13 @@ from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, d
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate, name_by_system, read_labels
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, CitedText, Judge, Judgement
+from rag_eval_pipeline.judges.labels import Label, name_by_system, read_labels
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
-from rag_eval_pipeline.metrics.claims import (
-    CitedStatement,
-    JudgedCitation,
-    JudgedClaim,
-    alce_scores,
-    claim_scores,
-)
+from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
 from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace

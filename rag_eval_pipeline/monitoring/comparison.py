@@ -17,7 +17,8 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.publishing import VERDICTS_FILE, QualityThresholds, results_path
+from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.quality_thresholds import VERDICTS_FILE, QualityThresholds
 from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import Model, bad_format

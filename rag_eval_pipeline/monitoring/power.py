@@ -9,7 +9,7 @@ import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.publishing import VERDICTS_FILE
+from rag_eval_pipeline.evaluation.quality_thresholds import VERDICTS_FILE
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
 from rag_eval_pipeline.metrics.intervals import effective_clusters
 from rag_eval_pipeline.metrics.significance import (

@@ -17,13 +17,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
-from rag_eval_pipeline.evaluation.publishing import QualityThresholds, check_thresholds
-from rag_eval_pipeline.monitoring.baselines import (
-    earlier_runs,
-    flip_share_of,
-    pin_first_nights,
-    published_evaluations,
-)
+from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds, check_thresholds
+from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights, published_evaluations
 from rag_eval_pipeline.monitoring.comparison import (
     Comparison,
     ScoredRun,

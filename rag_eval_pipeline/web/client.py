@@ -11,36 +11,28 @@ import functools
 import hashlib
 import logging
 import random
-import socket
 import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import httpx
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.web.attempts import CUT_CODES, UNSENT_CODES, AttemptFault, Outcome, ReceivedResponse, send_once
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, RateLimiter, backoff, retry_after
 from rag_eval_pipeline.web.server_settings import Credentials, EndpointSettings
-from rag_eval_pipeline.web.sse import Event, EventParser
+from rag_eval_pipeline.web.sse import Event
 from rag_eval_pipeline.web.tls import tls_context
 
 CONNECT_MAX_S = 10.0  # a server that is there accepts within a packet's round trip; more is a full queue or a firewall
 EXCERPT_BYTES = 500  # of a body that a message quotes
-
-RETRIED_CODES = frozenset(
-    {"connection_refused", "connection_reset", "connection_broken", "dns", "connect_timeout", "attempt_timeout"}
-)
 PAUSING_STATUSES = frozenset({429, 503})  # with Retry-After, the server means all callers
-# Nothing was sent yet, so nothing is counted or billed.
-_UNSENT = frozenset({"connection_refused", "dns", "tls", "connect_timeout"})
-_CUT = frozenset({"connection_broken", "connection_reset"})
 _TIMEOUTS = frozenset({"connect_timeout", "attempt_timeout", "total_timeout"})
-
 Failure = Literal["error", "timeout", "truncated", "refused"]
 
 
@@ -256,7 +248,7 @@ class Endpoint:
         """
         body = {"json": json, "params": params, "files": files, "data": data, "headers": headers}
         outcome = await self._send(method, path, body, retried=retried, as_events=False)
-        return Reply(**self._facts(outcome))
+        return Reply(**self._reply_fields(outcome))
 
     async def stream(
         self,
@@ -274,12 +266,14 @@ class Endpoint:
         """
         body = {"json": json, "params": params, "headers": headers}
         outcome = await self._send(method, path, body, retried=True, as_events=True)
-        events = [event._replace(data=self._kept(event.data.encode()).decode()) for event in outcome.response.events]
-        return StreamReply(**self._facts(outcome), events=events, is_cut=outcome.fault is not None)
+        events = [
+            event._replace(data=self._masked_body(event.data.encode()).decode()) for event in outcome.response.events
+        ]
+        return StreamReply(**self._reply_fields(outcome), events=events, is_cut=outcome.fault is not None)
 
     async def _send(
         self, method: str, path: str, body: Mapping[str, Any], *, retried: bool, as_events: bool
-    ) -> "_Outcome":
+    ) -> Outcome:
         """Send until there is a response to return; raise the failure of the last attempt otherwise."""
         total_s = self.settings.total_seconds
         url = f"{self.settings.base_url}/{path.lstrip('/')}" if path.strip("/") else self.settings.base_url
@@ -294,12 +288,12 @@ class Endpoint:
                 begun = time.monotonic()
                 # The total starts when the request is first sent: waiting for a turn is our limit, not the server's.
                 started = begun if started is None else started
-                response = _Response(self._max_bytes, started, as_events=as_events)
+                response = ReceivedResponse(self._max_bytes, started, as_events=as_events)
                 limit_s = min(self.settings.attempt_seconds, left_s)
                 with self._client() as client:
                     # Built anew for each attempt: sending uses up a body.
                     request = client.build_request(method, _parsed_url(url), **given)
-                    fault = await _attempt(client, request, response, limit_s)
+                    fault = await send_once(client, request, response, limit_s)
                 now = time.monotonic()
                 asked_s = None
                 if response.status in RETRIED_STATUSES:
@@ -307,10 +301,10 @@ class Endpoint:
                 if response.status in PAUSING_STATUSES and asked_s:
                     self._limiter.pause(asked_s)
             if fault is not None and fault.code == "attempt_timeout" and limit_s >= left_s:
-                fault = _Fault("total_timeout", f"no whole reply within {total_s:.3g} s, {number} attempts")
-            sent += fault is None or fault.code not in _UNSENT
+                fault = AttemptFault("total_timeout", f"no whole reply within {total_s:.3g} s, {number} attempts")
+            sent += fault is None or fault.code not in UNSENT_CODES
             left_s -= now - begun
-            outcome = _Outcome(response, fault, sent, (now - started) * 1000)
+            outcome = Outcome(response, fault, sent, (now - started) * 1000)
             if outcome.is_answer:
                 return outcome
             wait_s = None
@@ -322,13 +316,13 @@ class Endpoint:
             await asyncio.sleep(wait_s)
             left_s -= wait_s
 
-    def _failure(self, outcome: "_Outcome", request: str, attempts: int, wait_s: float | None) -> EndpointError:
+    def _failure(self, outcome: Outcome, request: str, attempts: int, wait_s: float | None) -> EndpointError:
         response, fault = outcome.response, outcome.fault
-        body = self._kept(response.body) or None
+        body = self._masked_body(response.body) or None
         status: Failure | None = None
         if fault is not None:
             code, found = fault.code, fault.found
-            if code in _CUT and response.is_success and body:
+            if code in CUT_CODES and response.is_success and body:
                 status = "truncated"
         else:
             code = "rate_limited" if response.status == 429 else f"http_{response.status}"
@@ -346,150 +340,21 @@ class Endpoint:
             body=None if response.is_success else body,
         )
 
-    def _facts(self, outcome: "_Outcome") -> dict[str, Any]:
+    def _reply_fields(self, outcome: Outcome) -> dict[str, Any]:
         response = outcome.response
         return {
             "status": response.status,
             "headers": response.headers,
-            "body": self._kept(response.body),
+            "body": self._masked_body(response.body),
             "requests": outcome.requests,
             "elapsed_ms": outcome.elapsed_ms,
             "raw_sha256": hashlib.sha256(response.body).hexdigest(),
             "masked": self.masked,
         }
 
-    def _kept(self, body: bytes | bytearray) -> bytes:
+    def _masked_body(self, body: bytes | bytearray) -> bytes:
         assert self._credentials is not None
         return self._credentials.masked_body(bytes(body))
-
-
-class _Fault(Exception):
-    """Why an attempt gave no whole response: a code of `EndpointError`, and a description."""
-
-    def __init__(self, code: str, found: str) -> None:
-        super().__init__(code, found)
-        self.code = code
-        self.found = found
-
-
-class _Response:
-    """What has arrived of a response so far, complete or not; a 2xx body may be parsed as server-sent events."""
-
-    def __init__(self, max_bytes: int, started: float, *, as_events: bool) -> None:
-        self.status: int | None = None
-        self.headers = httpx.Headers()
-        self.body = bytearray()
-        self.events: list[Event] = []
-        self._max_bytes = max_bytes
-        self._started = started
-        self._parser = EventParser(errors="strict") if as_events else None
-
-    @property
-    def is_success(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
-
-    async def read(self, response: httpx.Response) -> None:
-        self.status = response.status_code
-        self.headers = response.headers
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in {"", "identity"}:
-            # None was accepted. Decoding it anyway would let a small body become a large one.
-            raise _Fault("bad_response", f"a body in the encoding {encoding[:40]!r}, which was not asked for")
-        announced = response.headers.get("content-length", "")
-        if announced.isdecimal() and len(announced) < 20 and int(announced) > self._max_bytes:
-            raise _Fault("body_too_large", f"a body of {announced} bytes, more than {self._max_bytes}")
-        parser = self._parser if self.is_success else None
-        async for chunk in response.aiter_raw():
-            if len(self.body) + len(chunk) > self._max_bytes:
-                raise _Fault("body_too_large", f"a body of more than {self._max_bytes} bytes")
-            self.body += chunk
-            if parser is not None:
-                self.events += parser.feed(chunk, (time.monotonic() - self._started) * 1000)
-        if parser is not None:
-            self.events += parser.close((time.monotonic() - self._started) * 1000)
-
-
-class _Outcome(NamedTuple):
-    """A finished attempt, and the account of its request so far."""
-
-    response: _Response
-    fault: _Fault | None
-    requests: int
-    elapsed_ms: float
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether there is a reply to return: a whole one, or a stream that broke off after its start."""
-        if self.fault is None:
-            return self.response.is_success
-        return bool(self.response.events) and self.fault.code in _CUT
-
-    @property
-    def is_retryable(self) -> bool:
-        if self.response.events:  # the answer had begun: asking again would pay for it twice
-            return False
-        return self.fault.code in RETRIED_CODES if self.fault else self.response.status in RETRIED_STATUSES
-
-
-async def _attempt(
-    client: httpx.AsyncClient, request: httpx.Request, received: _Response, limit_s: float
-) -> _Fault | None:
-    """Send a request and read the response; return None when it is whole, whatever its HTTP status."""
-    try:
-        async with asyncio.timeout(limit_s):
-            response = await client.send(request, stream=True)
-            try:
-                await received.read(response)
-            finally:
-                await response.aclose()
-    except _Fault as fault:
-        return fault
-    except UnicodeDecodeError as error:
-        return _Fault("bad_response", f"a stream that is not UTF-8: {error.object[error.start : error.end]!r}")
-    except TimeoutError:
-        return _Fault("attempt_timeout", f"no whole reply within {limit_s:.3g} s")
-    except httpx.ConnectTimeout:
-        return _Fault("connect_timeout", "no connection")
-    except httpx.HTTPError as error:
-        return _fault_of(error)
-    return None
-
-
-def _fault_of(error: httpx.HTTPError) -> _Fault:
-    causes = list(_causes(error))
-
-    def has(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(cause, kinds) for cause in causes)
-
-    if has(socket.gaierror):
-        return _Fault("dns", "the host's name is not known")
-    if has(ssl.SSLError) and isinstance(error, httpx.ConnectError):
-        return _Fault("tls", str(error))
-    if has(ConnectionRefusedError):
-        return _Fault("connection_refused", "nothing listens there")
-    if has(ConnectionResetError, BrokenPipeError):
-        return _Fault("connection_reset", "the server reset the connection")
-    if isinstance(error, httpx.ConnectError):
-        return _Fault("connection_refused", str(error))
-    ended_early = "closed connection" in str(error) or "disconnected" in str(error)
-    if isinstance(error, httpx.RemoteProtocolError) and not ended_early:
-        return _Fault("bad_response", f"what is not HTTP: {error}")
-    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.DecodingError):
-        return _Fault("bad_response", str(error))
-    return _Fault("connection_broken", str(error) or "the connection ended before the reply")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what caused it, groups included; at most 20, because causes may form a circle."""
-    pending = [error]
-    for _ in range(20):
-        if not pending:
-            return
-        found = pending.pop()
-        yield found
-        pending += [cause for cause in (found.__cause__, found.__context__) if cause is not None]
-        if isinstance(found, BaseExceptionGroup):
-            pending += found.exceptions
 
 
 def _error_text(body: bytes) -> str:

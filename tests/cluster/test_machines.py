@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from examples.mock_server.process import mock_rag_server
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.workspace import Workspace

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.conversion.steps import run_step
+from rag_eval_pipeline.conversion.convert import run_step
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 
 NAME, VERSION = "skarn-railway", "1.1.0"

@@ -5,14 +5,8 @@ import random
 
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert, run_step
-from rag_eval_pipeline.conversion.summaries import (
-    corpus_counts,
-    document_line,
-    document_notes,
-    first_pages,
-    slowest,
-)
+from rag_eval_pipeline.conversion.convert import convert, run_step
+from rag_eval_pipeline.conversion.summaries import corpus_counts, document_line, document_notes, first_pages, slowest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_rows
 from rag_eval_pipeline.errors import InputError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace

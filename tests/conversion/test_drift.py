@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.stamp import Stamp
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 from tests.corpus.making import simple_pdf

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.gold_documents import bare_texts, find_documents, read_found, write_found
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.conversion.summaries import conversion_sentences, plan_sentences
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.text.pages import Page

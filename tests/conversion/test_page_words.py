@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.workspace import Workspace
 
 SPEC = """

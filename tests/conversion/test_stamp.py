@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, is_converted, require_step, source_digest
-from rag_eval_pipeline.conversion.steps import STEPS, convert
+from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.storage.lock import locked
 from tests.conversion.conftest import PLAIN, write_benchmark
@@ -87,7 +88,7 @@ def test_source_digest_depends_on_names_and_contents_and_on_nothing_else(tmp_pat
 CONVERT = """
 import sys
 from pathlib import Path
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.workspace import Workspace
 
 print("ready", flush=True)

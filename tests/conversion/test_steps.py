@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert, run_step
 from rag_eval_pipeline.conversion.stamp import CHECKS, Stamp, is_converted, source_digest
-from rag_eval_pipeline.conversion.steps import STEPS, convert, run_step
+from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.journal import read_journal
 from rag_eval_pipeline.workspace import Workspace
@@ -123,7 +124,7 @@ documents: SELECT url, html FROM source
 CONVERT_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.workspace import Workspace
 
 def die(step):

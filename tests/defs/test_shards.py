@@ -6,9 +6,9 @@ import shutil
 import dagster as dg
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.shards import read_shard_plan, run_shard
 from rag_eval_pipeline.conversion.stamp import Stamp
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import sensors
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, benchmarks

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.stamp import StepRecord
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.results import EvaluationResults

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.corpus.rendering.browser import EXECUTABLE_VARIABLE, find_browser
 from tests.e2e.reading import NAMES, product_bytes, rag_eval
 

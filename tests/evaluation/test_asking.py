@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask, run_queries
 from rag_eval_pipeline.evaluation.budget import Usage, estimate, spent_today

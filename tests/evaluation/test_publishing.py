@@ -10,20 +10,19 @@ import yaml
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation import score_tables as storage
+from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.publishing import (
-    AnswerFacts,
+from rag_eval_pipeline.evaluation.quality_thresholds import (
     QualityThresholds,
     broken_thresholds,
     check_thresholds,
-    metadata,
-    performance,
     read_quality_thresholds,
 )
+from rag_eval_pipeline.evaluation.results_builder import metadata
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.scaffold.system_init import Wanted, propose_system, write_system
+from rag_eval_pipeline.scaffold.system_init import propose_system, write_system
+from rag_eval_pipeline.scaffold.system_proposal import Wanted
 from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.workspace import Workspace

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pypdfium2
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair

@@ -18,7 +18,7 @@ from functools import partial
 import psutil
 import pytest
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.corpus.document_renderer import text_flags
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest

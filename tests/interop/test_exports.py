@@ -7,7 +7,7 @@ import pytest
 from evret.evaluation.dataset import EvaluationDataset
 from ir_measures import AP, RR, P, R, Success, nDCG
 
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.exports import ExportOptions, export

@@ -17,9 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import models, pre_tokenizers, processors
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.judges.calibration import CalibrationRequest, Label, calibrate
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint, open_judge
 from rag_eval_pipeline.judges.judgement import Case, CitedText
+from rag_eval_pipeline.judges.labels import Label
 from rag_eval_pipeline.judges.nli import NliJudge, NliSettings, open_nli_judge
 
 LABELS = ("entailment", "neutral", "contradiction")

@@ -14,18 +14,11 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import spent_today
 from rag_eval_pipeline.evaluation.judging import BudgetedJudge
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION
-from rag_eval_pipeline.judges.calibration import (
-    CalibrationRequest,
-    Confusion,
-    Label,
-    bias_of,
-    calibrate,
-    kappa_of,
-    majority_labels,
-    read_labels,
-)
+from rag_eval_pipeline.judges.agreement import Confusion, bias_of, kappa_of
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
+from rag_eval_pipeline.judges.labels import Label, majority_labels, read_labels
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated, read_trust_cards, write_trust_card
 from rag_eval_pipeline.workspace import Workspace

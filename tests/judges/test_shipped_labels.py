@@ -12,7 +12,8 @@ from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.judging import make_cases
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate, name_by_system, read_labels
+from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
+from rag_eval_pipeline.judges.labels import name_by_system, read_labels
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
 from rag_eval_pipeline.systems.base import RagAnswer

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from rag_eval_pipeline.evaluation.publishing import QualityThresholds
+from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.significance import needed_units
 from rag_eval_pipeline.metrics.verdicts import RULES, VerdictKind

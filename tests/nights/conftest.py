@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.conversion.steps import convert
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import schedules, sensors
 from rag_eval_pipeline.defs.partitions import benchmarks, systems

@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import expect
 
-from rag_eval_pipeline.judges.calibration import read_labels
+from rag_eval_pipeline.judges.labels import read_labels
 from rag_eval_pipeline.monitoring.history import read_history
 
 pytestmark = pytest.mark.browser

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
+from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.conversion.steps import convert
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec

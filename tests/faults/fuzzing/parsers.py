@@ -36,7 +36,7 @@ from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader
 from rag_eval_pipeline.errors import DocumentError, InputError
 from rag_eval_pipeline.evaluation.budget import read_spent
 from rag_eval_pipeline.evaluation.evaluation_settings import merged_settings
-from rag_eval_pipeline.evaluation.publishing import read_quality_thresholds
+from rag_eval_pipeline.evaluation.quality_thresholds import read_quality_thresholds
 from rag_eval_pipeline.evaluation.score_tables import Answers, read_responses, read_scores
 from rag_eval_pipeline.evaluation.span_report import ReadOptions, compare_spans, read_gold, read_predicted
 from rag_eval_pipeline.evaluation.trec_scoring import score_file
@@ -47,9 +47,9 @@ from rag_eval_pipeline.formats.model import errors_in
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.train_json import read_train_json
 from rag_eval_pipeline.formats.validation import examine
-from rag_eval_pipeline.judges.calibration import majority_labels, read_labels
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case, CitedText
+from rag_eval_pipeline.judges.labels import majority_labels, read_labels
 from rag_eval_pipeline.judges.prompts import judgement_prompt
 from rag_eval_pipeline.judges.ratings import RatingProtocol
 from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_rating
@@ -68,7 +68,8 @@ from rag_eval_pipeline.systems.http import HttpSettings, HttpSystem
 from rag_eval_pipeline.systems.nvidia_replies import check_stream, read_chunks
 from rag_eval_pipeline.systems.nvidia_replies import read_stream as read_nvidia_stream
 from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
-from rag_eval_pipeline.systems.replay import read_recordings, recorded_answer
+from rag_eval_pipeline.systems.recording_files import read_recordings
+from rag_eval_pipeline.systems.replay import recorded_answer
 from rag_eval_pipeline.web.client import EndpointError, Reply, StreamReply
 from rag_eval_pipeline.web.egress import read_egress_config
 from rag_eval_pipeline.web.fetcher import check_url

@@ -1,0 +1,113 @@
+"""Latency, memory, tokens and costs of the answers of one evaluation."""
+
+import json
+import math
+from array import array
+from collections.abc import Iterator
+
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.corpus_names import PassageCounts
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.judging import JudgementCounts
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
+from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.web.server_settings import EndpointSettings
+from rag_eval_pipeline.workspace import Workspace
+
+FIRST_KEPT = 5  # results of questions, for a preview
+
+
+class AnswerFacts:
+    """What results state of the answers of a run, gathered answer by answer."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.questions = 0
+        self.answered = 0
+        self.latencies = array("d")  # measured ones, of answered questions
+        self.sources: set[str | None] = set()  # the evaluations that measured them; None for this one
+        # By column: objects that stay would keep the memory of the rows that were made between them.
+        self._calls = tuple(array("d") for _ in CallUsage._fields)
+        self.passages = PassageCounts(pair.files)
+        self.first: list[form.QueryResult] = []
+        self._is_free = pair.system_file.traits.is_free
+
+    def add(self, answer: RagAnswer, result: form.QueryResult | None = None) -> None:
+        """Note one answer, with its result if the first ones are to be kept."""
+        self.questions += 1
+        if answer.status == "ok":
+            self.answered += 1
+            if answer.latency_ms is not None:
+                self.latencies.append(answer.latency_ms)
+        self.sources.add(answer.reused_from)
+        for column, used in zip(self._calls, _call(answer, is_free=self._is_free), strict=True):
+            column.append(math.nan if used is None else used)
+        self.passages.add(answer)
+        if result is not None and len(self.first) < FIRST_KEPT:
+            self.first.append(result)
+
+    def calls(self) -> Iterator[CallUsage]:
+        """Yield what each answer used."""
+
+        def whole(number: float) -> int | None:
+            return None if math.isnan(number) else int(number)
+
+        for tokens, requests, cost, prompt, completion in zip(*self._calls, strict=True):
+            yield CallUsage(whole(tokens), int(requests), cost, whole(prompt), whole(completion))
+
+
+def performance(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, facts: AnswerFacts, judgements: JudgementCounts
+) -> form.PerformanceMetrics:
+    """Measure time, memory and tokens; reused answers keep the values of the evaluation that measured them."""
+    # If some were measured now, all count as measured now.
+    source = next(iter(facts.sources)) if len(facts.sources) == 1 else None
+    try:
+        measured = load_evaluation(workspace, source) if source else evaluation
+    except InputError:
+        measured = evaluation  # that run was removed: its latencies are in the answers, its samples are lost
+    samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
+    latency = latency_stats(facts.latencies)
+    usage = api_usage(facts.calls())
+
+    def resource(name: str) -> form.ResourceUsage:
+        used = resource_usage(samples.get(name, []))
+        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
+
+    return form.PerformanceMetrics(
+        latency_stats={name: getattr(latency, name) for name in ("mean", "p50", "p95", "p99", "min", "max")},
+        latency_reason=latency.reason,
+        latency_intervals=latency_intervals(facts.latencies, seed=evaluation.record.settings.random_seed),
+        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        resource_usage_of="evaluation" if system_endpoints(pair) else "evaluation_and_system",
+        api_usage={
+            "total_tokens": usage.total_tokens,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_requests": usage.total_requests,
+            "estimated_cost_usd": usage.estimated_cost_usd,
+            "answers_without_tokens": usage.n_without_tokens,
+        },
+        judge_usage=judgements.usage,
+        in_flight=evaluation.record.in_flight,
+        reused_from=source,
+    )
+
+
+def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
+    """Return what an answer used; its tokens are unknown if a paid system was asked and reported none."""
+    usage = answer.usage
+    is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
+    return CallUsage(
+        total_tokens=usage.total_tokens if is_counted else None,
+        requests=usage.requests,
+        cost_usd=usage.estimated_cost_usd,
+        prompt_tokens=usage.prompt_tokens if is_counted else None,
+        completion_tokens=usage.completion_tokens if is_counted else None,
+    )
+
+
+def system_endpoints(pair: Pair) -> list[EndpointSettings]:
+    """Return the servers of a system, the one that answers questions first."""
+    return [one for _, one in pair.system_file.settings if isinstance(one, EndpointSettings)]

@@ -1,0 +1,139 @@
+"""Quality thresholds of `verdicts.config.yaml`: read, and compared with means and with each answer's scores."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import pydantic
+
+from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
+from rag_eval_pipeline.evaluation.means import ScoredRun
+from rag_eval_pipeline.evaluation.score_tables import Values
+from rag_eval_pipeline.formats import results as form
+from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.claims import HALLUCINATION
+from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.workspace import Workspace
+
+VERDICTS_FILE = "verdicts.config.yaml"
+THRESHOLDS_KEY = "quality_thresholds"  # in that file
+# Threshold -> the measure that it limits, and whether it is the most instead of the least.
+THRESHOLDS = {
+    "span_accuracy": ("tolerance_jaccard", False),
+    "citation_validity": ("citation_correctness", False),
+    "answer_consistency": ("factual_consistency", False),
+    "hallucination_tolerance": (HALLUCINATION, True),
+}
+JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
+PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
+
+
+class QualityThresholds(Model):
+    """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
+
+    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum of the citation overlap.")
+    citation_validity: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Minimum share of citations that support their claim."
+    )
+    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum factual consistency.")
+    hallucination_tolerance: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Maximum share of claims that no cited text supports."
+    )
+
+
+def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
+    """Read the thresholds of a workspace; none without the file.
+
+    They move no score, so they are read when results are published and are in no fingerprint.
+
+    Raises:
+        InputError: `bad_yaml`, or `bad_format` naming the first bad limit.
+    """
+    path = workspace.config / VERDICTS_FILE
+    settings = read_settings(path, missing_ok=True)
+    try:
+        return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
+    except pydantic.ValidationError as error:
+        raise bad_format(f"{path}, {THRESHOLDS_KEY}", error, QualityThresholds) from error
+
+
+def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:
+    """Return the thresholds that scores by measure are worse than; a missing score breaks none.
+
+    Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts for a query.
+    """
+    broken = []
+    for name, (measure, is_most) in THRESHOLDS.items():
+        score = scores.get(measure)
+        limit: float | None = getattr(thresholds, name)
+        if score is None or limit is None:
+            continue
+        if round((score - limit) if is_most else (limit - score), PLACES) > 0:
+            broken.append(name)
+    return broken
+
+
+class ThresholdCheck(NamedTuple):
+    """A threshold and the value compared with it; `is_broken` is None for a `reason`."""
+
+    limit: float
+    bound: Literal["least", "most"]
+    value: float | None
+    is_broken: bool | None
+    reason: Literal["no_value", "not_calibrated"] | None = None
+
+
+def check_thresholds(
+    thresholds: QualityThresholds, values: Mapping[str, float | None], *, is_calibrated: bool
+) -> dict[str, ThresholdCheck]:
+    """Compare each threshold with its value; those of a judge not calibrated for support break none."""
+    means = {measure: value for name, (measure, _) in THRESHOLDS.items() if (value := values[name]) is not None}
+    broken = broken_thresholds(means, thresholds)
+    held = {}
+    for name, (_, is_most) in THRESHOLDS.items():
+        limit: float | None = getattr(thresholds, name)
+        if limit is None:
+            continue
+        reason: Literal["no_value", "not_calibrated"] | None = None
+        if values[name] is None or (name in JUDGED and not is_calibrated):
+            reason = "no_value" if values[name] is None else "not_calibrated"
+        is_broken = None if reason else name in broken
+        held[name] = ThresholdCheck(limit, "most" if is_most else "least", values[name], is_broken, reason)
+    return held
+
+
+def results_thresholds(
+    workspace: Workspace, record: EvaluationRecord, citations: form.CitationMetrics, answers: form.AnswerQualityMetrics,
+    parts: ScoredRun,
+) -> dict[str, form.HeldThreshold]:  # fmt: skip
+    """Return the workspace's thresholds for the results of an evaluation, with how many answers break each."""
+    thresholds = read_quality_thresholds(workspace)
+    values = {
+        "span_accuracy": citations.span_accuracy.mean_tolerance_jaccard,
+        "citation_validity": citations.citation_correctness.value,
+        "answer_consistency": answers.factual_consistency.value,
+        "hallucination_tolerance": answers.hallucination_rate.value,
+    }
+    calibrated = is_calibrated(
+        read_trust_cards(workspace.trust_cards),
+        benchmark=record.benchmark,
+        fingerprint=record.fingerprints.judge,
+        task="support",
+    )
+
+    def scores_of(name: str) -> Values:
+        table = parts.citations if name == "span_accuracy" else parts.judged
+        return table.values(THRESHOLDS[name][0])[0]
+
+    def count_broken(name: str) -> int:
+        scores = scores_of(name).tolist()
+        return sum(name in broken_thresholds({THRESHOLDS[name][0]: score}, thresholds) for score in scores)
+
+    return {
+        name: form.HeldThreshold(
+            **held._asdict(),
+            answers_scored=len(scores_of(name)),
+            answers_broken=None if held.reason else count_broken(name),
+        )
+        for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
+    }
