@@ -1,6 +1,6 @@
 """A few mutated inputs for every parser: each is read, or refused by a typed error that names its file.
 
-What must hold of each is in `tests/faults/fuzzing/parsers.py`; more than 1 GiB, or 20 s of processor time, is a failure,
+What must hold of each is in `tests/faults/fuzzing`; more than 1 GiB, or 20 s of processor time, is a failure,
 too. `make fuzz` goes on with other inputs, and allows 5 s.
 """
 

@@ -122,7 +122,8 @@ def serve() -> None:
     import scipy.optimize
     import scipy.sparse.csgraph  # noqa: F401  # libraries that cannot be mapped once the memory is limited
 
-    from tests.faults.fuzzing.parsers import PARSERS, check
+    from tests.faults.fuzzing.checks import check
+    from tests.faults.fuzzing.parsers import PARSERS
 
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints
