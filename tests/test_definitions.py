@@ -10,7 +10,7 @@ conversion:
   corpus(benchmarks) <- questions checks documents_as_on_the_web!, every_document_on_disk!, page_words_in_pdf
   corpus_text(benchmarks) <- corpus checks every_pdf_has_text
   evaluation_dataset(benchmarks) <- corpus_text, train_json checks dataset_validates!, gold_texts_located
-  ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, every_cited_document_exists, overall_scores_are_means, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds, texts_are_those_annotated, texts_stand_at_their_spans
+  ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, documents_match_annotated_digests, every_cited_document_exists, overall_scores_are_means, quoted_texts_are_in_documents, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   train_json(benchmarks) <- corpus_text, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
 shards:

@@ -50,7 +50,7 @@ class DocumentText:
     def __init__(self, text: str) -> None:
         self.text = text
         self.page_starts = [0, *(at.end() for at in re.finditer(PAGE_BREAK, text))]
-        self._even: tuple[str, list[int]] | None = None
+        self._collapsed_text: tuple[str, list[int]] | None = None
 
     def limit(self, citation: AnnotatedCitation, base: OffsetBase) -> int | None:
         """Return the largest offset that the citation may have; None without its page."""
@@ -75,7 +75,7 @@ class DocumentText:
             return None
         if self.text[start:end] == citation.text:
             return Anchored("exact", start, end)
-        if _even(self.text[start:end]) == _even(citation.text):
+        if _collapse_whitespace(self.text[start:end]) == _collapse_whitespace(citation.text):
             return Anchored("white_space", start, end)
         return None
 
@@ -99,26 +99,26 @@ class DocumentText:
         at = _nearest(self.text, text, near)
         if at is not None:
             return Anchored("moved", at, at + len(text))
-        even = _even(text)
-        if not even:
+        collapsed = _collapse_whitespace(text)
+        if not collapsed:
             return Anchored("not_found")
-        evened, origin = self._evened()
-        at = _nearest(evened, even, bisect.bisect_left(origin, near))
+        document, origin = self._collapsed()
+        at = _nearest(document, collapsed, bisect.bisect_left(origin, near))
         if at is None:
             return Anchored("not_found")
-        return Anchored("moved_white_space", origin[at], origin[at + len(even) - 1] + 1)
+        return Anchored("moved_white_space", origin[at], origin[at + len(collapsed) - 1] + 1)
 
-    def _evened(self) -> tuple[str, list[int]]:
+    def _collapsed(self) -> tuple[str, list[int]]:
         """Return the text with one space for each run of white space, and each character's offset in the original."""
-        if self._even is None:
+        if self._collapsed_text is None:
             origin: list[int] = []
             end = 0
             for space in _SPACE.finditer(self.text):
                 origin += [*range(end, space.start()), space.start()]
                 end = space.end()
             origin += range(end, len(self.text))
-            self._even = _SPACE.sub(" ", self.text), origin
-        return self._even
+            self._collapsed_text = _SPACE.sub(" ", self.text), origin
+        return self._collapsed_text
 
 
 def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:
@@ -196,9 +196,9 @@ def check_quality(
     documents = {name: DocumentText(text) for name, text in texts.items()}
     return (
         documents_exist(truth, documents),
-        texts_are_those_annotated(truth, documents),
+        documents_match_annotated_digests(truth, documents),
         spans_are_in_bounds(truth, documents, base),
-        texts_stand_at_their_spans(truth, documents, base),
+        quoted_texts_are_in_documents(truth, documents, base),
         *internal,
     )
 
@@ -214,7 +214,7 @@ def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -
     return _check("every_cited_document_exists", len(citations), offenders)
 
 
-def texts_are_those_annotated(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
+def documents_match_annotated_digests(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
     """Check that the documents' texts have the hashes that the ground truth states, if it states any."""
     stated = {name: digest for name, digest in (truth.text_sha256 or {}).items() if name in documents}
     offenders = [
@@ -222,7 +222,7 @@ def texts_are_those_annotated(truth: GroundTruth, documents: Mapping[str, Docume
         for name, digest in stated.items()
         if hashlib.sha256(documents[name].text.encode()).hexdigest() != digest
     ]
-    return _check("texts_are_those_annotated", len(stated), offenders)
+    return _check("documents_match_annotated_digests", len(stated), offenders)
 
 
 def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase) -> QualityCheck:
@@ -241,7 +241,7 @@ def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText
     return _check("spans_are_in_bounds", checked, offenders)
 
 
-def texts_stand_at_their_spans(
+def quoted_texts_are_in_documents(
     truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase
 ) -> QualityCheck:
     """Check that every quoted text is in its document (`text_extraction`); `counts` is by fit.
@@ -257,7 +257,7 @@ def texts_stand_at_their_spans(
             fits[anchored.fit] += 1
             if anchored.start is None:
                 offenders.append(f"{place}: {citation.text[:60]!r} is not in {citation.file_name!r}")
-    return _check("texts_stand_at_their_spans", fits.total(), offenders, fits)
+    return _check("quoted_texts_are_in_documents", fits.total(), offenders, fits)
 
 
 def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
@@ -327,7 +327,7 @@ def _check(name: str, checked: int, offenders: list[str], counts: Mapping[str, i
     return QualityCheck(name, not offenders, checked, len(offenders), listed, dict(counts or {}))
 
 
-def _even(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 

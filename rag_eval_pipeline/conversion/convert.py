@@ -123,7 +123,7 @@ def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[Benchma
         try:
             stack.enter_context(locked(paths.lock, holder=holder, exclusive=True))
         except ServiceError as error:
-            raise shards.still_made(paths) or error from None
+            raise shards.shards_in_progress(paths) or error from None
         yield paths
 
 

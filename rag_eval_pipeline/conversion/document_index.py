@@ -58,7 +58,7 @@ def text_of_file(body: BodyKind, path: Path | None) -> str | None:
     """Return the text of a plain-text file; None for other bodies."""
     if body != "file" or path is None or path.suffix not in TEXT_SUFFIXES or not path.is_file():
         return None
-    return path.read_text("utf-8-sig", errors="replace")  # as it is printed
+    return path.read_text("utf-8-sig", errors="replace")
 
 
 class DocumentIndex:

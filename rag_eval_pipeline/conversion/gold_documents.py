@@ -35,18 +35,18 @@ _NGRAM = 12  # folded characters
 _WINDOW = 6  # of consecutive n-grams, of which the one with the least hash is kept
 _BASE, _MIX = np.uint64(1_000_003), np.uint64(0x9E3779B97F4A7C15)
 
-Place = tuple[int, int]  # question id, position among its contexts
+ContextKey = tuple[int, int]  # question id, position among its contexts
 
 
-class Bare(NamedTuple):
+class UnattributedText(NamedTuple):
     """A gold text that names no document."""
 
-    place: Place
+    place: ContextKey
     text: str
     row: str  # how messages name the question
 
 
-class Found(NamedTuple):
+class DocumentRef(NamedTuple):
     """The document of a gold text."""
 
     document: str  # `PlannedDocument.key`
@@ -54,12 +54,12 @@ class Found(NamedTuple):
 
 
 @dataclass(slots=True)
-class Search:
+class SearchResult:
     """The result: documents by place, and the texts without one."""
 
-    found: dict[Place, Found] = field(default_factory=dict)
-    ambiguous: list[tuple[Bare, list[str]]] = field(default_factory=list)  # with the file names
-    nowhere: list[Bare] = field(default_factory=list)
+    found: dict[ContextKey, DocumentRef] = field(default_factory=dict)
+    ambiguous: list[tuple[UnattributedText, list[str]]] = field(default_factory=list)  # with the file names
+    nowhere: list[UnattributedText] = field(default_factory=list)
     short: int = 0  # texts that were not looked for
 
     def counts(self) -> dict[str, int]:
@@ -83,7 +83,7 @@ class Search:
         return [*lines, *([f"... and {more} more such texts"] if more else [])]
 
 
-def bare_texts(questions: Iterable[Question]) -> Iterator[Bare]:
+def bare_texts(questions: Iterable[Question]) -> Iterator[UnattributedText]:
     """Yield the gold texts that name no document."""
     for question in questions:
         row = (
@@ -91,21 +91,23 @@ def bare_texts(questions: Iterable[Question]) -> Iterator[Bare]:
         )
         for position, context in enumerate(question.contexts):
             if context.document is None and context.text is not None:
-                yield Bare((question.id, position), context.text, row)
+                yield UnattributedText((question.id, position), context.text, row)
 
 
-def find_documents(texts: Iterable[Bare], planned: Sequence[PlannedDocument], pages: Sequence[Page]) -> Search:
+def find_documents(
+    texts: Iterable[UnattributedText], planned: Sequence[PlannedDocument], pages: Sequence[Page]
+) -> SearchResult:
     """Look for each gold text in all documents that have pages.
 
     Where several documents have a text, one that was found for another text of the same question is preferred.
     """
     by_name = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
-    documents: list[Found] = []
+    documents: list[DocumentRef] = []
     for document in planned:  # one that has several file names is one document
         name = next((one.name for one in document.names if one.name in by_name), None)
         if name is not None:
-            documents.append(Found(document.key, name))
-    search = Search()
+            documents.append(DocumentRef(document.key, name))
+    search = SearchResult()
     wanted = []
     for bare in texts:
         folded = drop_citation_marks(fold(bare.text)).text
@@ -120,14 +122,14 @@ def find_documents(texts: Iterable[Bare], planned: Sequence[PlannedDocument], pa
     for number, (_, folded) in enumerate(wanted):
         for candidate in index.candidates(folded):
             of_document[candidate].append(number)
-    scores: list[dict[Found, float]] = [{} for _ in wanted]
+    scores: list[dict[DocumentRef, float]] = [{} for _ in wanted]
     for candidate, numbers in sorted(of_document.items()):
         text = TextIndex(by_name[documents[candidate].file_name])
         for number in numbers:
             if located := text.locate(wanted[number][0].text):
                 scores[number][documents[candidate]] = located[0].score
     best = [(bare, _best(score)) for (bare, _), score in zip(wanted, scores, strict=True)]
-    certain: dict[int, set[Found]] = defaultdict(set)
+    certain: dict[int, set[DocumentRef]] = defaultdict(set)
     for bare, found in best:
         if len(found) == 1:
             certain[bare.place[0]].update(found)
@@ -142,7 +144,9 @@ def find_documents(texts: Iterable[Bare], planned: Sequence[PlannedDocument], pa
     return search
 
 
-def with_documents(batches: Iterable[pa.RecordBatch], found: Mapping[Place, Found]) -> Iterator[pa.RecordBatch]:
+def with_documents(
+    batches: Iterable[pa.RecordBatch], found: Mapping[ContextKey, DocumentRef]
+) -> Iterator[pa.RecordBatch]:
     """Yield the questions with the documents of their gold texts."""
     asked = {question for question, _ in found}
     for batch in batches:
@@ -152,23 +156,23 @@ def with_documents(batches: Iterable[pa.RecordBatch], found: Mapping[Place, Foun
             yield batch_of([_with_documents(question, found) for question in questions_of(batch)])
 
 
-def write_found(path: Path, found: Mapping[Place, Found]) -> None:
+def write_found(path: Path, found: Mapping[ContextKey, DocumentRef]) -> None:
     """Publish the documents of gold texts, one row each; there is no file for none."""
     if not found:
         path.unlink(missing_ok=True)
         return
     rows = [(*place, *document) for place, document in found.items()]
-    names = ("question_id", "position", *Found._fields)
+    names = ("question_id", "position", *DocumentRef._fields)
     kinds = (pa.int64(), pa.int64(), pa.string(), pa.string())
     arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
     with publishing(path) as file:
         pq.write_table(pa.table(arrays, names=list(names)), file)
 
 
-def read_found(path: Path) -> dict[Place, Found]:
+def read_found(path: Path) -> dict[ContextKey, DocumentRef]:
     """Return the documents of gold texts that `write_found` published; none if there is no file."""
     rows = parquet_files.read_rows(path) if path.exists() else ()
-    return {(row["question_id"], row["position"]): Found(row["document"], row["file_name"]) for row in rows}
+    return {(row["question_id"], row["position"]): DocumentRef(row["document"], row["file_name"]) for row in rows}
 
 
 class _NgramDocuments:
@@ -217,7 +221,7 @@ def _minimizers(text: str) -> Any:
     return np.unique(least)
 
 
-def _best(scores: Mapping[Found, float]) -> list[Found]:
+def _best(scores: Mapping[DocumentRef, float]) -> list[DocumentRef]:
     """Return the documents that have a text best: several if none of them is clearly better."""
     if not scores:
         return []
@@ -226,7 +230,7 @@ def _best(scores: Mapping[Found, float]) -> list[Found]:
     return [found for found, score in scores.items() if score >= least]
 
 
-def _with_documents(question: Question, found: Mapping[Place, Found]) -> Question:
+def _with_documents(question: Question, found: Mapping[ContextKey, DocumentRef]) -> Question:
     contexts = []
     for position, context in enumerate(question.contexts):
         place = found.get((question.id, position))
@@ -234,7 +238,7 @@ def _with_documents(question: Question, found: Mapping[Place, Found]) -> Questio
     return msgspec.structs.replace(question, contexts=tuple(contexts))
 
 
-def _in_document(context: Context, found: Found) -> Context:
+def _in_document(context: Context, found: DocumentRef) -> Context:
     return msgspec.structs.replace(context, document=found.document, file_name=found.file_name)
 
 

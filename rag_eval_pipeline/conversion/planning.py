@@ -112,7 +112,7 @@ def plan(
             places.setdefault(what, []).append(f"table {name}: {row.file}, row {row.row}{line}")
         notes += _each_error_once(places)
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
-    rows = RowIntake(spec, index, source)
+    rows = QuestionBuilder(spec, index, source)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             rows.add(batch, mapped["questions"].columns)
@@ -156,7 +156,7 @@ def plan(
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
-class RowIntake:
+class QuestionBuilder:
     """The questions of mapped rows, and counts of accepted, dropped and refused rows; no row is lost."""
 
     def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:

@@ -138,7 +138,7 @@ class Missing(NamedTuple):
 
 
 class MissingDocuments:
-    """The effect of `on_missing_document` on questions whose documents are not in the corpus.
+    """Drop or trim questions whose documents are missing, by `on_missing_document`.
 
     `quarantine` removes the question. `keep` removes the context and counts it. `fail` does the same, and a blocking
     check fails, so that everything else can be examined.

@@ -154,7 +154,7 @@ def read_shard_plan(paths: BenchmarkPaths) -> ShardPlan | None:
     return None
 
 
-def still_made(paths: BenchmarkPaths) -> ServiceError | None:
+def shards_in_progress(paths: BenchmarkPaths) -> ServiceError | None:
     """Return the error `locked` that names the shards whose runs are at work; None if none are."""
     plan = read_shard_plan(paths)
     if plan is None:

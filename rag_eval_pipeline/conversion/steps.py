@@ -20,7 +20,7 @@ from rag_eval_pipeline.conversion import datasets, shards
 from rag_eval_pipeline.conversion.datasets import LISTED
 from rag_eval_pipeline.conversion.evaluation_dataset import QUERY_COLUMNS, dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.gold_documents import (
-    Search,
+    SearchResult,
     bare_texts,
     find_documents,
     read_found,
@@ -400,7 +400,7 @@ def _missing_documents(conversion: Conversion) -> MissingDocuments:
     return MissingDocuments(reasons, conversion.spec.on_missing_document)
 
 
-def _find_documents(conversion: Conversion) -> Search:
+def _find_documents(conversion: Conversion) -> SearchResult:
     """Look for the gold texts that name no document."""
     paths = conversion.paths
     questions = (question for batch in iterate_batches(paths.questions) for question in questions_of(batch))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.corpus.document_renderer import (
-    HANGS,
+    TIMED_OUT,
     WORDS_SHARE_MIN,
     DocumentRenderer,
     Fingerprint,
@@ -105,7 +105,7 @@ def build_corpus(
                 update=recheck == "update",
                 error_pages=error_pages,
                 min_page_words=min_page_words,
-                hanging=_hanging(previous, fingerprint) if recheck is None else frozenset(),
+                known_timeouts=_known_timeouts(previous, fingerprint) if recheck is None else frozenset(),
             )
             try:
                 asyncio.run(_build(tasks, rows, folder, renderer, progress, keep))
@@ -315,9 +315,9 @@ def _same_body(document: PlannedDocument, row: CorpusDocument, fingerprint: Fing
     )
 
 
-def _hanging(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> frozenset[str]:
+def _known_timeouts(previous: Sequence[CorpusDocument], fingerprint: Fingerprint) -> frozenset[str]:
     """Return the bodies that hung in the same browser; trying them again would take minutes in each build."""
-    rows = [row for row in previous if row.error_code == HANGS]
+    rows = [row for row in previous if row.error_code == TIMED_OUT]
     return frozenset(row.body_sha256 for row in rows if row.body_sha256 and row.renderer == fingerprint())
 
 

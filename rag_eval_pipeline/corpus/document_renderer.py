@@ -26,7 +26,7 @@ from rag_eval_pipeline.web.fetcher import Version, fetcher
 
 Fingerprint = Callable[[], str]
 
-HANGS = "render_timeout"
+TIMED_OUT = "render_timeout"
 NO_TEXT = "pdf_no_text"  # a flag and no error: a system that reads images may answer from a scanned document
 WORDS_SHARE_MIN = 0.3  # of a page's words; a PDF with fewer is no copy of the page
 
@@ -39,7 +39,7 @@ class DocumentRenderer:
     Args:
         update: Whether a changed page replaces its document.
         error_pages, min_page_words: As in `build_corpus`.
-        hanging: SHA-256 of bodies that are known to hang while they are printed; they are not tried.
+        known_timeouts: SHA-256 of bodies that are known to hang while they are printed; they are not tried.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class DocumentRenderer:
         update: bool = False,
         error_pages: bool = False,
         min_page_words: float = WORDS_SHARE_MIN,
-        hanging: Set[str] = frozenset(),
+        known_timeouts: Set[str] = frozenset(),
     ) -> None:
         self._policy = policy
         self.fingerprint = fingerprint
         self._update = update
         self._error_pages = error_pages
         self._min_page_words = min_page_words
-        self._hanging = hanging
+        self._known_timeouts = known_timeouts
 
     async def __aenter__(self) -> None:
         async with AsyncExitStack() as stack:
@@ -109,14 +109,14 @@ class DocumentRenderer:
         if body.kind == "pdf":
             texts = await asyncio.to_thread(read_texts, body.data)
             return replace(row, pages=len(texts), flags=(*body.flags, *text_flags(texts))), body.data
-        if sha256 in self._hanging:
+        if sha256 in self._known_timeouts:
             raise DocumentError(
-                HANGS, f"{body.url}: the page hung while it was printed, and has not changed since", sha256
+                TIMED_OUT, f"{body.url}: the page hung while it was printed, and has not changed since", sha256
             )
         try:
             rendered = await self._render(document, body)
         except DocumentError as error:
-            raise DocumentError(error.code, error.message, sha256 if error.code == HANGS else None) from error
+            raise DocumentError(error.code, error.message, sha256 if error.code == TIMED_OUT else None) from error
         words = rendered.words
         if not words.is_enough(self._min_page_words):
             raise DocumentError(

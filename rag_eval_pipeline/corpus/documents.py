@@ -60,7 +60,7 @@ class CorpusDocument:
         body_sha256: Of the bytes that were fetched or read. A missing document has it only if its page hangs while it
             is printed, so that it is not tried again.
         pdf_sha256: None if missing.
-        renderer: Fingerprint of browser, fonts and options; None unless rendered, or hanging.
+        renderer: Fingerprint of browser, fonts and options; None unless rendered, or timed out.
         images_drawn: Requested images that had arrived when the page was printed.
         words_seen: Words that a person can see on the page; 0 unless rendered from HTML or Markdown.
         words_printed: How many of them the PDF has.

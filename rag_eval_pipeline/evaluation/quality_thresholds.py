@@ -89,7 +89,7 @@ def check_thresholds(
     """Compare each threshold with its value; those of a judge not calibrated for support break none."""
     means = {measure: value for name, (measure, _) in THRESHOLDS.items() if (value := values[name]) is not None}
     broken = broken_thresholds(means, thresholds)
-    held = {}
+    checked = {}
     for name, (_, is_most) in THRESHOLDS.items():
         limit: float | None = getattr(thresholds, name)
         if limit is None:
@@ -98,14 +98,14 @@ def check_thresholds(
         if values[name] is None or (name in JUDGED and not is_calibrated):
             reason = "no_value" if values[name] is None else "not_calibrated"
         is_broken = None if reason else name in broken
-        held[name] = ThresholdCheck(limit, "most" if is_most else "least", values[name], is_broken, reason)
-    return held
+        checked[name] = ThresholdCheck(limit, "most" if is_most else "least", values[name], is_broken, reason)
+    return checked
 
 
 def results_thresholds(
     workspace: Workspace, record: EvaluationRecord, citations: form.CitationMetrics, answers: form.AnswerQualityMetrics,
     parts: ScoredRun,
-) -> dict[str, form.HeldThreshold]:  # fmt: skip
+) -> dict[str, form.ThresholdResult]:  # fmt: skip
     """Return the workspace's thresholds for the results of an evaluation, with how many answers break each."""
     thresholds = read_quality_thresholds(workspace)
     values = {
@@ -130,10 +130,10 @@ def results_thresholds(
         return sum(name in broken_thresholds({THRESHOLDS[name][0]: score}, thresholds) for score in scores)
 
     return {
-        name: form.HeldThreshold(
-            **held._asdict(),
+        name: form.ThresholdResult(
+            **checked._asdict(),
             answers_scored=len(scores_of(name)),
-            answers_broken=None if held.reason else count_broken(name),
+            answers_broken=None if checked.reason else count_broken(name),
         )
-        for name, held in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
+        for name, checked in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
     }

@@ -77,7 +77,7 @@ def build_results(
         judge_metrics=means.all_of("judged"),
         performance_metrics=measured,
         further_metrics=further_metrics(means),
-        own_metrics=_custom_metrics(record.settings.custom_metrics),
+        custom_metrics=_custom_metrics(record.settings.custom_metrics),
         metric_faults=tuple(_first_faults(parts)),
         warnings=(*record.warnings, *facts.passages.total(pair.system_file.kind).warnings()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
@@ -267,15 +267,15 @@ def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.R
     )
 
 
-def _custom_metrics(names: Iterable[str]) -> dict[str, form.OwnMetric]:
+def _custom_metrics(names: Iterable[str]) -> dict[str, form.CustomMetric]:
     """Describe the custom metrics that settings name, by key."""
     described = {}
     for name, definition in load_custom_metrics(names).items():
         info = definition.metric
         low, high = (bound if math.isfinite(bound) else None for bound in info.range)
-        described[info.name] = form.OwnMetric(
+        described[info.name] = form.CustomMetric(
             definition=name, meaning=info.meaning, source=info.source, direction=info.direction, low=low, high=high,
-            levels=info.levels, room=info.category, version=info.version,
+            levels=info.levels, category=info.category, version=info.version,
         )  # fmt: skip
     return described
 

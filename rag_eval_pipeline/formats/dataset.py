@@ -228,7 +228,7 @@ def read_evaluation_dataset(path: Path) -> ReadDataset:
 
 
 def parse_evaluation_dataset(path: Path) -> ReadDataset:
-    """Return the same, for callers who want every error.
+    """Parse a dataset; raise pydantic's error with all faults.
 
     Raises:
         InputError: The file cannot be read.

@@ -1,8 +1,8 @@
 """Evaluations: an evaluator's verdicts on events, alone, in batches and compared, and how evaluators are run.
 
-A score keeps its type (1, 1.0 and true are three scores), only a completed evaluation has one, and times are UTC. An
-evaluation is parsed into the special model whose required fields it has. `metrics` computes the numbers of comparisons,
-by definitions that the specification's examples leave open.
+A score keeps its type (1, 1.0 and true are three scores), only a completed evaluation has one, and times are UTC.
+Evaluations are parsed into the most specific model whose required fields are present. `metrics` computes the numbers of
+comparisons, by definitions that the specification's examples leave open.
 Source: Evaluation Data Models.
 """
 
@@ -82,7 +82,7 @@ class Evaluation(Model):
     score: Score = pydantic.Field(None, description="A number, true or false, or a category.")
     explanation: Text | None = pydantic.Field(None, description="For people.")
     confidence: Share | None = pydantic.Field(None, description="The evaluator's own, in [0, 1].")
-    criteria: Open | None = pydantic.Field(None, description="What the evaluator went by.")
+    criteria: Open | None = pydantic.Field(None, description="Criteria that were applied.")
     metadata: Open | None = pydantic.Field(None, description="Model, prompt, environment.")
     timestamp: Moment = pydantic.Field(description="When it was made, UTC.")
     duration_ms: Amount | None = pydantic.Field(None, description="Time taken, milliseconds.")
@@ -107,7 +107,7 @@ class Evaluation(Model):
         return {"status": status} | data
 
     @pydantic.model_validator(mode="after")
-    def _a_failure_is_no_number(self) -> Self:
+    def _check_score_fits_status(self) -> Self:
         if self.score is not None and self.status is not EvaluationStatus.COMPLETED:
             raise ValueError(f"no score where the status is {self.status}")
         if self.error is not None and self.status is not EvaluationStatus.FAILED:
@@ -210,7 +210,7 @@ class ComparisonData(Model):
 class ComparisonEvaluation(Evaluation):
     """An A/B test."""
 
-    comparison_data: ComparisonData = pydantic.Field(description="What came of it.")
+    comparison_data: ComparisonData = pydantic.Field(description="Result of the comparison.")
 
 
 class HumanEvaluation(Model):

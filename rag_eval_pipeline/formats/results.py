@@ -116,7 +116,9 @@ class Abstention(Model):
     answerable_abstained: int
     unanswerable_answered: int
     unanswerable_abstained: int
-    answerable_failed: int = pydantic.Field(0, description="Nobody knows what they would have been.")
+    answerable_failed: int = pydantic.Field(
+        0, description="Failed questions: whether the system would have abstained is unknown."
+    )
     unanswerable_failed: int = 0
     precision: Metric = pydantic.Field(description="Unanswerable among the abstained.")
     recall: Metric = pydantic.Field(description="Abstained among the unanswerable.")
@@ -178,7 +180,7 @@ class PerformanceMetrics(Model):
     reused_from: str | None = pydantic.Field(None, description="The evaluation in which these values were measured.")
 
 
-class OwnMetric(Model):
+class CustomMetric(Model):
     """The definition of a custom metric."""
 
     definition: str = pydantic.Field(description="As the settings name it: an import path or an entry point.")
@@ -188,7 +190,7 @@ class OwnMetric(Model):
     low: float | None = pydantic.Field(description="Least score; null where there is no bound.")
     high: float | None = pydantic.Field(description="Greatest score; null where there is no bound.")
     levels: tuple[str, ...]
-    room: str = pydantic.Field(description="The scores it belongs to: answers, citations, ...")
+    category: str = pydantic.Field(description="The scores it belongs to: answers, citations, ...")
     version: str
 
 
@@ -200,8 +202,8 @@ class MetricFault(Model):
     message: str = pydantic.Field(description="One line, with its code.")
 
 
-class HeldThreshold(Model):
-    """A quality threshold, and what was found of it."""
+class ThresholdResult(Model):
+    """A quality threshold and its result."""
 
     limit: float
     bound: Literal["least", "most"] = pydantic.Field(description="Whether a value below or above breaks it.")
@@ -345,16 +347,16 @@ class EvaluationResults(FileModel):
         default_factory=dict,
         description="Means of scores of no other part: words, contexts, custom metrics.",
     )
-    own_metrics: dict[str, OwnMetric] = pydantic.Field(
+    custom_metrics: dict[str, CustomMetric] = pydantic.Field(
         default_factory=dict, description="Metrics that are not built in, by name; their means are among the others."
     )
     metric_faults: tuple[MetricFault, ...] = pydantic.Field(
-        (), description="The first faults of each own metric; all are counted in its n_failed."
+        (), description="The first faults of each custom metric; all are counted in its n_failed."
     )
     warnings: tuple[str, ...] = pydantic.Field(
         (), description="What to know before reading the scores, such as passages that name no document of the corpus."
     )
-    quality_thresholds: dict[str, HeldThreshold] = pydantic.Field(
+    quality_thresholds: dict[str, ThresholdResult] = pydantic.Field(
         default_factory=dict, description="Limits that people have set in verdicts.config.yaml, by name."
     )
     query_results: tuple[QueryResult, ...]

@@ -48,9 +48,9 @@ class RowFile(Sequence[Row], Generic[Row]):
 
     @classmethod
     def open(cls, path: Path, key: str, parse: Callable[[bytes], Row]) -> Self | None:
-        """Open a file whose rows are under `key`; None if it has another layout, or no rows, or is none.
+        """Open a file whose rows are under `key`; None if the file is missing or has another layout.
 
-        Who gets None reads the file whole, which says what is wrong with it.
+        Read it whole then, which reports its errors.
         """
         try:
             file = path.open("rb")

@@ -275,9 +275,9 @@ class _Comparison:
         return text + (f", sign differs of {', '.join(self.signs)}" if self.signs else "")
 
 
-def _unsure(share: float, reason: str, is_rather_right: bool) -> Correctness:
-    score = round((1 + share) / 2 if is_rather_right else min(share, 0.99) / 2, 6)
-    return Correctness("unsure", score, f"{reason}; rather {'right' if is_rather_right else 'wrong'}")
+def _unsure(share: float, reason: str, leans_correct: bool) -> Correctness:
+    score = round((1 + share) / 2 if leans_correct else min(share, 0.99) / 2, 6)
+    return Correctness("unsure", score, f"{reason}; rather {'right' if leans_correct else 'wrong'}")
 
 
 def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correctness | None:

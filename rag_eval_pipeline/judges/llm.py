@@ -102,7 +102,7 @@ class LlmSettings(Model):
         """Changes whenever the same case may be judged differently; limits, prices and secrets do not count."""
         wording = [
             prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
-            prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.BESIDE, prompts.REPAIR, prompts.LABELS,
+            prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.UNMARKED_CITATIONS, prompts.REPAIR, prompts.LABELS,
             prompts.LABELS_FORM, ratings.SYSTEM, ratings.FORM, ratings.DIMENSIONS_FORM,
         ]  # fmt: skip
         parts = [

@@ -57,7 +57,7 @@ support/1. For each of `claims`, in order: `by_citations` compares its text with
 For each of `citation_checks`, in order: the same for that one cited text and that one claim."""
 
 # Added only if there are such citations: other prompts, and so their cached replies, stay as they are.
-BESIDE = f"""\
+UNMARKED_CITATIONS = f"""\
 With the claim "{ANY_CLAIM}" the verdict is that of the claim which the cited text supports best."""
 
 SYSTEM = f"You judge answers of a system that answers questions from documents.\n\n{DATA_RULES}"
@@ -168,7 +168,7 @@ def judgement_prompt(
         {"id": f"k{number}", "claim": check.claim, "cited": names[check.citation]}
         for number, check in enumerate(checks, start=1)
     ]
-    support = f"{SUPPORT}\n{BESIDE}" if any(check.claim == ANY_CLAIM for check in checks) else SUPPORT
+    support = f"{SUPPORT}\n{UNMARKED_CITATIONS}" if any(check.claim == ANY_CLAIM for check in checks) else SUPPORT
     tasks, fields = [support], SUPPORT_FORM
     if asks_correctness:
         tasks, fields = [CORRECTNESS, support], f"{CORRECTNESS_FORM}, {SUPPORT_FORM}"

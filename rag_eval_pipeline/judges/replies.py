@@ -254,13 +254,15 @@ def fallback_judgement(case: Case, claims: Sequence[AnswerClaim], score: float) 
 
 def wanted_labels(case: Case, judgement: Judgement, claims: Sequence[AnswerClaim]) -> tuple[LabelledClaim, ...]:
     """Return what has to be asked: claims without one of their citations."""
-    return tuple(LabelledClaim(claims[number].text, others) for number, _, others in _spared_citations(case, judgement))
+    return tuple(
+        LabelledClaim(claims[number].text, others) for number, _, others in _redundancy_checks(case, judgement)
+    )
 
 
 def add_labels(case: Case, judgement: Judgement, labels: Sequence[bool]) -> Judgement:
     """Return the judgement with the labels of what `wanted_labels` gave for the same arguments."""
     without = [list(claim.labels.without) if claim.labels else [] for claim in judgement.claims]
-    for (number, place, _), is_entailed in zip(_spared_citations(case, judgement), labels, strict=True):
+    for (number, place, _), is_entailed in zip(_redundancy_checks(case, judgement), labels, strict=True):
         without[number][place] = is_entailed
     claims = tuple(
         msgspec.structs.replace(claim, labels=claim.labels and CitationLabels(claim.labels.alone, tuple(others)))
@@ -352,7 +354,7 @@ def _keep_better(found: dict[int, Support], citation: int, support: Support | No
         found[citation] = max(known, key=lambda one: (rank[one.outcome], one.score))
 
 
-def _spared_citations(case: Case, judgement: Judgement) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+def _redundancy_checks(case: Case, judgement: Judgement) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """Yield claim, place of a citation and its other citations, where ALCE asks whether the others suffice."""
     for number, claim in enumerate(judgement.claims):
         labels = claim.labels

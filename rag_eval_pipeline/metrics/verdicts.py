@@ -192,14 +192,14 @@ def compare(
             ),
             needed_units=needed_units(n_metrics, alpha=rules.alpha, noise=noise),
             is_exact=is_exact,
-            is_short_of_runs=unit == "documents for now",
+            is_short_of_runs=unit == "documents (too few runs)",
             design_effect=None if noise is None else noise.design_effect,
             n_metrics=n_metrics,
         )
     return evidence
 
 
-_Unit = Literal["questions", "documents", "documents for now", "questions with shared noise"]
+_Unit = Literal["questions", "documents", "documents (too few runs)", "questions with shared noise"]
 
 
 def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, is_deterministic: bool) -> _Unit:
@@ -209,7 +209,7 @@ def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, i
         return "documents"
     if is_deterministic:
         return "questions"
-    return "questions with shared noise" if n_runs >= RUNS_FOR_NOISE else "documents for now"
+    return "questions with shared noise" if n_runs >= RUNS_FOR_NOISE else "documents (too few runs)"
 
 
 @dataclass(frozen=True, slots=True)

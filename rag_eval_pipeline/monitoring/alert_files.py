@@ -67,9 +67,9 @@ LATE = "late_"  # how the ids of alerts of late nights begin
 class AlertedMetric(Model):
     """One change."""
 
-    metric: str = pydantic.Field(description="Which metric.")
+    metric: str = pydantic.Field(description="Metric key.")
     kind: Kind = pydantic.Field(description="regressed, improved.")
-    sentence: str = pydantic.Field(description="How much, how sure.")
+    sentence: str = pydantic.Field(description="Size and certainty of the change.")
     summary: str = pydantic.Field("", description="Label, means, points, p and confirmation in a few words.")
     evaluation_id: str | None = pydantic.Field(None, description="In which it was seen, if after the first.")
 
@@ -77,8 +77,8 @@ class AlertedMetric(Model):
 class LatePair(Model):
     """A pair and its newest publication, which is late or may become so."""
 
-    benchmark: str = pydantic.Field(description="Of the pair.")
-    system: str = pydantic.Field(description="Of the pair.")
+    benchmark: str = pydantic.Field(description="Benchmark name.")
+    system: str = pydantic.Field(description="System name.")
     since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or its conversion.")
     evaluation_id: str | None = pydantic.Field(None, description="The newest; absent where there is none.")
 
@@ -116,13 +116,13 @@ class Alert(FileModel):
     current_version: ClassVar[str] = "1.1"
 
     schema_version: SchemaVersion = pydantic.Field(current_version, description="Of this file's form.")
-    alert_id: str = pydantic.Field(description="Equal for what is sent only once.")
+    alert_id: str = pydantic.Field(description="Stable id; prevents duplicate alerts.")
     kind: Kind = pydantic.Field(description="The worst change in it.")
     subject: str = pydantic.Field(description="One line.")
     night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation or the run began.")
     created_at: pydantic.AwareDatetime = pydantic.Field(description="When it was written.")
-    benchmark: str | None = pydantic.Field(None, description="Of the pair.")
-    system: str | None = pydantic.Field(None, description="Of the pair.")
+    benchmark: str | None = pydantic.Field(None, description="Benchmark name.")
+    system: str | None = pydantic.Field(None, description="System name.")
     evaluation_id: str | None = pydantic.Field(None, description="In which it was seen.")
     rerun: str | None = pydantic.Field(None, description="In which it was seen again.")
     page: str = pydantic.Field("index.html", description="Of the report.")
@@ -136,7 +136,7 @@ class Alert(FileModel):
     error: str | None = pydantic.Field(None, description="Of a run that failed.")
     late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
     delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was delivered.")
-    closed: bool = pydantic.Field(False, description="Nothing joins it any more.")
+    closed: bool = pydantic.Field(False, description="True once no further night can join the incident.")
     resolved_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was found to be over.")
     resolution_delivered_at: pydantic.AwareDatetime | None = pydantic.Field(
         None, description="When that was delivered."

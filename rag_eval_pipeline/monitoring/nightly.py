@@ -65,8 +65,8 @@ class Nights(FileModel):
     file_type: ClassVar[str] = "file of nights"
 
     schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
-    benchmark: str = pydantic.Field(description="Of the pair.")
-    system: str = pydantic.Field(description="Of the pair.")
+    benchmark: str = pydantic.Field(description="Benchmark name.")
+    system: str = pydantic.Field(description="System name.")
     baseline: tuple[str, ...] = pydantic.Field(description="The pinned evaluations.")
     flip_share: float | None = pydantic.Field(
         None, description="Share of questions whose exact match differs between two of them."

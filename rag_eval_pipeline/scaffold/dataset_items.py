@@ -31,7 +31,7 @@ TRACE = frozenset(
 )
 OUTPUTS = frozenset("output outputs response completion".split())
 # Columns of items that are not part of the question: what a system said, and what the platform noted.
-NOTED = frozenset(
+PLATFORM_COLUMNS = frozenset(
     "attachments choices created_at dataset_id dataset_name epoch error error_retries events events_data "
     "completed_at html_source_path media_references messages model_usage modified_at name output project_id "
     "role_usage scores source_observation_id source_run_id source_trace_id started_at status store timelines "
@@ -117,7 +117,7 @@ def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, C
             role = "answers" if role == "answer" and found.kind == "texts" else role
             columns.append(replace(found, name=role, path=found.sql))
             origins.append((role, found.name))
-    noted = [column for name, column in names.items() if name in NOTED]
+    noted = [column for name, column in names.items() if name in PLATFORM_COLUMNS]
     taken = {given.name, expected.name, *(column.name for column in noted)}
     rest = [_unquoted(column) for column in file.columns if column.name not in taken]
     rest = [c for c in rest if c.kind != "text" or not any(n.name.startswith(f"{c.name}.") for n in file.nested)]
@@ -185,18 +185,18 @@ def _part(
     """Return the text of an input or output, and its other fields; None if it is not known which field it is."""
     fields = [field for field in file.nested if field.name.startswith(f"{column.name}.")]
     texts = {
-        normalised(field.name.partition(".")[2]): said
+        normalised(field.name.partition(".")[2]): text
         for field in reversed(fields)
-        if (said := _spoken(field, words, speakers, word)) is not None
+        if (text := _last_text(field, words, speakers, word)) is not None
     }
     found = next((texts[each] for each in words if each in texts), None)
-    plain = [said for said in texts.values() if said.kind in {"text", "texts"}]
+    plain = [text for text in texts.values() if text.kind in {"text", "texts"}]
     if found is None:
-        found = plain[0] if len(plain) == 1 else _spoken(column, words, speakers, word)
+        found = plain[0] if len(plain) == 1 else _last_text(column, words, speakers, word)
     return found, [field for field in fields if found is None or field.name != found.name]
 
 
-def _spoken(column: Column, words: Sequence[str], speakers: Sequence[str], word: str) -> Column | None:
+def _last_text(column: Column, words: Sequence[str], speakers: Sequence[str], word: str) -> Column | None:
     """Return a text, or the last message of some speakers, as plain text; None for anything else."""
     if column.kind == "texts":
         return column
@@ -274,8 +274,8 @@ def _json(cell: Any) -> Any:
 
 
 def _last(messages: Sequence[Any], field: str, speakers: Sequence[str]) -> str | None:
-    said = [m["content"] for m in messages if m is not None and m.get(field) in speakers]
-    return said[-1] if said else None
+    texts = [m["content"] for m in messages if m is not None and m.get(field) in speakers]
+    return texts[-1] if texts else None
 
 
 def _last_sql(messages: str, field: str, speakers: Sequence[str], word: str) -> str:

@@ -72,7 +72,7 @@ def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> D
         questions={**questions, **extra},
         where=" AND ".join(conditions) or None,
         relation=derived.relation,
-        guesses=(*guesses, *(told for guess in draft.guesses if (told := _renamed(guess, derived)))),
+        guesses=(*guesses, *(renamed for guess in draft.guesses if (renamed := _renamed(guess, derived)))),
         unused=(*draft.unused, *(c.described for c in (*derived.columns, *derived.unused) if c.name not in columns)),
     )
 
@@ -115,7 +115,7 @@ def _with_question(draft: Draft) -> Draft:
 
 
 def _renamed(guess: Guess, derived: Derived) -> Guess | None:
-    """Return a guess with the names of the file's columns; None if the shape has said it."""
+    """Return a guess with the names of the file's columns; None if the shape states it already."""
     for name, original in derived.names:
         start = f"{name}: column {name!r} ("
         if guess.text.startswith(start):

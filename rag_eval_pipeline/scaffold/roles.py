@@ -291,7 +291,7 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
     if flag is not None:
         sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
         return ColumnExpr(sql), flag, f"column {flag.described}, negated."
-    if answer is not None and (found := _said_impossible(answer)):
+    if answer is not None and (found := _refusal_answers(answer)):
         return found
     empty = 0 if answer is None else len(answer.values) - len(answer.present)
     if answer is None or not empty or empty == len(answer.values):
@@ -307,22 +307,22 @@ def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[Colum
     return ColumnExpr(is_empty), None, remark
 
 
-def _said_impossible(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
+def _refusal_answers(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
     """Return the answers that only say that there is none, if they are some of all answers."""
     if answer.kind not in {"text", "texts"}:
         return None
     all_answers = (value if isinstance(value, list) else [value] for value in answer.present)
     cells = [[_plain(str(text)) for text in texts] for texts in all_answers]
     refusals = [cell for cell in cells if cell and all(map(says_no_answer, cell))]
-    said = sorted({text for cell in refusals for text in cell})
-    if not said or len(refusals) == len(cells):
+    seen = sorted({text for cell in refusals for text in cell})
+    if not seen or len(refusals) == len(cells):
         return None
     remark = (
-        f"{len(refusals)} of {len(answer.values)} rows have the answer {', '.join(map(repr, said))} and are treated as "
+        f"{len(refusals)} of {len(answer.values)} rows have the answer {', '.join(map(repr, seen))} and are treated as "
         "unanswerable: a correct system says that it does not know."
     )
     remark += " So are rows without an answer." if len(cells) < len(answer.values) else ""
-    listed = ", ".join(map(literal, said))
+    listed = ", ".join(map(literal, seen))
     if answer.kind == "text":
         return ColumnExpr(f"coalesce(lower(trim({answer.sql})) IN ({listed}), true)"), None, remark
     others = f"list_filter({answer.sql}, lambda said: lower(trim(said)) NOT IN ({listed}))"

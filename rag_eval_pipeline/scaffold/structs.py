@@ -175,8 +175,8 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
     expr = ColumnExpr(f"list_transform({listed}, lambda {word}: {context(fields)})")
     if is_same and all(sql == f"{word}.{identifier(name)}" for name, sql in fields.items()):
         expr = as_column(found.column)
-    said = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in found.fields.items() if ours in fields)
-    text = f"contexts: {found.column.name!r}" + (f", with {said}" if said else "")
+    fields_from = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in found.fields.items() if ours in fields)
+    text = f"contexts: {found.column.name!r}" + (f", with {fields_from}" if fields_from else "")
     text += f", where {found.gold!r} is true" if found.gold is not None else ""
     is_lost = corpus.documents is None and not {"document", "file"}.isdisjoint(place)
     unfound = found.column.name if is_lost else None

@@ -159,16 +159,16 @@ class MetricGroup(NamedTuple):
 
 def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[MetricGroup]:
     """Return the metrics by category, without empty categories."""
-    own = {name: custom_metric_view(name, row) for name, row in file.own_metrics.items()}
+    custom = {name: custom_metric_view(name, row) for name, row in file.custom_metrics.items()}
     categories: dict[str, list[MetricCell]] = {}
     seen: set[str] = set()
-    for category, name, metric in _all(header, file.further_metrics, own):
+    for category, name, metric in _all(header, file.further_metrics, custom):
         if name in seen:
             continue
         seen.add(name)
         is_judged = category == _JUDGE and metric.value is not None
         doubt = trust.doubt(header, _labelled(name)) if is_judged else None
-        categories.setdefault(category, []).append(MetricCell(own.get(name) or metric_view(name), metric, doubt))
+        categories.setdefault(category, []).append(MetricCell(custom.get(name) or metric_view(name), metric, doubt))
     return [
         MetricGroup(heading, categories[category])
         for category, heading in _headings(header.retrieval_level)
@@ -183,7 +183,7 @@ def _headings(level: str) -> list[tuple[str, str]]:
 
 
 def _all(
-    header: ResultsHeader, further: Mapping[str, MetricHeader], own: Mapping[str, MetricView]
+    header: ResultsHeader, further: Mapping[str, MetricHeader], custom: Mapping[str, MetricView]
 ) -> Iterator[tuple[str, str, MetricHeader]]:
     """Yield category, name and metric; a name may come twice."""
     yield from (("retrieval", name, metric) for name, metric in header.retrieval_metrics.items())
@@ -205,7 +205,7 @@ def _all(
         if (metric := _metric(raw)) is not None:
             yield _JUDGE, name, metric
     for name, metric in further.items():
-        category = (own.get(name) or metric_view(name)).category
+        category = (custom.get(name) or metric_view(name)).category
         # The built-in retrieval metrics of both levels come first: what is left is custom.
         yield "other" if category == "retrieval" else category, name, metric
 

@@ -143,14 +143,14 @@ class CustomMetric(msgspec.Struct, frozen=True):
     direction: Literal["higher", "lower", "neither"] | None = None
     low: float | None = None
     high: float | None = None
-    category: str = msgspec.field(default="other", name="room")
+    category: str = "other"
 
 
 class QuestionsFile(msgspec.Struct, frozen=True):
     """The questions of a results file that are shown, and the custom metrics that scored them."""
 
     query_results: list[QuestionRow] = []
-    own_metrics: dict[str, CustomMetric] = {}
+    custom_metrics: dict[str, CustomMetric] = {}
     dataset_id: str = ""
 
 
@@ -204,7 +204,7 @@ class RunFile(msgspec.Struct, frozen=True):
     judge: dict[str, Any] | None = None
     metadata: dict[str, Any] = {}
     further_metrics: dict[str, MetricHeader] = {}
-    own_metrics: dict[str, CustomMetric] = {}
+    custom_metrics: dict[str, CustomMetric] = {}
     metric_faults: list[MetricFailure] = []
     warnings: list[str] = []
     quality_thresholds: dict[str, ThresholdResult] = {}

@@ -185,7 +185,7 @@ def metric_meanings(file: QuestionsFile) -> dict[str, tuple[str, str, str]]:
     """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
     found = {}
     for name in {name: None for row in file.query_results for name in row.individual_metrics}:
-        custom = file.own_metrics.get(name)
+        custom = file.custom_metrics.get(name)
         view = custom_metric_view(name, custom) if custom else metric_view(name)
         heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]
         way = f"{view.way.capitalize()}." if view.way else ""

@@ -215,9 +215,9 @@ class _Validator:
         self._count = 0
         self._size = 0
 
-    def file(self, raw_name: str, size: int) -> Member:
+    def accept_file(self, raw_name: str, size: int) -> Member:
         """Return an accepted file."""
-        self.folder(raw_name)
+        self.accept_folder(raw_name)
         name = "/".join(_parts(raw_name))
         if not name:
             raise self.unsafe("a member with a name", raw_name)
@@ -233,7 +233,7 @@ class _Validator:
         self.files[name] = Member(name, size)
         return self.files[name]
 
-    def folder(self, raw: str) -> None:
+    def accept_folder(self, raw: str) -> None:
         """Accept a folder, which is not created unless it has files."""
         self._count += 1
         if self._count > self.caps.members:
@@ -318,11 +318,11 @@ def _tar_members(
             while (info := tar.next()) is not None:
                 limited.limit = tar.offset + _HEADERS_BYTES
                 if info.isdir():
-                    validator.folder(info.name)
+                    validator.accept_folder(info.name)
                     continue
                 if not info.isreg() or info.issparse():
                     raise validator.unsafe("files and folders, no links and no devices", info.name)
-                member = validator.file(info.name, info.size)
+                member = validator.accept_file(info.name, info.size)
                 tarfile.data_filter(info, "/nowhere")  # a second check; tarfile itself unpacks nothing
                 yield member, cast(BinaryIO, tar.extractfile(info))
             limited.limit = None
@@ -409,9 +409,9 @@ def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member 
         hint = "Unpack it and pack it anew with the usual method."
         raise validator.unsafe("members stored or deflated", f"{name}: {method}", hint=hint)
     if kind == stat.S_IFDIR or name.endswith("/"):
-        validator.folder(name)
+        validator.accept_folder(name)
         return None
-    return validator.file(name, info.file_size)
+    return validator.accept_file(name, info.file_size)
 
 
 def _check_zip_extents(archive: zipfile.ZipFile, file: BinaryIO, validator: _Validator) -> None:

@@ -137,7 +137,7 @@ def is_zip(sample: bytes) -> bool:
     return _ZIP.match(sample) is not None
 
 
-def refuse_stand_in(sample: bytes, shown: str) -> None:
+def refuse_git_lfs_pointer(sample: bytes, shown: str) -> None:
     """Refuse a Git LFS pointer, whatever format is stated for it."""
     if sample.startswith(GIT_LFS_POINTER):
         raise _unsupported(shown, "a Git LFS pointer", "Fetch the file itself: git lfs pull.")
@@ -147,7 +147,7 @@ def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
     """Return whether a text is one JSON value over several lines, none of which is a value by itself."""
     lines = [line for line in _decoded(sample, encoding).split("\n") if line.strip()]
     lines = lines if whole else lines[:-1]
-    return len(lines) > 1 and not any(map(_is_json, lines[:SNIFFED_ROWS])) and _goes_on("\n".join(lines))
+    return len(lines) > 1 and not any(map(_is_json, lines[:SNIFFED_ROWS])) and _spans_several_lines("\n".join(lines))
 
 
 def _unsupported(shown: str, found: str, hint: str) -> InputError:
@@ -203,7 +203,7 @@ def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
         return "json"
     complete = sum(map(_is_json, lines[:SNIFFED_ROWS]))
     if complete == 0:
-        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and not _goes_on(text) else "json"
+        return "jsonl" if suffix in {"jsonl", "ndjson", "jsonlines"} and not _spans_several_lines(text) else "json"
     return "jsonl" if 2 * complete >= len(lines[:SNIFFED_ROWS]) or _is_json(lines[0]) else "json"
 
 
@@ -215,7 +215,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _goes_on(text: str) -> bool:
+def _spans_several_lines(text: str) -> bool:
     """Return whether a JSON value begins on the first line, as in `{` or `{"data": [`, and continues after it."""
     lines = text.lstrip().split("\n", 2)
     try:

@@ -32,7 +32,7 @@ from rag_eval_pipeline.sources.detect import (
     is_one_document,
     is_zip,
     looks_like_utf16,
-    refuse_stand_in,
+    refuse_git_lfs_pointer,
     zip_format,
 )
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
@@ -268,7 +268,7 @@ def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
     with open_decoded(source.path, source.compression, shown=file.shown) as handle:
         sample = handle.read(SAMPLE_BYTES)
     is_whole = len(sample) < SAMPLE_BYTES
-    refuse_stand_in(sample, file.shown)
+    refuse_git_lfs_pointer(sample, file.shown)
     encoding = detect_encoding(sample, file.spec.encoding)
     kind: Format
     if file.spec.format is not None:

@@ -118,7 +118,7 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-class Ended(NamedTuple):
+class ChildResult(NamedTuple):
     """How a child ended: its exit code, the last line of its standard error, and whether memory failed."""
 
     code: int  # -9 is an end by signal 9
@@ -128,7 +128,7 @@ class Ended(NamedTuple):
 
 def run_module(
     module: str, folder: Path, *, deadline_s: float, stdin: BinaryIO | None = None, environment: Mapping[str, str] = {}
-) -> Ended:
+) -> ChildResult:
     """Run a module of this package in a child process, with a folder as its working folder and only argument.
 
     Args:
@@ -150,7 +150,7 @@ def run_module(
     lines = child.stderr.decode(errors="backslashreplace").strip().splitlines()
     last_line = lines[-1] if lines else f"its end by signal {-child.returncode}" if child.returncode < 0 else ""
     out_of_memory = child.returncode < 0 or "MemoryError" in last_line or "bad_alloc" in last_line
-    return Ended(child.returncode, last_line, out_of_memory)
+    return ChildResult(child.returncode, last_line, out_of_memory)
 
 
 _run = subprocess.run  # the suite runs children from a server that has imported what they need

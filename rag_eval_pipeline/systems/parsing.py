@@ -137,9 +137,9 @@ class AnswerReader:
             self._abstention = [re.compile(pattern, re.IGNORECASE) for pattern in settings.abstention]
         self._on_page_zero = 0
         self._unread: Counter[str] = Counter()
-        self._unsure: Counter[tuple[str, str]] = Counter()
-        self._tells_apart = False
-        self._orders: Counter[str] = Counter()
+        self._ambiguous_names: Counter[tuple[str, str]] = Counter()
+        self._uses_paths = False
+        self._score_orders: Counter[str] = Counter()
         self._guessed: list[str | None] = []
         self._known = frozenset(corpus.files) | corpus.aliases.keys()
         self._citations = CitationReader(
@@ -270,17 +270,17 @@ class AnswerReader:
         ]
         found += dict.fromkeys(filter(None, self._guessed))
         found += self._citations.warnings()
-        rising, other = self._orders["rising"], self._orders["other"]
+        rising, other = self._score_orders["rising"], self._score_orders["other"]
         if rising >= RISING_LEAST and rising > other:
             found.append(
                 f"In {rising:,} of {rising + other:,} answers the scores of the passages rise from first to last. "
                 "The first passage is read as the best: if a larger score is better, return them in the other order."
             )
-        if not self._tells_apart:
+        if not self._uses_paths:
             found += [
                 f"{count:,} passages name {name!r}, as several documents of the corpus are called, and were read as "
                 f"{document!r}. Return their paths."
-                for (name, document), count in self._unsure.most_common(UNREAD_SHOWN)
+                for (name, document), count in self._ambiguous_names.most_common(UNREAD_SHOWN)
             ]
         if self._on_page_zero:
             found.append(
@@ -370,7 +370,7 @@ class AnswerReader:
         """Count the answers whose passages have different scores, and those in which the scores only rise."""
         scores = [passage.score for passage in contexts if passage.score is not None]
         if len(scores) == len(contexts) and len(set(scores)) > 1:
-            self._orders["rising" if scores == sorted(scores) else "other"] += 1
+            self._score_orders["rising" if scores == sorted(scores) else "other"] += 1
 
     def _by_path(self, name: str) -> str | None:
         """Return the document whose source's path ends like a name; None unless names of files are not enough."""
@@ -388,8 +388,8 @@ class AnswerReader:
     def _notice_namesakes(self, name: str, document: str) -> None:
         """Count the passages whose name several documents have, and note whether the system tells these apart."""
         if document in {file for _, file in self._namesakes.get(_bare(_path_parts(name)[-1]), ())}:
-            self._tells_apart |= self._by_path(name) is not None or "~" in document
-            self._unsure[name, document] += 1
+            self._uses_paths |= self._by_path(name) is not None or "~" in document
+            self._ambiguous_names[name, document] += 1
 
     @cached_property
     def _namesakes(self) -> dict[str, list[tuple[list[str], str]]]:

@@ -293,7 +293,7 @@ class WorkerCode:
         Raises:
             CodeError: `bad_python`, and the errors of the code.
         """
-        self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._startup_replies: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         try:
             self._process = process = WorkerProcess(self._python, self._on_reply, self._on_end)
         except OSError as error:
@@ -359,7 +359,7 @@ class WorkerCode:
         """Return the next reply about the start; an empty one if the process has ended, at the latest after a time."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._news.get()
+                return await self._startup_replies.get()
         except TimeoutError:
             process.kill(f"had not {done} after {seconds:g} s")
             await process.ended
@@ -390,7 +390,7 @@ class WorkerCode:
             if (timer := self._given_up.pop(reply["given_up"], None)) is not None:
                 timer.cancel()
         else:
-            self._news.put_nowait(reply)
+            self._startup_replies.put_nowait(reply)
 
     def _on_end(self) -> None:
         assert self._process is not None
@@ -406,7 +406,7 @@ class WorkerCode:
             if not answer.done():
                 answer.set_result(Outcome(code="python_died", error=self._death))
         self._waiting.clear()
-        self._news.put_nowait({})
+        self._startup_replies.put_nowait({})
 
 
 def _bad_python(python: str, hint: str) -> CodeError:

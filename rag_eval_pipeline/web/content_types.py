@@ -1,7 +1,7 @@
 """Bodies of documents and their content types.
 
-The bytes decide first and their label second, in the same way for files and for responses. A charset that the bytes
-contradict is replaced by the likely one.
+The bytes decide first and their label second, in the same way for files and for responses. A UTF-8 label that the
+bytes contradict is replaced by the likely charset.
 """
 
 import codecs

@@ -193,16 +193,16 @@ def origin_of(url: str) -> str | None:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def secret(variable: str, of: str) -> str:
+def read_secret(variable: str, setting: str) -> str:
     """Return the value of an environment variable that the settings name."""
     value = os.environ.get(variable)
     if not value:
         hint = "Set it where the pipeline runs; values of secrets do not stand in files."
         raise InputError(
-            "missing_secret", "egress.config.yaml", f"the environment variable {variable}", field=of, hint=hint
+            "missing_secret", "egress.config.yaml", f"the environment variable {variable}", field=setting, hint=hint
         )
     if re.search(r"[\x00-\x1f\x7f]|[^\x00-\xff]", value):
-        raise InputError("bad_secret", "egress.config.yaml", f"{variable} as Latin-1 text in one line", field=of)
+        raise InputError("bad_secret", "egress.config.yaml", f"{variable} as Latin-1 text in one line", field=setting)
     return value
 
 

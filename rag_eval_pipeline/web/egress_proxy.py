@@ -26,7 +26,7 @@ from rag_eval_pipeline.web.egress import (
     HostPort,
     HostUnresolved,
     host_of,
-    secret,
+    read_secret,
     system_resolver,
 )
 
@@ -112,7 +112,7 @@ def proxy_authorization(config: EgressConfig) -> bytes:
     """Return the header line for the corporate proxy; empty if it needs none."""
     if config.proxy is None or config.proxy_credentials is None:
         return b""
-    pair = secret(config.proxy_credentials, "proxy_credentials").encode("latin-1")
+    pair = read_secret(config.proxy_credentials, "proxy_credentials").encode("latin-1")
     return b"Proxy-Authorization: Basic " + base64.b64encode(pair) + b"\r\n"
 
 

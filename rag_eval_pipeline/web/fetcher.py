@@ -22,7 +22,7 @@ import stamina.instrumentation
 
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body, fetched_body
-from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, secret
+from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, read_secret
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, HostLimits, retry_after
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
@@ -141,8 +141,8 @@ class Fetcher:
             return headers
 
         limit_s = self._config.fetch_limit_s
-        late = DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s")
-        return await self._retry(url, headers_for, self._fetched, limit_s, late)
+        on_timeout = DocumentError("fetch_timeout", f"{url}: no whole body within {limit_s:g} s")
+        return await self._retry(url, headers_for, self._fetched, limit_s, on_timeout)
 
     async def download(
         self, url: str, target: Path, *, headers: Mapping[str, str], max_bytes: int, progress: Progress
@@ -182,7 +182,7 @@ class Fetcher:
         headers_for: Callable[[httpx.URL], dict[str, str]],
         read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
         limit_s: float,
-        late: DocumentError,
+        on_timeout: DocumentError,
     ) -> Result:
         """Follow redirects to the body, and read it, again while the failure may pass."""
         async for attempt in stamina.retry_context(
@@ -197,7 +197,7 @@ class Fetcher:
                     async with asyncio.timeout(limit_s) as deadline:
                         return await self._follow(url, headers_for, read, deadline)
                 except TimeoutError as error:
-                    raise late from error
+                    raise on_timeout from error
         raise AssertionError("the last attempt returns or raises")
 
     async def _follow(
@@ -306,7 +306,7 @@ async def fetcher(proxy: EgressProxy) -> AsyncIterator[Fetcher]:
         InputError: `missing_secret`, `bad_secret`, `bad_ca_file`.
     """
     credentials = {
-        origin: {header: secret(variable, f"credentials of {origin}") for header, variable in headers.items()}
+        origin: {header: read_secret(variable, f"credentials of {origin}") for header, variable in headers.items()}
         for origin, headers in proxy.policy.config.credentials.items()
     }
     async with AsyncExitStack() as stack:

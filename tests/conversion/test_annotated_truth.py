@@ -88,7 +88,7 @@ def test_citation_whose_text_stands_elsewhere_is_published_where_it_stands(works
         f"{citation.end_char} of {citation.file_name}, not at {citation.start_char + 40} to {citation.end_char + 40}; "
         "it was moved there.",
     )
-    numbers = checks(report)["texts_stand_at_their_spans"].numbers
+    numbers = checks(report)["quoted_texts_are_in_documents"].numbers
     assert (numbers["checked"], numbers["failed"], numbers["moved_white_space"]) == (1, 0, 1)
 
 
@@ -96,7 +96,7 @@ def test_annotations_of_another_text_fail_the_check_with_their_file(workspace):
     citation = annotate(workspace, "annotator_001", 0, 0)
     annotate(workspace, "annotator_002", 0, 0, text_sha256={citation.file_name: "0" * 64})
 
-    found = checks(run_step(workspace, NAME, "ground_truth"))["texts_are_those_annotated"]
+    found = checks(run_step(workspace, NAME, "ground_truth"))["documents_match_annotated_digests"]
 
     assert (found.passed, found.numbers["checked"], found.numbers["failed"]) == (False, 1, 1)
     assert citation.file_name in found.numbers["offenders"][0]

@@ -19,7 +19,7 @@ TEXT = "The lamp was lit at dusk."
 TEXTS = {"a.pdf": TEXT, "b.pdf": "First page.\fSecond page."}
 INTERNAL = ["annotation_ids_are_unique", "spans_are_disjoint", "scores_are_in_range", "overall_scores_are_means"]
 AGAINST_TEXTS = [
-    "every_cited_document_exists", "texts_are_those_annotated", "spans_are_in_bounds", "texts_stand_at_their_spans",
+    "every_cited_document_exists", "documents_match_annotated_digests", "spans_are_in_bounds", "quoted_texts_are_in_documents",
 ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_quality_checks_pass_for_good_annotations():
 
     assert list(found) == [*AGAINST_TEXTS, *INTERNAL]
     assert all(check.passed and check.failed == 0 and check.offenders == () for check in found.values())
-    assert found["texts_stand_at_their_spans"].counts == {"exact": 2}
+    assert found["quoted_texts_are_in_documents"].counts == {"exact": 2}
     assert found["scores_are_in_range"].checked == 6  # five scores and the overall one
     assert list(checks(cites(span(4, 8)), texts=None)) == INTERNAL
 
@@ -65,7 +65,7 @@ FAULTS = {
     #                                     annotations                                      check                            offender
     "a document that is not there":     ([cites(span(0, 4, "x", "z.pdf"))],               "every_cited_document_exists",   "annotation 'c1' of 'ann', citations[0]: no document 'z.pdf'"),
     "an end beyond the text":           ([cites(span(20, 26, "dusk."))],                  "spans_are_in_bounds",           "annotation 'c1' of 'ann', citations[0]: ends at 26, the document at 25"),
-    "a text that is not there":         ([cites(span(4, 8), span(4, 8, "torch"))],        "texts_stand_at_their_spans",    "annotation 'c1' of 'ann', citations[1]: 'torch' is not in 'a.pdf'"),
+    "a text that is not there":         ([cites(span(4, 8), span(4, 8, "torch"))],        "quoted_texts_are_in_documents",    "annotation 'c1' of 'ann', citations[1]: 'torch' is not in 'a.pdf'"),
     "an id used twice":                 ([cites(), cites()],                              "annotation_ids_are_unique",     "annotation 'c1' of 'ann': occurs 2 times"),
     "a long id used twice":             ([cites(number="1" * 999)] * 2,                   "annotation_ids_are_unique",     f"annotation 'c{'1' * 197}… of 'ann': occurs 2 times"),
     "overlapping spans":                ([cites(span(4, 12), span(20, 24), span(0, 5))],  "spans_are_disjoint",            "annotation 'c1' of 'ann', citations[0]: overlaps citations[2]"),
@@ -93,7 +93,7 @@ def test_quality_check_allows_an_overall_score_to_be_rounded(overall, passed):
 def test_quality_check_counts_texts_that_stand_elsewhere_and_passes():
     found = checks(cites(span(5, 9, "lamp"), span(9, 16, "was  lit"), span(0, 3, "at\ndusk"), span(17, 19)))
 
-    check = found["texts_stand_at_their_spans"]
+    check = found["quoted_texts_are_in_documents"]
     assert check.passed
     assert check.counts == {"moved": 1, "white_space": 1, "moved_white_space": 1, "exact": 1}
 
@@ -114,8 +114,8 @@ def test_quality_checks_measure_page_offsets_on_their_page():
 def test_quality_check_names_texts_of_another_extraction():
     right = hashlib.sha256(TEXT.encode()).hexdigest()
 
-    same = checks(text_sha256={"a.pdf": right})["texts_are_those_annotated"]
-    other = checks(text_sha256={"a.pdf": right, "b.pdf": right}, extractor="e 1")["texts_are_those_annotated"]
+    same = checks(text_sha256={"a.pdf": right})["documents_match_annotated_digests"]
+    other = checks(text_sha256={"a.pdf": right, "b.pdf": right}, extractor="e 1")["documents_match_annotated_digests"]
 
     assert (same.passed, same.checked) == (True, 1)
     assert (other.passed, other.checked, other.failed) == (False, 2, 1)

@@ -77,7 +77,7 @@ def taken_in(batch, *, retrieval_only):
     spec = BenchmarkSpec.model_validate({**keys, "retrieval_only": retrieval_only})
     source = spool_relation({}, lambda name, types: iter(()), "f", source_columns=True)
     index = DocumentIndex()
-    found = planning.RowIntake(spec, index, source)
+    found = planning.QuestionBuilder(spec, index, source)
     found.add(batch, [name for name in batch.schema.names if not name.startswith("__")])
     found.spool.close()
     documents, names = index.planned(None, strict=False)

@@ -88,9 +88,9 @@ def test_custom_metrics_are_in_scores_and_results(workspace):
     assert results.judge_metrics["judged_too"].value == results.judge_metrics["judged_correct"].value
     nothing = results.further_metrics["none"]
     assert (nothing.value, nothing.n_skipped, nothing.reason) == (None, 40, "nothing_to_score")
-    assert results.own_metrics["words"].model_dump() == {
+    assert results.custom_metrics["words"].model_dump() == {
         "definition": "custom_question_metrics:WORDS", "meaning": "Of a test.", "source": "here", "direction": "neither",
-        "low": 0.0, "high": None, "levels": ("question",), "room": "answers", "version": "1",
+        "low": 0.0, "high": None, "levels": ("question",), "category": "answers", "version": "1",
     }  # fmt: skip
 
 
@@ -183,4 +183,4 @@ def test_evaluation_stays_readable_without_its_metric(workspace, tmp_path):
     (tmp_path / "custom_question_metrics.py").unlink()
 
     assert load_evaluation(workspace, published.evaluation_id).record.settings.custom_metrics == tuple(metrics("WORDS"))
-    assert EvaluationResults.read(published.path).own_metrics["words"].source == "here"
+    assert EvaluationResults.read(published.path).custom_metrics["words"].source == "here"

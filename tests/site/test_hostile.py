@@ -45,8 +45,8 @@ def attack_results(results):
     results["judge"] = {"kind": ATTACK, "fingerprint": ATTACK, "models": [ATTACK], "flags": {ATTACK: 1}}
     figure = {"value": 0.5, "confidence_interval": [0.4, 0.6], "n_scored": 40}
     results["further_metrics"] = {ATTACK: figure, "politeness": figure}
-    results["own_metrics"] = {
-        "politeness": {"meaning": ATTACK, "source": ATTACK, "direction": "higher", "room": ATTACK}
+    results["custom_metrics"] = {
+        "politeness": {"meaning": ATTACK, "source": ATTACK, "direction": "higher", "category": ATTACK}
     }
     results["metric_faults"] = [{"metric": ATTACK, "query_id": "3", "message": ATTACK}]
     results["quality_thresholds"] = {ATTACK: {"limit": 0.5, "bound": ATTACK}}

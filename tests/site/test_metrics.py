@@ -44,7 +44,7 @@ def test_metric_view_has_the_direction_and_of_an_unknown_metric_its_name():
 
 
 def test_custom_metric_view_is_what_the_results_state():
-    stated = b'{"meaning": "Words of thanks.", "direction": "lower", "low": 0.0, "room": "answers"}'
+    stated = b'{"meaning": "Words of thanks.", "direction": "lower", "low": 0.0, "category": "answers"}'
 
     view = custom_metric_view("thanks", msgspec.json.decode(stated, type=CustomMetric))
 
@@ -97,7 +97,7 @@ def test_metric_groups_are_in_order():
 def test_metric_groups_have_further_custom_and_unknown_metrics_once():
     further = {"exact_match": HALF, "f1": HALF, "thanks": HALF, "unheard_of": HALF}
     file = RunFile(
-        further_metrics=further, own_metrics={"thanks": CustomMetric("Words of thanks.", category="answers")}
+        further_metrics=further, custom_metrics={"thanks": CustomMetric("Words of thanks.", category="answers")}
     )
 
     found = names(metric_groups(made_header(), file, NOBODY))

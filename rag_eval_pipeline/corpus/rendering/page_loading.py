@@ -96,7 +96,7 @@ class RequestRouter:
         return bool(self.moves) and _without_fragment(self._page.url) != self._address
 
     @property
-    def has_strayed(self) -> bool:
+    def left_private_host(self) -> bool:
         """Whether a page that may reach private hosts tried to move to another host, which may not."""
         return self._strayed or self._is_foreign(self._page.url)
 
@@ -133,7 +133,7 @@ class RequestRouter:
         elif address == self._address:
             await route.fulfill(status=200, content_type=self._content_type(), body=self._body.data)
             return
-        if self.has_strayed:
+        if self.left_private_host:
             await route.abort()
             return
         relative = self._relative_path(request.url)

@@ -284,7 +284,7 @@ def _normalized(text: str) -> str:
 
 
 def _check_address(page: Page, router: RequestRouter, body: Body) -> None:
-    if router.has_strayed:
+    if router.left_private_host:
         raise DocumentError("blocked_navigation", f"{body.url}: a page of a private host leads to {page.url[:200]}")
     if not page.url.startswith(("http:", "https:")):
         raise DocumentError("blocked_navigation", f"{body.url}: leads to what is refused or no page ({page.url[:80]})")

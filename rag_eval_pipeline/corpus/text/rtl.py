@@ -6,6 +6,7 @@ line by line, each from left to right, and marks words that are backwards (`Reve
 
 Two orders can be drawn alike. By convention, a number beside a foreign word belongs to that word, and a line whose
 direction only its letters show has that of most of them. Source: Unicode Standard Annex 9, W1-W7, N0-N2 and L2.
+It is one file because each step reads the glyphs and marks of the step before it.
 """
 
 import codecs

@@ -2,6 +2,7 @@
 
 Every measure equals trec_eval bit for bit where trec_eval has it, including its treatment of ties, unjudged documents
 and negative grades. A family becomes a measure when its parameters are known: `ndcg@k` with k = 10 is `ndcg@10`.
+It is one file so that a measure's function and its row are found together.
 """
 
 import math
