@@ -41,46 +41,39 @@ def lines(*values):
 
 SOURCE = {"file": "line-opening.pdf", "page": 1, "text": TEXT, "score": 0.9}
 PATHS = {"document": "file", "page": "page", "text": "text", "score": "score"}
+
+
+def proposed(answer, path=None, *, streaming=None, page_base=None, **parts):
+    """The settings of a reply: paths of the answer, of the passages, and of their parts."""
+    settings = {
+        "answer": answer,
+        "contexts": path and {"path": path, **parts},
+        "streaming": streaming,
+        "page_base": page_base,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 # shape: the reply, the settings that are proposed, the passages that are read with them
 SHAPES = {
     "flat": (
         {"answer": ANSWER, "sources": [SOURCE, {**SOURCE, "page": 2}], "took_ms": 3},
-        {"answer": "answer", "contexts": {"path": "sources", **PATHS}},
+        proposed("answer", "sources", **PATHS),
         [("line-opening.pdf", 1), ("line-opening.pdf", 2)],
     ),
     "LangChain's RetrievalQA": (
         {"query": QUESTION, "result": ANSWER, "source_documents": [LANGCHAIN]},
-        {
-            "answer": "result",
-            "contexts": {
-                "path": "source_documents", "document": "metadata.source", "page": "metadata.page",
-                "text": "page_content",
-            },
-            "page_base": 0,
-        },
+        proposed("result", "source_documents", document="metadata.source", page="metadata.page", text="page_content", page_base=0),
         [("line-opening.pdf", 1)],
     ),
     "LangChain's pairs with scores": (
         {"output": ANSWER, "docs": [[LANGCHAIN, 0.7], [{**LANGCHAIN, "page_content": OTHER}, 0.6]]},
-        {
-            "answer": "output",
-            "contexts": {
-                "path": "docs", "document": "[0].metadata.source", "page": "[0].metadata.page",
-                "text": "[0].page_content",
-            },
-            "page_base": 0,
-        },
+        proposed("output", "docs", document="[0].metadata.source", page="[0].metadata.page", text="[0].page_content", page_base=0),
         [("line-opening.pdf", 1), ("line-opening.pdf", 1)],
     ),
     "LlamaIndex": (
         {"response": ANSWER, "source_nodes": [{"node": NODE, "score": 0.8}], "metadata": {"4f": {"file_name": "a"}}},
-        {
-            "answer": "response",
-            "contexts": {
-                "path": "source_nodes", "document": "node.metadata.file_name", "page": "node.metadata.page_label",
-                "text": "node.text", "score": "score",
-            },
-        },
+        proposed("response", "source_nodes", document="node.metadata.file_name", page="node.metadata.page_label", text="node.text", score="score"),
         [("line-opening.pdf", 1)],
     ),
     "Haystack": (
@@ -88,74 +81,56 @@ SHAPES = {
             "answers": [{"answer": ANSWER, "score": 0.9}, {"answer": "In 1884.", "score": 0.2}],
             "documents": [{"id": "d1", "content": TEXT, "meta": {"name": "line-opening"}, "score": 0.5}],
         },
-        {
-            "answer": "answers[0].answer",
-            "contexts": {"path": "documents", "document": "meta.name", "text": "content", "score": "score"},
-        },
+        proposed("answers[0].answer", "documents", document="meta.name", text="content", score="score"),
         [("line-opening.pdf", None)],
     ),
     "hits of Elasticsearch": (
         {"output": {"text": ANSWER}, "retrieval": {"took": 2, "hits": {"hits": [HIT, HIT]}}},
-        {
-            "answer": "output.text",
-            "contexts": {
-                "path": "retrieval.hits.hits", "document": "_source.title", "text": "_source.body", "score": "_score",
-            },
-        },
+        proposed("output.text", "retrieval.hits.hits", document="_source.title", text="_source.body", score="_score"),
         [("line-opening.pdf", None)] * 2,
     ),
     "lists in a list": (
         {"results": [{"query": QUESTION, "answer": ANSWER, "passages": [
             {"doc": "line-opening.pdf", "pageNumber": 1, "snippet": TEXT}, {"doc": "Tunnel", "pageNumber": 4, "snippet": OTHER},
         ]}]},
-        {
-            "answer": "results[0].answer",
-            "contexts": {"path": "results[].passages[]", "document": "doc", "page": "pageNumber", "text": "snippet"},
-        },
+        proposed("results[0].answer", "results[].passages[]", document="doc", page="pageNumber", text="snippet"),
         [("line-opening.pdf", 1), ("Tunnel", 4)],
     ),
     "texts alone": (
         {"answer": ANSWER, "contexts": [TEXT, OTHER]},
-        {"answer": "answer", "contexts": {"path": "contexts"}},
+        proposed("answer", "contexts"),
         [("", None), ("", None)],
     ),
     "lists of texts, as Chroma has them": (
         {"answer": ANSWER, "documents": [[TEXT, OTHER]], "ids": [["a1", "a2"]]},
-        {"answer": "answer", "contexts": {"path": "documents[]"}},
+        proposed("answer", "documents[]"),
         [("", None), ("", None)],
     ),
     "names of documents alone": (
         {"text": ANSWER, "files": ["kb/line-opening.pdf"]},
-        {"answer": "text", "contexts": {"path": "files"}},
+        proposed("text", "files"),
         [("line-opening.pdf", None)],
     ),
     "unknown keys": (
         {"antwort": ANSWER, "zeit": 2, "treffer": [{"datei": "line-opening.pdf", "inhalt": TEXT, "seite": 1}]},
-        {"answer": "antwort", "contexts": {"path": "treffer", "document": "datei", "text": "inhalt"}},
+        proposed("antwort", "treffer", document="datei", text="inhalt"),
         [("line-opening.pdf", None)],
     ),
     "keys that are no identifiers": (
         {"data": {"final-answer": ANSWER, "source docs": [{"file name": "line-opening.pdf", "text": TEXT}]}},
-        {
-            "answer": 'data."final-answer"',
-            "contexts": {"path": 'data."source docs"', "document": '"file name"', "text": "text"},
-        },
+        proposed('data."final-answer"', 'data."source docs"', document='"file name"', text="text"),
         [("line-opening.pdf", None)],
     ),
     "a conversation": (
         {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}], "thread_id": "t-1"},
-        {"answer": "messages[-1].content"},
+        proposed("messages[-1].content"),
         [],
     ),
     "pages from zero, distances": (
         {"reply": ANSWER, "matches": [
             {"document": "line-opening.pdf", "page_index": 0, "chunk": TEXT, "distance": 0.1},
         ]},
-        {
-            "answer": "reply",
-            "contexts": {"path": "matches", "document": "document", "page": "page_index", "text": "chunk"},
-            "page_base": 0,
-        },
+        proposed("reply", "matches", document="document", page="page_index", text="chunk", page_base=0),
         [("line-opening.pdf", 1)],
     ),
     "Bedrock's knowledge bases": (
@@ -166,57 +141,38 @@ SHAPES = {
                 {"content": {"text": OTHER}, "location": {"type": "S3", "s3Location": {"uri": "s3://kb/Tunnel.pdf"}}},
             ],
         }]},
-        {
-            "answer": "output.text",
-            "contexts": {
-                "path": "citations[].retrievedReferences[]", "document": "location.s3Location.uri", "text": "content.text",
-            },
-        },
+        proposed("output.text", "citations[].retrievedReferences[]", document="location.s3Location.uri", text="content.text"),
         [("line-opening.pdf", None), ("s3://kb/Tunnel.pdf", None)],
     ),
     "Azure's chat with data": (
         {"choices": [{"message": {"role": "assistant", "content": ANSWER, "context": {
             "intent": '["opening"]', "citations": [{"content": TEXT, "title": "A", "filepath": "line-opening.pdf", "chunk_id": "0"}],
         }}}]},
-        {
-            "answer": "choices[0].message.content",
-            "contexts": {"path": "choices[].message.context.citations[]", "document": "filepath", "text": "content"},
-        },
+        proposed("choices[0].message.content", "choices[].message.context.citations[]", document="filepath", text="content"),
         [("line-opening.pdf", None)],
     ),
     "Dify": (
         {"event": "message", "task_id": "t", "mode": "chat", "answer": ANSWER, "metadata": {"retriever_resources": [
             {"position": 1, "dataset_name": "kb", "document_name": "line-opening.pdf", "score": 0.9, "content": TEXT},
         ]}},
-        {
-            "answer": "answer",
-            "contexts": {
-                "path": "metadata.retriever_resources", "document": "document_name", "text": "content", "score": "score",
-            },
-        },
+        proposed("answer", "metadata.retriever_resources", document="document_name", text="content", score="score"),
         [("line-opening.pdf", None)],
     ),
     "pages in Docling's metadata": (
         {"error_message": "", "bot_answer": ANSWER, "search_results": [
             {"chunk_text": TEXT, "meta": {"filename": "line-opening.pdf", "doc_items": [{"label": "text", "prov": [{"page_no": 2}]}]}},
         ]},
-        {
-            "answer": "bot_answer",
-            "contexts": {
-                "path": "search_results", "document": "meta.filename", "page": "meta.doc_items[0].prov[0].page_no",
-                "text": "chunk_text",
-            },
-        },
+        proposed("bot_answer", "search_results", document="meta.filename", page="meta.doc_items[0].prov[0].page_no", text="chunk_text"),
         [("line-opening.pdf", 2)],
     ),
     "a stream of events": (
         events({"token": "The line "}, {"token": "opened in 1888."}, {"sources": [SOURCE], "took_ms": 3}),
-        {"answer": "token", "streaming": "sse", "contexts": {"path": "sources", **PATHS}},
+        proposed("token", "sources", streaming="sse", **PATHS),
         [("line-opening.pdf", 1)],
     ),
     "JSON lines, as Ollama streams them": (
         lines({"response": "The line ", "done": False}, {"response": "opened in 1888.", "done": False}, {"done": True}),
-        {"answer": "response", "streaming": "sse"},
+        proposed("response", streaming="sse"),
         [],
     ),
 }  # fmt: skip

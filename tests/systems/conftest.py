@@ -1,11 +1,16 @@
 """A small corpus that systems of every kind are asked about."""
 
+import asyncio
+import contextlib
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import pytest
 
-from rag_eval_pipeline.systems.base import PageText, SystemCorpus
+from rag_eval_pipeline.systems.base import PageText, Query, SystemCorpus
+from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."
@@ -38,3 +43,30 @@ def corpus_in(folder: Path) -> SystemCorpus:
 @pytest.fixture
 def corpus(tmp_path: Path) -> SystemCorpus:
     return corpus_in(tmp_path)
+
+
+@pytest.fixture
+def opened(corpus, tmp_path):
+    """`async with opened(code, **settings) as system`: the code is in rag_under_test.py of the folder `code`."""
+
+    @contextlib.asynccontextmanager
+    async def opened(code, *, attribute="ask", **settings):
+        folder = tmp_path / "code"
+        folder.mkdir(exist_ok=True)
+        (folder / "rag_under_test.py").write_text(textwrap.dedent(code))
+        given = {"callable": f"rag_under_test:{attribute}", "path": ["code"]} | settings
+        async with open_python(PythonSettings.model_validate(given), corpus) as system:
+            yield system
+
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    yield opened
+    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+
+
+async def answer(system, text):
+    return await system.answer(Query("q7", text))
+
+
+async def time_out(system, text):
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(answer(system, text), 0.5)
