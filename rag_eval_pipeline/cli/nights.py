@@ -120,7 +120,7 @@ def pin(
         str | None, typer.Option(metavar="TEXT", help="The reason; it is stored with the baseline.")
     ] = None,
 ) -> None:
-    """Pin the evaluations that a system's nights on a benchmark are compared with.
+    """Set the baseline for a system on a benchmark.
 
     Example: rag-eval pin skarn-railway embedded
     """
@@ -180,7 +180,7 @@ def ab(
         typer.Option(metavar="FILE", help="Settings; by default data/config/ab_testing_config.config.yaml."),
     ] = None,
 ) -> None:
-    """Run the configured A/B tests, and write ab_test_<a>_vs_<b>_NNN.results.json.
+    """Compare the systems configured as A/B tests and write one results file per test.
 
     Example: rag-eval ab
     """

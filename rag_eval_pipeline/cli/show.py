@@ -36,7 +36,7 @@ def list_workspace(workspace: Root = None, as_json: AsJson = False) -> None:
 
 
 def status(workspace: Root = None, as_json: AsJson = False) -> None:
-    """Show what is converted, stale, evaluated, running, overdue or not nightly, the verdicts, and what to type next.
+    """Show the state of every benchmark, system and evaluation, and suggest the next command.
 
     Example: rag-eval status
     """

@@ -26,7 +26,7 @@ system = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=No
 
 @system.callback()
 def _group() -> None:
-    """Inspect a system under test.
+    """Set up and inspect systems under test.
 
     Example: rag-eval system probe embedded
     """

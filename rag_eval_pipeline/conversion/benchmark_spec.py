@@ -90,7 +90,7 @@ class BenchmarkSpec(SpecPart):
     title: Text | None = Field(default=None, description="Title shown to people; by default the name.")
     version: str = Field(pattern=rf"^{SEMVER}$", description="Semantic version of this benchmark, such as 1.10.0.")
     license: Text | None = Field(
-        default=None, description="Licence of the data, as an SPDX identifier if there is one."
+        default=None, description="Licence of the data, for people: an SPDX identifier if there is one."
     )
     description: Text | None = Field(default=None, description="One or two sentences for people.")
     language: Text | None = Field(default=None, description="ISO 639-1 code of the questions' language.")

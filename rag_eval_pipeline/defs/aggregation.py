@@ -40,7 +40,7 @@ FRESH_AT_SIX = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_de
 
 @dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], freshness_policy=FRESH_AT_SIX)
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
-    """The newest results of every benchmark and system; each metric has a line over the nights under Plots.
+    """The newest results of every benchmark and system; Plots shows each metric over time.
 
     Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
@@ -174,7 +174,7 @@ class PinConfig(dg.Config):
 
 @dg.op(name="pin")
 def pin_newest(context: dg.OpExecutionContext, config: PinConfig, workspace: WorkspaceResource) -> None:
-    """Pin the evaluations that a pair is compared with from now on."""
+    """Set the baseline of a pair."""
     from rag_eval_pipeline.monitoring.baselines import baseline_warnings, pin
 
     root, (benchmark, system) = workspace.workspace, pair_names(context)

@@ -39,7 +39,7 @@ def check_result(check: Check) -> dg.AssetCheckResult:
 # Check -> what is said if it passed, and if it failed, with its numbers.
 SENTENCES = {
     "every_pair_is_evaluated": (
-        "all {expected} pairs have up-to-date results", "{offenders} of {expected} pairs have no up-to-date results",
+        "all {expected} pairs have up-to-date results", "{offenders} of {expected} pairs without up-to-date results",
     ),
     "no_result_is_damaged": ("every results file can be read", "damaged results files: {offenders}"),
     "nothing_has_regressed": (
@@ -47,7 +47,7 @@ SENTENCES = {
     ),
     "quality_thresholds_are_met": ("every threshold is met", "thresholds that are not met: {offenders}"),
     "all_configs_valid": ("every benchmark and system file is valid", "files that are skipped: {invalid}"),
-    "no_night_is_late": ("{expected} nightly pairs, none overdue", "{late} of {expected} nightly pairs are overdue"),
+    "no_night_is_late": ("{expected} nightly pairs, none overdue", "{late} of {expected} nightly pairs overdue"),
 }  # fmt: skip
 
 

@@ -32,9 +32,9 @@ REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it b
     jobs=[schedules.convert, schedules.evaluate],
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Makes the partitions match data/sources and data/config/systems. Anything new, edited or lost there "
-    "is converted and evaluated once; a failed run is not repeated until its folder changes or someone materializes "
-    "it.",
+    description="Makes the partitions match data/sources and data/config/systems. New, changed or missing benchmarks "
+    "and systems are converted and evaluated once; a failed run is not repeated until its folder changes or someone "
+    "materializes it.",
 )
 def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
     """Make the partitions equal to the folders, and request runs for what is new, edited or lost.
@@ -101,7 +101,7 @@ def _run_request(target: str, run_key: str) -> dg.RunRequest:
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests the shards of a corpus with more documents than shard_documents, each once, and the rest of "
-    "the conversion when all are made. A shard that failed is requested again by another conversion, or by hand.",
+    "the conversion when all are made. To retry a failed shard, run the conversion again or materialize it.",
 )
 def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
     """Make the partitions equal to the shards of the present plans, and request those that are missing, or the merge.

@@ -68,10 +68,10 @@ class AlertedMetric(Model):
     """One change."""
 
     metric: str = pydantic.Field(description="Metric key.")
-    kind: Kind = pydantic.Field(description="regressed, improved.")
-    sentence: str = pydantic.Field(description="Size and certainty of the change.")
+    kind: Kind = pydantic.Field(description="regressed or improved.")
+    sentence: str = pydantic.Field(description="Verdict in one sentence.")
     summary: str = pydantic.Field("", description="Label, means, points, p and confirmation in a few words.")
-    evaluation_id: str | None = pydantic.Field(None, description="In which it was seen, if after the first.")
+    evaluation_id: str | None = pydantic.Field(None, description="Evaluation that showed it, if not the first one.")
 
 
 class LatePair(Model):
@@ -79,8 +79,8 @@ class LatePair(Model):
 
     benchmark: str = pydantic.Field(description="Benchmark name.")
     system: str = pydantic.Field(description="System name.")
-    since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or its conversion.")
-    evaluation_id: str | None = pydantic.Field(None, description="The newest; absent where there is none.")
+    since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or else its conversion.")
+    evaluation_id: str | None = pydantic.Field(None, description="Its newest evaluation; absent if there is none.")
 
     @property
     def sentence(self) -> str:
@@ -93,8 +93,8 @@ class LatePair(Model):
 class AlertedQuestion(Model):
     """A question whose answer got worse."""
 
-    name: str = pydantic.Field(description="The source's own id, else the dataset's.")
-    query_id: str = pydantic.Field(description="In the dataset.")
+    name: str = pydantic.Field(description="Question id in the source, or else in the dataset.")
+    query_id: str = pydantic.Field(description="Question id in the dataset.")
     text: str = pydantic.Field(description="The question.")
     expected: str | None = pydantic.Field(None, description="The gold answer; absent if it has none.")
     before: str = pydantic.Field(description="The answer in the newest pinned run.")
@@ -105,7 +105,7 @@ class CourseStep(Model):
     """A night on which something changed."""
 
     night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation began.")
-    evaluation_id: str = pydantic.Field(description="Of the night.")
+    evaluation_id: str = pydantic.Field(description="Evaluation of that night.")
     text: str = pydantic.Field(description="What changed.")
 
 
@@ -118,26 +118,30 @@ class Alert(FileModel):
     schema_version: SchemaVersion = pydantic.Field(current_version, description="Of this file's form.")
     alert_id: str = pydantic.Field(description="Stable id; prevents duplicate alerts.")
     kind: Kind = pydantic.Field(description="The worst change in it.")
-    subject: str = pydantic.Field(description="One line.")
+    subject: str = pydantic.Field(description="Subject in one line.")
     night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation or the run began.")
-    created_at: pydantic.AwareDatetime = pydantic.Field(description="When it was written.")
+    created_at: pydantic.AwareDatetime = pydantic.Field(description="When the alert was written.")
     benchmark: str | None = pydantic.Field(None, description="Benchmark name.")
     system: str | None = pydantic.Field(None, description="System name.")
-    evaluation_id: str | None = pydantic.Field(None, description="In which it was seen.")
-    rerun: str | None = pydantic.Field(None, description="In which it was seen again.")
-    page: str = pydantic.Field("index.html", description="Of the report.")
-    baseline: tuple[str, ...] = pydantic.Field((), description="The evaluations that it was compared with.")
-    changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="A change a metric.")
-    together: tuple[str, ...] = pydantic.Field((), description="Metrics that moved, too, without being sure.")
+    evaluation_id: str | None = pydantic.Field(None, description="Evaluation that showed it.")
+    rerun: str | None = pydantic.Field(None, description="Rerun that confirmed it.")
+    page: str = pydantic.Field("index.html", description="Page of the report.")
+    baseline: tuple[str, ...] = pydantic.Field((), description="Evaluations that it was compared with.")
+    changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="Changes, one per metric.")
+    together: tuple[str, ...] = pydantic.Field((), description="Metrics that also moved, but not significantly.")
     cause: str | None = pydantic.Field(None, description="Where to look; absent if nothing is known.")
-    failed: tuple[int, int, int] | None = pydantic.Field(None, description="Failed questions now, before; all asked.")
+    failed: tuple[int, int, int] | None = pydantic.Field(
+        None, description="Failed questions now and before; all questions."
+    )
     worst: tuple[AlertedQuestion, ...] = pydantic.Field((), description="Questions that got worse.")
     course: tuple[CourseStep, ...] = pydantic.Field((), description="Nights on which something changed, oldest first.")
-    error: str | None = pydantic.Field(None, description="Of a run that failed.")
+    error: str | None = pydantic.Field(None, description="Error of the failed run.")
     late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
     delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was delivered.")
-    closed: bool = pydantic.Field(False, description="True once no further night can join the incident.")
-    resolved_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was found to be over.")
+    closed: bool = pydantic.Field(False, description="True once later changes start a new incident.")
+    resolved_at: pydantic.AwareDatetime | None = pydantic.Field(
+        None, description="When the incident was found to be over."
+    )
     resolution_delivered_at: pydantic.AwareDatetime | None = pydantic.Field(
         None, description="When that was delivered."
     )

@@ -51,9 +51,8 @@ class Provisional(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """`the first baseline needs 5 nights; 3 are there`."""
-        be = "is" if self.nights == 1 else "are"
-        return f"the first baseline needs {self.needed} nights; {self.nights} {be} there"
+        """`3 of the 5 nights needed for a baseline`."""
+        return f"{self.nights} of the {self.needed} nights needed for a baseline"
 
 
 @dataclass(frozen=True)

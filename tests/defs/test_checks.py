@@ -83,7 +83,7 @@ def test_no_night_is_late_alerts_once(hourly, workspace):
 
     assert (soon.passed, late.passed, later.passed) == (True, False, False)
     assert late.severity == dg.AssetCheckSeverity.WARN
-    assert late.description.startswith("Failed: 4 of 4 nightly pairs are overdue. Which: embedded on ")
+    assert late.description.startswith("Failed: 4 of 4 nightly pairs overdue. Which: embedded on ")
     assert f"embedded on {RAILWAY}" in late.metadata["which"].value
     [alert] = read_alerts(workspace)
     assert (alert.kind, len(alert.late)) == ("late", 4)

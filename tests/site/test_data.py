@@ -125,7 +125,7 @@ def nights(tmp_path):
 def test_provisional_comparison_has_pages_from_the_second_night_until_the_baseline(nights):
     root = nights(1)
     assert not (root / f"{PAGE}.html").exists()
-    assert "asked on harbour: the first baseline needs 5 nights; 1 is there." in (root / "index.html").read_text()
+    assert "asked on harbour: 1 of the 5 nights needed for a baseline." in (root / "index.html").read_text()
 
     nights(2)
     page = (root / f"{PAGE}.html").read_text()
@@ -133,7 +133,7 @@ def test_provisional_comparison_has_pages_from_the_second_night_until_the_baseli
     assert "before: 2 earlier runs" in page
     for name in (f"{PAGE}.html", "benchmarks/harbour.html"):
         assert "provisional: 3 of 5 nights" in (root / name).read_text()
-    assert "the first baseline needs 5 nights; 3 are there" in (root / "index.html").read_text()
+    assert "3 of the 5 nights needed for a baseline" in (root / "index.html").read_text()
 
     nights(3)
     assert "provisional:" not in (root / f"{PAGE}.html").read_text()
