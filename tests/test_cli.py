@@ -173,7 +173,7 @@ def test_plan_says_a_fault_once_with_its_count_and_the_first_line(rag_eval, work
     _, out, _ = rag_eval("plan", "scratch")
 
     assert [line for line in out.splitlines() if "quarantined" not in line and "[" in line] == [
-        "data/sources/scratch/q.csv, row 1 (line 2), field \"a\": expected an answer, or is_impossible, found '' "
+        "data/sources/scratch/q.csv, row 1 (line 2), field \"a\": expected a non-empty answer, or is_impossible = true, found '' "
         "[empty_answer]. 3 rows have this fault.",
         "data/sources/scratch/q.csv, row 4 (line 6), field \"q\": expected a question, found '' [empty_question].",
     ]

@@ -315,7 +315,7 @@ def _answers(
     if retrieval_only and not answer and not aliases:
         return "", ()
     if answer is None or not answer.strip():
-        raise RowError("empty_answer", "answer", "an answer, or is_impossible", answer)
+        raise RowError("empty_answer", "answer", "a non-empty answer, or is_impossible = true", answer)
     accepted = {answer: None}
     for alias in aliases:
         if alias is None or not alias.strip():

@@ -280,7 +280,7 @@ async def run_queries(
             for _ in range(in_flight):
                 group.create_task(worker())
     except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # one full disk, not sixty-four of them
+        raise errors.exceptions[0] from None  # one error, not one per question in flight
 
 
 async def _answer(system: System, query: Query, timeout_s: float | None) -> RagAnswer:

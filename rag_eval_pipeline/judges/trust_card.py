@@ -231,7 +231,8 @@ def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
     if trust.n_unsure:
         yield f"The judge is unsure of {trust.n_unsure}, which count as no; without them {_kappa(trust.kappa_sure)}."
     if trust.bias is not None:
-        yield f"The mean is moved by {trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})."
+        moved = f"{trust.bias.value:+.3f} ({_limits(trust.bias.interval, '+.3f')})"
+        yield f"The judge's mean differs from the labels' by {moved}."
     left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
     if left_out:
         yield f"Left out: {', '.join(f'{count} {escape(reason)}' for reason, count in sorted(left_out.items()))}."

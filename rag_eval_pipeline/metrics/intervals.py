@@ -231,7 +231,7 @@ def clustered_wilson_interval(
         variance = worth / (worth - 1) * float(spread @ spread) / n_questions**2
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         few = (z / float(stdtrit(worth - 1, (1 + confidence) / 2))) ** 2
-        # Documents that are more alike than chance would make it larger than n: that is luck, not information.
+        # Documents that are more alike than chance would make it larger than n: that is chance, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
     return _score_interval(share, effective, confidence), effective

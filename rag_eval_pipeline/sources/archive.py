@@ -222,7 +222,7 @@ class _Validator:
         if not name:
             raise self.unsafe("a member with a name", raw_name)
         if name in self.files:
-            raise self.unsafe("each member once", raw_name, hint="Pack it anew from a folder.")
+            raise self.unsafe("unique member names", raw_name, hint="Pack it again from a folder.")
         self._size += size
         sizes = self.caps.sizes
         if self._size > sizes.max_bytes:

@@ -138,7 +138,10 @@ class _CountingReader(io.RawIOBase):
         expected = f"at most {self._limits.ratio:g} bytes for each byte of the file"
         if self._size > self._limits.max_bytes:
             expected = f"at most {self._limits.max_bytes:,} bytes decoded"
-        found, hint = f"{self._size:,} bytes from {read:,}", "To trust the file, decode it by hand and name the result."
+        found, hint = (
+            f"{self._size:,} bytes from {read:,}",
+            "If you trust it, decompress it yourself and put the new file into `path`.",
+        )
         raise InputError("archive_bomb", self._shown, expected, found=found, hint=hint)
 
 

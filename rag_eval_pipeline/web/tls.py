@@ -17,7 +17,7 @@ UNTRUSTED = "tls_untrusted"  # of documents and of sources alike
 # OpenSSL's X509_V_ERR_* for a chain that ends at an unknown authority; with the others the certificate is at fault.
 _UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}
 _CUSTOM_AUTHORITY = "`ca_file` in egress.config.yaml names an authority of one's own."
-_BAD_CERTIFICATE = "The server needs another certificate: `ca_file` in egress.config.yaml cannot make up for that."
+_BAD_CERTIFICATE = "The server's certificate itself is invalid, such as its name or date: `ca_file` does not help."
 
 
 class CertificateError(NamedTuple):

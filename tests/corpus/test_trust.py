@@ -69,7 +69,7 @@ async def test_ca_file_makes_its_authorities_servers_trusted(ca_file, tmp_path, 
 
 
 NAMES_IT = "`ca_file` in egress.config.yaml names"
-NO_HELP = "`ca_file` in egress.config.yaml cannot make up for that"
+NO_HELP = "`ca_file` does not help"
 
 REFUSED = {
     #                                      what the server answers with      OpenSSL's words                   what to do

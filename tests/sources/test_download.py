@@ -191,7 +191,7 @@ COMPANY, STRANGER = Authority(), Authority("Stranger")
 CERTIFICATES = {
     #                      answering              body   hint
     "the company's":      (COMPANY.server(),      BODY,  None),
-    "another host's":     (COMPANY.server("other.example"), None, "cannot make up for that"),
+    "another host's":     (COMPANY.server("other.example"), None, "does not help"),
 }  # fmt: skip
 
 
