@@ -38,7 +38,8 @@ def init_system(
     question: Annotated[str | None, typer.Option(help="Ask this instead.")] = None,
     answer: Annotated[str | None, typer.Option(help="JMESPath of the answer, if the guess is wrong.")] = None,
     method: Annotated[
-        Literal["POST", "GET", "PUT"] | None, typer.Option(help="Of HTTP; GET if the URL has {question}, else POST.")
+        Literal["POST", "GET", "PUT"] | None,
+        typer.Option(help="HTTP method; by default GET if the URL has {question}, else POST."),
     ] = None,
     api_key_env: Annotated[
         str | None, typer.Option(help="Name of the environment variable with the bearer token.")

@@ -41,7 +41,8 @@ def history(
         str | None,
         typer.Option(
             metavar="QUERY",
-            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score).",
+            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score), "
+            "as of the last `rag-eval report`.",
         ),
     ] = None,
     verify: Annotated[

@@ -82,7 +82,7 @@ class LlmSettings(Model):
         "Accuracy Evaluation 6.2 has 0.5.",
     )  # fmt: skip
     lexical: LexicalSettings = pydantic.Field(
-        LexicalSettings(), description="Of the lexical judge whose verdicts are compared."
+        LexicalSettings(), description="Settings of the lexical judge whose verdicts are compared."
     )
 
     @pydantic.field_validator("ratings")

@@ -59,7 +59,7 @@ class NliSettings(Model):
     batch_size: int = pydantic.Field(8, ge=1, le=256, description="Inputs of equal length in one run of the model.")
     threads: int = pydantic.Field(1, ge=1, le=64, description="Threads of the model.")
     lexical: LexicalSettings = pydantic.Field(
-        LexicalSettings(), description="Of the lexical judge, which decides correctness and refusals."
+        LexicalSettings(), description="Settings of the lexical judge, which decides correctness and refusals."
     )
 
     @pydantic.field_validator("model")
