@@ -112,7 +112,7 @@ class EgressConfig(BaseModel):
         description="PEM file with the certificates of a company's own authorities, relative to this file's folder. "
         "They are trusted in addition to the usual ones by all that fetches documents and downloads sources, and on "
         "Linux by the browser for what pages are made of, which takes `certutil` (apt package libnss3-tools); "
-        "elsewhere the browser goes by the machine's keychain.",
+        "elsewhere the browser uses the machine's keychain.",
     )
     allow_no_sandbox: bool = Field(
         default=False,
