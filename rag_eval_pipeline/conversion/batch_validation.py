@@ -1,237 +1,353 @@
-"""Validate rows by column: what `validate_row` decides row by row, ten times faster.
+"""The rules of a row: what makes the mapped columns of a batch questions, and why a row is refused.
 
-A row is settled here when its texts, gold texts and URLs are clearly good. All others go to `validate_row`, which says
-what is wrong with them, so no row is refused here.
+Each rule is a function of one row's values. It is applied to all rows of a batch before the next one, which is several
+times faster than row by row. A row that breaks a rule goes no further, so it is refused for the first rule it breaks.
+A column of a batch in which nothing can be wrong stays one of Arrow, without a Python object for each value.
 """
 
-import functools
-from collections import Counter
+import decimal
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import compress
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.conversion.question_spool import CONTEXT, SCHEMA
+from rag_eval_pipeline.conversion.mapping import column_values
+from rag_eval_pipeline.conversion.question_spool import context_lists, record_batch
 from rag_eval_pipeline.conversion.questions import (
+    AMPERSAND_NOTE,
+    CONTEXT_FIELDS,
     DIFFICULTIES,
+    ESCAPED_AMPERSAND,
     IMPOSSIBLE,
     MAX_TEXT,
-    NO_ANSWERS,
+    MAX_WHOLE,
     QUERY_TYPES,
-    word_note,
+    Context,
+    NamedContext,
+    check_url,
+    metadata_of,
+    says_no_answer,
+    scalar_text,
+    text_of,
+    unescaped_url,
 )
-from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import has_json
-from rag_eval_pipeline.storage.json_rows import join, objects, text_bytes, texts
+from rag_eval_pipeline.sources.batches import RowError
+from rag_eval_pipeline.storage.json_rows import text_bytes
 
-# Python's white space; Arrow's own trimming knows fewer.
-_NOT_BLANK = r"[^\s\x1c-\x1f\x0b\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-_TEXTS = pa.list_(pa.string())
-_WORDS = {"query_type": QUERY_TYPES, "difficulty": DIFFICULTIES}
-_TYPES = {
-    "question": {pa.string()},
-    "answer": {pa.string()},
-    "is_impossible": {pa.bool_(), pa.string(), pa.int64()},
-    "contexts": {pa.string(), _TEXTS},
-    "urls": {pa.string(), _TEXTS},
-    "source_id": {pa.string(), pa.int64()},
-    "query_type": {pa.string()},
-    "difficulty": {pa.string()},
-}
+_WORDS = {"query_type": pa.array(sorted(QUERY_TYPES)), "difficulty": pa.array(sorted(DIFFICULTIES))}
+
+Resolve = Callable[[Sequence[NamedContext]], Sequence[Context]]
+"""Finds the documents of a question; a `RowError` refuses its row."""
 
 
-class ValidatedBatch(NamedTuple):
-    """The rows of a batch that are settled."""
+class BatchValidation:
+    """The questions among the rows of a batch, whose columns are named as in `QuestionColumns`.
 
-    questions: pa.RecordBatch  # accepted ones, as a batch of `SCHEMA`
-    is_settled: pa.Array  # for each row of the batch: accepted, or dropped by `where`
-    notes: Counter[str]  # remarks on rows, with the number of rows
+    With `skip_bad_urls`, contexts with a bad URL are left out, instead of refusing the row.
 
-
-def validate_batch(
-    batch: pa.RecordBatch,
-    columns: Sequence[str],
-    first_id: int,
-    document_of: Callable[[str], str | None],
-    *,
-    retrieval_only: bool,
-) -> ValidatedBatch | None:
-    """Return the clearly good questions of a batch; None when its columns are of other types.
-
-    `document_of` returns the key of the document that a URL names; None for a bad URL.
+    A row is refused with `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`,
+    `bad_page`, `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`,
+    `text_too_long`, or with what `resolve` raises.
     """
-    found = {name: batch.schema.field(name).type for name in columns}
-    # Without the name that a list gives its items.
-    types = {
-        n: _TEXTS if pa.types.is_list(kind) and kind.value_type == pa.string() else kind for n, kind in found.items()
-    }
-    metadata = types.pop("metadata", None)
-    if "answer" not in types and not retrieval_only:
-        return None
-    if any(has_json(batch.schema.field(name)) for name in columns):
-        return None
-    if any(kind not in _TYPES.get(name, ()) for name, kind in types.items()) or not _is_flat(metadata):
-        return None
-    count = batch.num_rows
-    given = {name: batch.column(name) for name in types}
-    impossible = _booleans(given.get("is_impossible"), count)
-    question = given["question"].fill_null("")
-    answer = pc.fill_null(given["answer"], "") if "answer" in given else pa.repeat("", count)
-    answered = _is_text(answer)
-    if retrieval_only:
-        answered = pc.or_(answered, pc.equal(answer, ""))
-    stated = given["is_impossible"].is_valid() if "is_impossible" in given else pa.repeat(False, count)
-    folded = pc.utf8_lower(pc.utf8_rtrim(pc.utf8_trim_whitespace(answer), "."))
-    answered = pc.and_(answered, pc.or_(stated, pc.invert(pc.is_in(folded, pa.array(sorted(NO_ANSWERS))))))
-    if "urls" in given:
-        contexts, contexts_good = _url_contexts(_lists(given["urls"], count), document_of)
-    else:
-        gold_texts = _lists(given.get("contexts"), count)
-        items = gold_texts.flatten()
-        contexts = _contexts(gold_texts, {"text": items})
-        contexts_good = _all_good(gold_texts, _is_text(items.fill_null("") if items.null_count else items))
-    checks = [
-        batch.column(KEEP).fill_null(False),
-        _is_text(question),
-        impossible.is_valid(),
-        pc.or_(answered, pc.and_(impossible.fill_null(False), _without_nul(answer))),
-        contexts_good,
-        *(_without_nul(given[name]) for name in ("source_id", *_WORDS) if types.get(name) == pa.string()),
-    ]
-    good = functools.reduce(pc.and_, checks)
-    notes: Counter[str] = Counter()
-    words, other_words = {}, {}
-    for name, known in _WORDS.items():
-        words[name], other_words[name] = _split_words(given.get(name), known, count)
-        for value in pc.value_counts(other_words[name].filter(good)).to_pylist():
-            if value["values"] is not None:
-                notes[word_note(name, value["values"])] += value["counts"]
-    has_answer = pc.and_not(pc.not_equal(answer, ""), impossible.fill_null(True))
-    questions = pa.RecordBatch.from_arrays(
-        [
-            pa.array(np.arange(first_id, first_id + count)),
-            question,
-            answer,
-            _singles(answer, has_answer),
-            impossible.fill_null(False),
-            contexts,
-            given["source_id"].cast(pa.string()) if "source_id" in given else pa.nulls(count, pa.string()),
-            words["query_type"],
-            words["difficulty"],
-            _metadata(batch, metadata is not None, other_words),
-            batch.column(TRACE_FILE),
-            batch.column(TRACE_ROW),
-        ],
-        schema=SCHEMA,
-    )
-    accepted = questions if good.true_count == count else questions.filter(good)
-    return ValidatedBatch(accepted, pc.or_(good, pc.invert(checks[0])), notes)
 
+    def __init__(
+        self, batch: pa.RecordBatch, ids: pa.Array, resolve: Resolve, *, retrieval_only: bool, skip_bad_urls: bool
+    ) -> None:
+        self.errors: dict[int, RowError] = {}  # by position of the row in the batch
+        self._row = 0
+        self._notes: list[tuple[int, str]] = []
+        self._bad_urls: list[tuple[int, str]] = []
+        self._is_retrieval, self._skip_bad_urls = retrieval_only, skip_bad_urls
+        self._resolve = resolve
+        plain = {name: values for name in batch.schema.names if (values := self._plain(batch, name)) is not None}
+        given, undecoded = column_values(batch.drop_columns(list(plain)))
+        self.errors.update(undecoded)
+        nothing = [None] * batch.num_rows
 
-def _is_flat(metadata: pa.DataType | None) -> bool:
-    """Return whether metadata is a struct of texts, whole numbers and booleans without reserved names."""
-    if metadata is None:
+        def of(name: str) -> list[Any]:
+            return given.get(name, nothing)
+
+        def made(rule: Callable[..., Any], name: str, *others: Sequence[Any]) -> Any:
+            return self._each(rule, given[name], *others) if name in given else plain.get(name, nothing)
+
+        questions = made(_question, "question")
+        impossible = self._each(self._impossible, of("is_impossible"), of("answer"), of("answers"))
+        answers = self._each(self._answers, of("answer"), of("answers"), impossible)
+        metadata = self._each(metadata_of, given["metadata"]) if "metadata" in given else [{} for _ in nothing]
+        contexts: list[Any] = [()] * batch.num_rows
+        if "urls" in given:
+            contexts = self._each(self._url_contexts, given["urls"])
+        elif "files" in given:
+            contexts = self._each(_file_contexts, given["files"])
+        elif "contexts" in given:
+            contexts = self._each(self._given_contexts, given["contexts"])
+        source_ids = made(_source_id, "source_id")
+        query_types = made(self._query_type, "query_type", metadata)
+        difficulties = made(self._difficulty, "difficulty", metadata)
+        resolved = plain["urls"] if "urls" in plain else self._each(resolve, contexts)
+        columns: dict[str, Any] = {
+            "question": questions,
+            "answer": [pair and pair[0] for pair in answers],
+            "answers": [pair and pair[1] for pair in answers],
+            "is_impossible": impossible,
+            "contexts": resolved,
+            "source_id": source_ids,
+            "query_type": query_types,
+            "difficulty": difficulties,
+            "metadata": metadata,
+            "id": ids,
+            "source_file": batch.column(TRACE_FILE),
+            "source_row": batch.column(TRACE_ROW),
+        }
+        if self.errors:
+            is_good = np.ones(batch.num_rows, bool)
+            is_good[list(self.errors)] = False
+            for name, values in columns.items():
+                is_arrow = isinstance(values, pa.Array)
+                columns[name] = values.filter(pa.array(is_good)) if is_arrow else list(compress(values, is_good))
+        self.questions = record_batch(columns)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on accepted rows, row by row; equal for alike rows, so that they can be counted."""
+        return self._of_accepted(self._notes)
+
+    @property
+    def bad_urls(self) -> list[str]:
+        """Excerpts of the URLs of contexts that were left out of accepted rows."""
+        return self._of_accepted(self._bad_urls)
+
+    def _of_accepted(self, remarks: list[tuple[int, str]]) -> list[str]:
+        return [text for row, text in sorted(remarks, key=lambda remark: remark[0]) if row not in self.errors]
+
+    def _each(self, rule: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+        """Return what a rule makes of each row's values; None for refused rows."""
+        made: list[Any] = []
+        errors = self.errors
+        for row, values in enumerate(zip(*columns, strict=True)):
+            if row in errors:
+                made.append(None)
+                continue
+            self._row = row
+            try:
+                made.append(rule(*values))
+            except RowError as error:
+                errors[row] = error
+                made.append(None)
+        return made
+
+    def _note(self, text: str) -> None:
+        self._notes.append((self._row, text))
+
+    def _impossible(self, stated: Any, answer: Any, answers: Any) -> bool:
+        if stated is not None:
+            return _boolean(stated)
+        given = answers if answer is None else answer
+        texts = given if isinstance(given, list) else [given]
+        for text in texts:
+            if not isinstance(text, str) or not says_no_answer(text):
+                return False
+        if not texts:
+            return False
+        self._note(f"answer: {excerpt(texts[0])} says that there is none, so is_impossible is true unless it is stated")
         return True
-    if not pa.types.is_struct(metadata) or not metadata.num_fields:
-        return False
-    fields = [metadata.field(number) for number in range(metadata.num_fields)]
-    plain = all(field.type in {pa.string(), pa.int64(), pa.bool_()} for field in fields)
-    return plain and not {field.name for field in fields} & {f"{name}_source" for name in _WORDS}
+
+    def _answers(self, answer: Any, given: Any, is_impossible: bool) -> tuple[str, tuple[str, ...]]:
+        """Return the answer and all accepted ones."""
+        answer = text_of(answer, "answer")
+        if given is not None and not isinstance(given, list):
+            if scalar_text(given) is None:
+                raise RowError("bad_type", "answers", "a list of texts", given)
+            given = [given]
+        aliases = [text_of(item, "answers") for item in given] if given else []
+        if is_impossible:
+            if aliases:
+                self._note("answers of impossible questions are left out")
+            return answer or "", ()
+        if answer is None and aliases:
+            answer = aliases[0]
+        if self._is_retrieval and not answer and not aliases:
+            return "", ()
+        if answer is None or not answer.strip():
+            raise RowError("empty_answer", "answer", "a non-empty answer, or is_impossible = true", answer)
+        accepted = {answer: None}
+        for alias in aliases:
+            if alias is None or not alias.strip():
+                raise RowError("empty_answer", "answers", "texts", given)
+            accepted[alias] = None
+        return answer, tuple(accepted)
+
+    def _plain(self, batch: pa.RecordBatch, name: str) -> pa.Array | None:
+        """Return what the rules make of a column in which nothing can be wrong; None of any other."""
+        column, field = batch.column(name), batch.schema.field(name)
+        if has_json(field):
+            return None
+        if name == "urls" and pa.types.is_list(field.type) and field.type.value_type == pa.string():
+            return self._plain_urls(column)
+        if field.type != pa.string():
+            return None
+        if name in {"question", "source_id"}:
+            is_short = (pc.max(pc.binary_length(column)).as_py() or 0) <= MAX_TEXT
+            has_letters = not column.null_count and pc.all(pc.match_substring_regex(column, r"[\pL\pN]")).as_py()
+            is_plain = is_short and has_letters and b"\x00" not in text_bytes(column)
+        else:
+            is_plain = name in _WORDS and pc.all(pc.is_in(column, _WORDS[name])).as_py()
+        return column if is_plain else None
+
+    def _plain_urls(self, lists: pa.Array) -> pa.Array | None:
+        """Return the contexts of lists of URLs, each distinct one looked at once; None if any is not good as it is."""
+        urls = lists.flatten().dictionary_encode()
+        distinct = [NamedContext(url) for url in urls.dictionary.to_pylist()]
+        try:
+            if urls.null_count or any(_with_good_url(context, "urls") is not context for context in distinct):
+                return None
+            return context_lists(lists.value_lengths().fill_null(0), self._resolve(distinct), urls.indices)
+        except RowError:
+            return None
+
+    def _url_contexts(self, value: Any) -> list[NamedContext]:
+        """Return one context for each URL; the empty cell of a CSV has none."""
+        if value is None or value == "":
+            return []
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list):
+            raise RowError("bad_type", "urls", "a list of URLs, or one", value)
+        return self._checked([NamedContext("" if url is None else url) for url in value], "urls")
+
+    def _given_contexts(self, value: Any) -> list[NamedContext]:
+        return self._checked(_contexts(value), "contexts.url")
+
+    def _checked(self, contexts: list[NamedContext], field: str) -> list[NamedContext]:
+        """Return contexts with good URLs."""
+        good, is_escaped = [], False
+        for context in contexts:
+            try:
+                checked = _with_good_url(context, field)
+            except RowError as error:
+                if not self._skip_bad_urls:
+                    raise
+                self._bad_urls.append((self._row, error.found or ""))
+                continue
+            is_escaped = is_escaped or checked is not context
+            good.append(checked)
+        if is_escaped:
+            self._note(AMPERSAND_NOTE)
+        return good
+
+    def _query_type(self, value: Any, metadata: dict[str, Any]) -> str | None:
+        return self._word(value, "query_type", QUERY_TYPES, metadata)
+
+    def _difficulty(self, value: Any, metadata: dict[str, Any]) -> str | None:
+        return self._word(value, "difficulty", DIFFICULTIES, metadata)
+
+    def _word(self, value: Any, field: str, known: frozenset[str], metadata: dict[str, Any]) -> str | None:
+        """Return a word of the specification; any other is kept in metadata as `<field>_source`."""
+        word = text_of(value, field)
+        if not word or word in known:
+            return word or None
+        metadata[f"{field}_source"] = word
+        self._note(f"{field}: {excerpt(word)} is kept as metadata.{field}_source")
+        return None
 
 
-def _is_text(column: pa.Array) -> pa.Array:
-    """Return for each row whether its text is not blank, not too long, and without NUL."""
-    short = pc.less_equal(pc.binary_length(column), MAX_TEXT)
-    return pc.and_(pc.and_(pc.match_substring_regex(column, _NOT_BLANK), short), _without_nul(column))
+def _question(value: Any) -> str:
+    if isinstance(value, (int, float, decimal.Decimal)):
+        raise RowError("bad_type", "question", "text (in SQL: CAST(... AS VARCHAR))", value)
+    question = text_of(value, "question")
+    if question is None or not question.strip():
+        raise RowError("empty_question", "question", "a question", question)
+    return question
 
 
-def _without_nul(column: pa.Array) -> pa.Array:
-    if b"\x00" not in text_bytes(column):  # one search in all bytes is ten times faster
-        return pa.repeat(True, len(column))
-    return pc.fill_null(pc.invert(pc.match_substring_regex(column, r"\x00")), True)
+def _source_id(value: Any) -> str | None:
+    if isinstance(value, (bool, float)):  # 12.0 and 12 would be one id
+        raise RowError("bad_type", "source_id", "text or a whole number (in SQL: CAST(... AS VARCHAR))", value)
+    return text_of(value, "source_id")
 
 
-def _booleans(column: pa.Array | None, count: int) -> pa.Array:
-    """Return is_impossible: null for unknown words, false where it is missing."""
-    if column is None:
-        return pa.repeat(False, count)
-    if column.type == pa.bool_():
-        return column.fill_null(False)
-    text = pc.utf8_lower(column.cast(pa.string()))
-    true = pc.is_in(text, pa.array([word for word, meant in IMPOSSIBLE.items() if meant]))
-    false = pc.is_in(text, pa.array([word for word, meant in IMPOSSIBLE.items() if not meant]))
-    known = pc.or_(pc.or_(true, false), column.is_null())
-    return pc.if_else(known, true, pa.scalar(None, pa.bool_()))
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    meant = IMPOSSIBLE.get(str(value).lower()) if isinstance(value, str | int) else None
+    if meant is None:
+        raise RowError("bad_boolean", "is_impossible", "true, false, 1, 0 or NULL", value)
+    return meant
 
 
-def _lists(column: pa.Array | None, count: int) -> pa.Array:
-    """Return lists of texts; one text is a list of one, an empty cell has none."""
-    if column is None:
-        return pa.ListArray.from_arrays(pa.array([0] * (count + 1), pa.int32()), pa.array([], pa.string()))
-    if pa.types.is_list(column.type):
-        column = column.cast(_TEXTS)
-        return column.fill_null([]) if column.null_count else column
-    present = pc.fill_null(pc.not_equal(column, ""), False)
-    return _singles(column, present)
+def _with_good_url(context: NamedContext, field: str) -> NamedContext:
+    """Return a context whose URL is good: itself, or one with `&` for `&amp;`."""
+    url = context.url
+    if isinstance(url, str) and ESCAPED_AMPERSAND in url:
+        url = unescaped_url(url)
+        context = msgspec.structs.replace(context, url=url)
+    if url is not None:
+        check_url(url, field)
+    return context
 
 
-def _singles(values: pa.Array, present: pa.Array) -> pa.Array:
-    """Return lists of one value where it is present, else of none."""
-    ends = pc.cumulative_sum(present.cast(pa.int32()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, values.filter(present))
+def _file_contexts(value: Any) -> list[NamedContext]:
+    """Return one context for each file name; the empty cell of a CSV has none."""
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise RowError("bad_type", "files", "a list of file names, or one", value)
+    return [NamedContext(file=name) for name in value]
 
 
-def _all_good(lists: pa.Array, good: pa.Array) -> pa.Array:
-    """Return for each list whether all its items are good."""
-    if good.false_count == 0:
-        return pa.repeat(True, len(lists))
-    rows = pa.array(range(len(lists)), pa.int64())
-    bad = pc.list_parent_indices(lists).filter(pc.invert(good))
-    return pc.invert(pc.is_in(rows, bad))
+def _contexts(value: Any) -> list[NamedContext]:
+    if value is None or value == "":
+        return []
+    if isinstance(value, dict) or scalar_text(value) is not None:
+        value = [value]
+    if not isinstance(value, list):
+        raise RowError("bad_type", "contexts", "a list of structs or texts, or one text", value)
+    return [_context(item) for item in value]
 
 
-def _url_contexts(lists: pa.Array, document_of: Callable[[str], str | None]) -> tuple[pa.Array, pa.Array]:
-    """Return URLs as contexts, and for each row whether all are good; each distinct URL is resolved once."""
-    urls = lists.flatten()
-    distinct = urls.dictionary_encode()
-    keys = [None if url is None else document_of(url) for url in distinct.dictionary.to_pylist()]
-    documents = pa.array(keys, pa.string()).take(distinct.indices)
-    return _contexts(lists, {"document": documents, "url": urls}), _all_good(lists, documents.is_valid())
+def _context(item: Any) -> NamedContext:
+    if isinstance(item, dict):
+        unknown = [name for name in item if name not in CONTEXT_FIELDS]
+        if unknown:
+            raise RowError("bad_context", "contexts", f"the fields {', '.join(CONTEXT_FIELDS)}", unknown)
+    elif scalar_text(item) is not None:
+        item = {"text": item}
+    else:
+        raise RowError("empty_context", "contexts", "a struct or a text", item)
+    url, text = item.get("url"), text_of(item.get("text"), "contexts.text")
+    file, document = text_of(item.get("file"), "contexts.file"), text_of(item.get("document"), "contexts.document")
+    named = 3 - (url, file, document).count(None)
+    if named > 1:
+        raise RowError("bad_context", "contexts", "one of url, file, document", item)
+    if (not named and text is None) or (text is not None and not text.strip()):
+        raise RowError("empty_context", "contexts", "a document, a text, or both", item)
+    if "" in (file, document):
+        raise RowError("empty_context", f"contexts.{'file' if file == '' else 'document'}", "a name", item)
+    page = _whole(item.get("page"), "contexts.page", "bad_page", 1)
+    start = _whole(item.get("start"), "contexts.start", "bad_span", 0)
+    end = _whole(item.get("end"), "contexts.end", "bad_span", 0)
+    if (start is None) != (end is None) or (start is not None and end is not None and start >= end):
+        raise RowError("bad_span", "contexts", "start < end, or neither", {"start": start, "end": end})
+    relevance = _whole(item.get("relevance"), "contexts.relevance", "bad_relevance", 0)
+    return NamedContext(url, file, document, text, page, start, end, relevance)
 
 
-def _contexts(lists: pa.Array, fields: dict[str, pa.Array]) -> pa.Array:
-    count = len(lists.flatten())
-    columns = [fields.get(field.name, pa.nulls(count, field.type)) for field in CONTEXT]
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lists.value_lengths()).cast(pa.int32())])
-    structs = pa.StructArray.from_arrays(columns, fields=list(CONTEXT))
-    return pa.ListArray.from_arrays(offsets, structs, type=pa.list_(CONTEXT))
-
-
-def _split_words(column: pa.Array | None, known: "frozenset[str]", count: int) -> tuple[pa.Array, pa.Array]:
-    """Return the specification's words and other words; null where there is none."""
-    nothing = pa.nulls(count, pa.string())
-    if column is None:
-        return nothing, nothing
-    is_known = pc.is_in(column, pa.array(sorted(known)))
-    other = pc.and_not(pc.not_equal(column, ""), is_known)
-    return pc.if_else(is_known, column, nothing), pc.if_else(other, column, nothing)
-
-
-def _metadata(batch: pa.RecordBatch, is_given: bool, other_words: dict[str, pa.Array]) -> pa.Array:
-    """Return metadata as JSON text: the source's columns, null ones too, then words outside the specification."""
-    members = {f"{name}_source": texts(words) for name, words in other_words.items() if words.null_count < len(words)}
-    if is_given:
-        struct = batch.column("metadata")
-        fields = zip(struct.type, struct.flatten(), strict=True)
-        own = {field.name: [pc.fill_null(join(texts(values)), "null")] for field, values in fields}
-        written = join(objects({**own, **members}, None))
-        if struct.null_count == 0:
-            return written
-        bare = join(objects(members, None)) if members else pa.repeat("{}", len(struct))
-        return pc.if_else(struct.is_valid(), written, bare)
-    if not members:
-        return pa.repeat("{}", batch.num_rows)
-    return pc.fill_null(join(objects(members, None)), "{}")
+def _whole(value: Any, field: str, code: str, least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, decimal.Decimal) and value == value.to_integral_value():
+        value = int(value)  # DuckDB sums integers to a wider type, which Arrow hands over as a decimal
+    if type(value) is not int or value < least:
+        raise RowError(code, field, f"a whole number from {least}", value)
+    if value > MAX_WHOLE:
+        raise RowError(code, field, f"a whole number of at most {MAX_WHOLE}", value)
+    return value

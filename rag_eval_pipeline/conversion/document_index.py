@@ -15,7 +15,6 @@ from rag_eval_pipeline.conversion.mapping import MappedRow
 from rag_eval_pipeline.conversion.questions import (
     ESCAPED_AMPERSAND,
     NamedContext,
-    RowError,
     check_url,
     scalar_text,
     unescaped_url,
@@ -25,6 +24,7 @@ from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_na
 from rag_eval_pipeline.corpus.text.alignment import fold
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import is_wanted
+from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
-from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS, RowError
+from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS
 from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
-from rag_eval_pipeline.sources.batches import RowError as DecodeError
+from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.sources.relations import Relation
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
@@ -126,12 +126,30 @@ def map_source(
 
 def mapped_rows(batch: pa.RecordBatch) -> list[MappedRow]:
     """Return the rows of a batch as Python values; JSON text is decoded."""
-    own = [field for field in batch.schema if not field.name.startswith("__")]
-    encoded = [field for field in own if has_json(field)]
-    values = batch.select([field.name for field in own]).to_pylist() if own else [{}] * batch.num_rows
+    columns, errors = column_values(batch)
+    rows = zip(*columns.values(), strict=True) if columns else [()] * batch.num_rows
     traces = (batch.column(name).to_pylist() for name in (KEEP, TRACE_FILE, TRACE_ROW))
-    rows = [MappedRow(row, keep is True, file, number) for row, keep, file, number in zip(values, *traces, strict=True)]
-    return [_decoded_row(row, encoded) for row in rows] if encoded else rows
+    return [
+        MappedRow(dict(zip(columns, row, strict=True)), keep is True, file, number, errors.get(position))
+        for position, (row, keep, file, number) in enumerate(zip(rows, *traces, strict=True))
+    ]
+
+
+def column_values(batch: pa.RecordBatch) -> tuple[dict[str, list[Any]], dict[int, RowError]]:
+    """Return the columns as Python values, with JSON text decoded, and the errors of rows by their position."""
+    columns: dict[str, list[Any]] = {}
+    errors: dict[int, RowError] = {}
+    for field in batch.schema:
+        if field.name.startswith("__"):
+            continue
+        columns[field.name] = values = batch.column(field.name).to_pylist()
+        for position, value in enumerate(values if has_json(field) else ()):
+            try:
+                values[position] = _decoded(value, field)
+            except RowError as bad:
+                bad.field = field.name
+                errors.setdefault(position, bad)
+    return columns, errors
 
 
 def read_result(result: Result, files: Sequence[str]) -> Mapped:
@@ -223,21 +241,11 @@ def _origin(batch: pa.RecordBatch, files: Sequence[str]) -> tuple[pa.Array, pa.A
     return pc.fill_null(file, files[0]) if len(files) == 1 else file, row
 
 
-def _decoded_row(row: MappedRow, encoded: Sequence[pa.Field]) -> MappedRow:
-    error = None
-    for field in encoded:
-        try:
-            row.values[field.name] = _decoded(row.values[field.name], field)
-        except DecodeError as bad:
-            error = error or RowError.from_bad_row(bad, field.name)
-    return row._replace(error=error)
-
-
 def _decoded(value: Any, field: pa.Field) -> Any:
     """Decode a value of a column in which some parts, at any depth, are JSON text.
 
     Raises:
-        DecodeError: A key is repeated, or a number is not finite.
+        RowError: A key is repeated, or a number is not finite.
     """
     if value is None:
         return None

@@ -3,6 +3,8 @@
 Every row that was read is accepted, dropped by `where` or quarantined. A few thousand rows are in memory at a time.
 """
 
+import contextlib
+import gc
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,27 +15,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.conversion.batch_validation import validate_batch
-from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, read_spec, spec_place
+from rag_eval_pipeline.conversion.batch_validation import BatchValidation
+from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.document_index import DocumentIndex
-from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, MappedRow, map_source, mapped_rows
+from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, map_source, mapped_rows
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.question_spool import (
     FileNames,
     QuestionSpool,
-    batch_of,
     count_without_document,
     distinct_items,
     questions_of,
     write_batches,
 )
-from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, Question, RowError, ValidRow, validate_row
-from rag_eval_pipeline.conversion.sql_ast import KEEP
+from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
+from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
 from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.sources.source_files import SourceFiles
 from rag_eval_pipeline.storage.atomic_files import file_sha256
@@ -42,7 +44,6 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_QUESTIONS = 400_000  # of a benchmark: `bench/memory.py` shows the memory that each step needs at this size
 MAX_NOTES = 20  # of one kind
-KEPT_FIELDS = tuple(name for name in ValidRow.__struct_fields__ if name not in ("contexts", "notes", "bad_urls"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,17 @@ class Plan:
         return [question for batch in batches for question in questions_of(batch)]
 
 
+@contextlib.contextmanager
+def _frozen_heap() -> Iterator[None]:
+    """Keep the garbage collector from searching all older objects again and again: 10 % of the time for a CSV."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@_frozen_heap()
 def plan(
     paths: BenchmarkPaths,
     pinned: Mapping[NameIdentity, str] | None = None,
@@ -115,7 +127,7 @@ def plan(
     rows = QuestionBuilder(spec, index, source)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
-            rows.add(batch, mapped["questions"].columns)
+            rows.add(batch)
             if rows.accepted > MAX_QUESTIONS:
                 raise InputError(
                     "too_many_questions", spec_place(paths)("source", None),
@@ -173,47 +185,35 @@ class QuestionBuilder:
         self._spec, self._index, self._source = spec, index, source
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 
-    def add(self, batch: pa.RecordBatch, columns: Sequence[str]) -> None:
+    def add(self, batch: pa.RecordBatch) -> None:
         """Validate mapped rows and keep the questions."""
-        first = self.rows
+        ids = pa.array(np.arange(self.rows, self.rows + batch.num_rows))
         self.rows += batch.num_rows
-        own = [name for name in columns if name in QUESTION_COLUMNS]
-        validated = validate_batch(batch, own, first, self._index.document_of, retrieval_only=self._spec.retrieval_only)
-        rest, batches = pa.repeat(True, batch.num_rows), []
-        if validated is not None:
-            self._row_notes.update(validated.notes)
-            dropped = pc.invert(batch.column(KEEP).fill_null(False))
-            rest = pc.or_(pc.invert(validated.is_settled), dropped)
-            batches.append(validated.questions)
-        numbers = [first + place for place in pc.indices_nonzero(rest).to_pylist()]
-        if numbers:
-            batches.append(batch_of(list(self._by_row(mapped_rows(batch.filter(rest)), numbers))))
-        batches = [part for part in batches if part.num_rows]
-        if len(batches) == 1:
-            self._accept(batches[0])
-        elif batches:
-            self._accept(pa.Table.from_batches(batches).sort_by("id").combine_chunks().to_batches()[0])
-
-    def _by_row(self, rows: Iterable[MappedRow], numbers: Iterable[int]) -> Iterator[Question]:
-        keep = self._spec.on_missing_document == "keep"
-        for number, row in zip(numbers, rows, strict=True):
-            try:
-                if not row.keep:
-                    self.dropped += 1
-                    raise RowError("dropped", "where", self._spec.where or "", row.values.get("question"))
-                if row.error is not None:
-                    raise row.error
-                valid = validate_row(row.values, retrieval_only=self._spec.retrieval_only, skip_bad_urls=keep)
-                contexts = self._contexts(valid, skip_unknown=keep)
-            except RowError as error:
-                self.refused.append(self._record(number, row, error))
-                continue
-            self._row_notes.update(valid.notes)
-            if valid.bad_urls:
-                self._left_out.update(f"the bad URL {url}" for url in valid.bad_urls)
-                self.lost["bad_url"] += len(valid.bad_urls)
-            kept = {name: getattr(valid, name) for name in KEPT_FIELDS}
-            yield Question(id=number, contexts=contexts, source_file=row.file, source_row=row.row, **kept)
+        keep = batch.column(KEEP).fill_null(False)
+        if keep.false_count:
+            dropped = pc.invert(keep)
+            rows = mapped_rows(batch.filter(dropped))
+            for number, row in zip(ids.filter(dropped).to_pylist(), rows, strict=True):
+                error = RowError("dropped", "where", self._spec.where or "", row.values.get("question"))
+                self._refuse("where", number, row.file, row.row, error)
+            self.dropped += len(rows)
+            batch, ids = batch.filter(keep), ids.filter(keep)
+        found = BatchValidation(
+            batch,
+            ids,
+            self._contexts,
+            retrieval_only=self._spec.retrieval_only,
+            skip_bad_urls=self._spec.on_missing_document == "keep",
+        )
+        for position, error in sorted(found.errors.items()):
+            file, row = (batch.column(name)[position].as_py() for name in (TRACE_FILE, TRACE_ROW))
+            self._refuse("validation", ids[position].as_py(), file, row, error)
+        self._row_notes.update(found.notes)
+        self._left_out.update(f"the bad URL {url}" for url in found.bad_urls)
+        if found.bad_urls:
+            self.lost["bad_url"] += len(found.bad_urls)
+        if found.questions.num_rows:
+            self._accept(found.questions)
 
     def notes(self) -> list[str]:
         """Return what is odd about accepted rows, with the number of rows."""
@@ -273,42 +273,46 @@ class QuestionBuilder:
         starts = (np.cumsum(counts) - counts)[counts > 0]
         self.document_sets.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
 
-    def _contexts(self, valid: ValidRow, *, skip_unknown: bool) -> tuple[Context, ...]:
-        """Resolve the documents of a question; with `skip_unknown`, contexts without one are left out and counted."""
+    def _contexts(self, named: Sequence[NamedContext]) -> list[Context]:
+        """Resolve the documents of a question; with `keep`, contexts without one are left out and counted."""
         contexts = []
-        written = valid.contexts
-        if any(context.file is not None for context in written):
-            written = tuple(one for context in written for one in self._index.expanded(context))
-            if len(written) > len(valid.contexts):
+        written = named
+        if any([context.file is not None for context in named]):
+            written = [one for context in named for one in self._index.expanded(context)]
+            if len(written) > len(named):
                 self._row_notes["contexts.file: a glob names each file that it fits"] += 1
         for context in written:
             try:
-                named, document = self._index.resolve(context)
+                contexts.append(self._context(context))
             except RowError as error:
-                if error.code != "unknown_document" or not skip_unknown:
+                if error.code != "unknown_document" or self._spec.on_missing_document != "keep":
                     raise
-                self._left_out[f"unknown document {error.excerpt}"] += 1
+                self._left_out[f"unknown document {error.found}"] += 1
                 self.lost[error.code] += 1
-                continue
-            key = None if document is None else document.key  # file names are known when all questions were read
-            place = (named.page, named.start, named.end, named.relevance, named.url)
-            contexts.append(Context(key, None, named.text, *place))
-        return tuple(contexts)
+        return contexts
 
-    def _record(self, number: int, row: MappedRow, error: RowError) -> QuarantineRecord:
-        path = self._source.paths.get(row.file or "")
+    def _context(self, named: NamedContext) -> Context:
+        placed, document = self._index.resolve(named)
+        key = None if document is None else document.key  # file names are known when all questions were read
+        place = (placed.page, placed.start, placed.end, placed.relevance, placed.url)
+        return Context(key, None, placed.text, *place)
+
+    def _refuse(self, stage: str, number: int, file: str | None, row: int | None, error: RowError) -> None:
+        path = self._source.paths.get(file or "")
         theirs = self._columns.get(error.field or "")
-        return QuarantineRecord(
-            stage="validation" if row.keep else "where",
-            code=error.code,
-            file=row.file,
-            sha256=None if path is None else file_sha256(path),
-            row=row.row,
-            question_id=number,
-            field=theirs if isinstance(theirs, str) else error.field,
-            expected=error.expected,
-            excerpt=error.excerpt,
-            line=self._source.line(row.file, row.row),
+        self.refused.append(
+            QuarantineRecord(
+                stage=stage,
+                code=error.code,
+                file=file,
+                sha256=None if path is None else file_sha256(path),
+                row=row,
+                question_id=number,
+                field=theirs if isinstance(theirs, str) else error.field,
+                expected=error.expected,
+                excerpt=error.found,
+                line=self._source.line(file, row),
+            )
         )
 
 
@@ -325,7 +329,7 @@ def _document_index(
         try:
             index.add_row(origins, row)
         except RowError as error:
-            what = f"expected {error.expected}, found {error.excerpt} [{error.code}]."
+            what = f"expected {error.expected}, found {error.found} [{error.code}]."
             places.setdefault(what, []).append(f"documents, row {number}")
     notes.extend(_each_error_once(places))
     if index.escaped_urls:

@@ -6,7 +6,7 @@ Metadata is JSON text in one column, so that benchmarks of any shape share one s
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +28,7 @@ DOCUMENTS_STAGE = "documents"
 FileNames = Mapping[tuple[str, str | None], str]  # document key and URL as written -> file name
 Policy = Literal["quarantine", "keep", "fail"]
 
+_METADATA = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INTEGERS = ("page", "start", "end", "relevance")
 CONTEXT = pa.struct([(name, pa.int64() if name in _INTEGERS else pa.string()) for name in Context.__struct_fields__])
 SCHEMA = pa.schema(
@@ -73,21 +74,36 @@ def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterato
 
 def batch_of(questions: Sequence[Question]) -> pa.RecordBatch:
     """Return questions as a record batch of `SCHEMA`."""
-    flat = [context for question in questions for context in question.contexts]
-    values = list(zip(*map(msgspec.structs.astuple, flat), strict=True)) or [()] * len(CONTEXT)
-    fields = [pa.array(column, field.type) for column, field in zip(values, CONTEXT, strict=True)]
-    ends = accumulate((len(question.contexts) for question in questions), initial=0)
-    columns = {
-        name: pa.array([getattr(question, name) for question in questions], SCHEMA.field(name).type)
-        for name in SCHEMA.names
-        if name not in {"contexts", "metadata"}
-    }
-    columns["contexts"] = pa.ListArray.from_arrays(
-        pa.array(ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=list(CONTEXT)), type=pa.list_(CONTEXT)
+    return record_batch({name: [getattr(question, name) for question in questions] for name in SCHEMA.names})
+
+
+def record_batch(columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """Return the columns of questions, by the names of `Question`, as a record batch of `SCHEMA`."""
+    arrays: dict[str, Any] = {**columns}
+    if not isinstance(columns["contexts"], pa.Array):
+        arrays["contexts"] = _contexts(columns["contexts"])
+    arrays["metadata"] = [_METADATA.encode(value) if value else "{}" for value in columns["metadata"]]
+    return pa.RecordBatch.from_arrays(
+        [
+            values if isinstance(values, pa.Array) else pa.array(values, SCHEMA.field(name).type)
+            for name, values in ((name, arrays[name]) for name in SCHEMA.names)
+        ],
+        schema=SCHEMA,
     )
-    metadata = [json.dumps(question.metadata, ensure_ascii=False, allow_nan=False) for question in questions]
-    columns["metadata"] = pa.array(metadata, pa.string())
-    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _contexts(rows: Sequence[Sequence[Context]]) -> pa.Array:
+    flat = list(chain.from_iterable(rows))
+    return context_lists(pa.array(map(len, rows), pa.int32()), flat, pa.array(range(len(flat)), pa.int64()))
+
+
+def context_lists(lengths: pa.Array, contexts: Sequence[Context], places: pa.Array) -> pa.Array:
+    """Return lists of these lengths whose items are, one after the other, the contexts at `places`."""
+    values = zip(*map(msgspec.structs.astuple, contexts), strict=True) if contexts else [()] * len(CONTEXT)
+    fields = [pa.array(column, field.type) for column, field in zip(values, CONTEXT, strict=True)]
+    structs = pa.StructArray.from_arrays(fields, fields=list(CONTEXT)).take(places)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, structs, type=pa.list_(CONTEXT))
 
 
 def questions_of(batch: pa.RecordBatch) -> list[Question]:

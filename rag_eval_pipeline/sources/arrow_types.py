@@ -158,6 +158,8 @@ def to_arrow(values: Sequence[Any], json_type: JsonType) -> pa.Array:
     if _is_json_type(json_type):
         texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
         return pa.array(texts, pa.string())
+    if isinstance(json_type, str):
+        return pa.array(values, _ARROW[json_type])
     nulls = pa.array([value is None for value in values], pa.bool_())
     if isinstance(json_type, ListOf):
         offsets: list[int] = [0]
@@ -166,14 +168,12 @@ def to_arrow(values: Sequence[Any], json_type: JsonType) -> pa.Array:
             flat.extend(value or ())
             offsets.append(len(flat))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), to_arrow(flat, json_type.item), mask=nulls)
-    if isinstance(json_type, Record):
-        children = [
-            to_arrow([None if value is None else value.get(name) for value in values], inner)
-            for name, inner in json_type.fields.items()
-        ]
-        fields = [arrow_field(name, inner) for name, inner in json_type.fields.items()]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=nulls)
-    return pa.array(values, _ARROW[json_type])
+    children = [
+        to_arrow([None if value is None else value.get(name) for value in values], inner)
+        for name, inner in json_type.fields.items()
+    ]
+    fields = [arrow_field(name, inner) for name, inner in json_type.fields.items()]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=nulls)
 
 
 def _is_json_type(json_type: JsonType) -> bool:

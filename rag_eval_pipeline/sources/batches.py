@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,9 +61,9 @@ Reader = Callable[[BinaryIO, InputFile], Iterator[DecodedBatch]]
 class RowError(Exception):
     """The fault of a row whose position is not known yet."""
 
-    def __init__(self, code: str, expected: str, found: object = None, field: str | None = None) -> None:
+    def __init__(self, code: str, field: str | None, expected: str, found: object = None) -> None:
         super().__init__(code)
-        self.code, self.expected, self.field = code, expected, field
+        self.code, self.field, self.expected = code, field, expected
         self.found = None if found is None else excerpt(found)
 
     def at(self, file: str, row: int, line: int | None) -> RejectedRow:
@@ -78,7 +79,7 @@ def batch_of_objects(
     types: Mapping[str, JsonType] | None,
 ) -> DecodedBatch:
     """Return JSON objects as a batch; their types are inferred unless they are given."""
-    names = list(types) if types is not None else list(dict.fromkeys(name for item in objects for name in item))
+    names = list(types) if types is not None else list(dict.fromkeys(chain.from_iterable(objects)))
     columns = {name: [item.get(name) for item in objects] for name in names}
     found = types if types is not None else {name: infer_type(values) for name, values in columns.items()}
     if names:

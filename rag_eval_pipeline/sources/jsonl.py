@@ -87,7 +87,7 @@ def _batches(items: Sequence[Any], lines: Sequence[int], file: InputFile) -> Ite
                 numbers.append(number)
             else:
                 line = lines[number - 1] if lines else None
-                rejected.append(RowError("not_an_object", "an object", item).at(file.name, number, line))
+                rejected.append(RowError("not_an_object", None, "an object", item).at(file.name, number, line))
         found = [lines[number - 1] for number in numbers] if lines else ()
         yield batch_of_objects(objects, numbers, found, rejected, file.types)
 
@@ -98,9 +98,9 @@ def json_value(text: str, *, allow_nan: bool = False) -> Any:
         return strict_json(text, allow_nan=allow_nan)
     except json.JSONDecodeError as error:
         found = text[max(0, error.pos - 20) : error.pos + 20]
-        raise RowError("bad_json", f"JSON: {error.msg} at character {error.pos}", found) from None
+        raise RowError("bad_json", None, f"JSON: {error.msg} at character {error.pos}", found) from None
     except JsonError as error:
-        raise RowError(error.code, error.expected, error.found) from None
+        raise RowError(error.code, None, error.expected, error.found) from None
 
 
 def _frame_rows(value: Any) -> list[Any] | None:
@@ -230,15 +230,15 @@ def _parse_lines(block: bytes, file: InputFile, number: int, line: int) -> Decod
 
 def _json_object(raw: bytes, *, allow_nan: bool) -> dict[str, Any]:
     if len(raw) > MAX_ROW_BYTES:
-        raise RowError("cell_too_long", f"a line of at most {MAX_ROW_BYTES} bytes", len(raw))
+        raise RowError("cell_too_long", None, f"a line of at most {MAX_ROW_BYTES} bytes", len(raw))
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
         found = raw[error.start : error.start + 16]
-        raise RowError("bad_encoding", f"UTF-8 at byte {error.start} of the line", found) from None
+        raise RowError("bad_encoding", None, f"UTF-8 at byte {error.start} of the line", found) from None
     value = json_value(text, allow_nan=allow_nan)
     if not isinstance(value, dict):
-        raise RowError("not_an_object", "a JSON object", value)
+        raise RowError("not_an_object", None, "a JSON object", value)
     return value
 
 

@@ -2,14 +2,39 @@
 
 import datetime
 import decimal
+import json
 
+import pyarrow as pa
 import pytest
 
-from rag_eval_pipeline.conversion.questions import NamedContext, RowError, check_url, validate_row
+from rag_eval_pipeline.conversion.batch_validation import BatchValidation
+from rag_eval_pipeline.conversion.question_spool import questions_of
+from rag_eval_pipeline.conversion.questions import Context, check_url, metadata_of
+from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.sources.arrow_types import JSON_TEXT
+from rag_eval_pipeline.sources.batches import RowError
+
+
+def resolve(contexts):
+    return [Context(c.document, c.file, c.text, c.page, c.start, c.end, c.relevance, c.url) for c in contexts]
+
+
+def validate(rows, *, as_json=False, **options):
+    if as_json:  # as columns whose values share no type are kept
+        rows = [{name: None if v is None else json.dumps(v) for name, v in row.items()} for row in rows]
+    batch = pa.RecordBatch.from_pylist([{**row, TRACE_FILE: "f", TRACE_ROW: 1} for row in rows])
+    if as_json:
+        own = [field if field.name.startswith("__") else field.with_metadata(JSON_TEXT) for field in batch.schema]
+        batch = batch.cast(pa.schema(own))
+    ids = pa.array(range(len(rows)), pa.int64())
+    return BatchValidation(batch, ids, resolve, **{"retrieval_only": False, "skip_bad_urls": False} | options)
 
 
 def draft(**values):
-    return validate_row({"question": "Who?", "answer": "She.", **values})
+    found = validate([{"question": "Who?", "answer": "She.", **values}])
+    for error in found.errors.values():
+        raise error
+    return questions_of(found.questions)[0]
 
 
 def test_white_space_of_question_and_answer_is_kept():
@@ -66,7 +91,7 @@ FAULTS = {
     "a context with a field that none has": ({"contexts": [{"text": "t", "doc": "d"}]}, "bad_context", "contexts"),
     "a grade below zero": ({"contexts": [{"document": "d", "relevance": -1}]}, "bad_relevance", "contexts.relevance"),
     "a grade that no column holds": (
-        {"contexts": [{"document": "d", "relevance": 2**63}]},
+        {"contexts": [{"document": "d", "relevance": decimal.Decimal(2**63)}]},
         "bad_relevance",
         "contexts.relevance",
     ),
@@ -76,7 +101,7 @@ FAULTS = {
         "contexts.page",
     ),
     "an end that no column holds": (
-        {"contexts": [{"document": "d", "start": 3, "end": 10**25}]},
+        {"contexts": [{"document": "d", "start": 3, "end": decimal.Decimal(10**25)}]},
         "bad_span",
         "contexts.end",
     ),
@@ -86,7 +111,6 @@ FAULTS = {
     "page 0": ({"contexts": [{"document": "d", "page": 0}]}, "bad_page", "contexts.page"),
     "metadata that is no object": ({"metadata": "[1]"}, "bad_metadata", "metadata"),
     "metadata in which a key stands twice": ({"metadata": '{"a": {"b": 1, "b": 2}}'}, "duplicate_key", "metadata"),
-    "metadata in which two keys are one as text": ({"metadata": [(1, "x"), ("1", "y")]}, "duplicate_key", "metadata"),
     "metadata with half a character": ({"metadata": '"\\ud800"'}, "bad_encoding", "metadata"),
     "metadata with infinity": ({"metadata": {"a": float("inf")}}, "bad_number", "metadata"),
 }
@@ -102,13 +126,13 @@ def test_faults(values, code, field):
 CONTEXTS = {
     "urls": (
         {"urls": ["https://a.org", "http://b.org/x#y"]},
-        [NamedContext(url="https://a.org"), NamedContext(url="http://b.org/x#y")],
+        [Context(None, None, url="https://a.org"), Context(None, None, url="http://b.org/x#y")],
     ),
     "the empty cell of a CSV": ({"urls": ""}, []),
-    "texts": ({"contexts": ["gold"]}, [NamedContext(text="gold")]),
+    "texts": ({"contexts": ["gold"]}, [Context(None, None, text="gold")]),
     "a file with page and span": (
         {"contexts": [{"file": "a.pdf", "text": "t", "page": 2, "start": 0, "end": decimal.Decimal(4)}]},
-        [NamedContext(file="a.pdf", text="t", page=2, start=0, end=4)],
+        [Context(None, "a.pdf", text="t", page=2, start=0, end=4)],
     ),
 }
 
@@ -123,19 +147,62 @@ def test_words_that_the_specification_does_not_know_are_kept_in_metadata():
 
     assert (found.query_type, found.difficulty) == (None, "hard")
     assert found.metadata == {"level": 3, "query_type_source": "bridge"}
-    assert found.notes == ("query_type: 'bridge' is kept as metadata.query_type_source",)
 
 
 def test_metadata_becomes_json():
-    found = draft(
-        metadata={
-            "day": datetime.date(2024, 9, 19),
-            "n": decimal.Decimal("1.50"),
-            "map": [("a", 1)],
-            "list": [None, True],
-        }
+    found = metadata_of(
+        {"day": datetime.date(2024, 9, 19), "n": decimal.Decimal("1.50"), "map": [("a", 1)], "list": [None, True]}
     )
-    assert found.metadata == {"day": "2024-09-19", "n": 1.5, "map": {"a": 1}, "list": [None, True]}
+    assert found == {"day": "2024-09-19", "n": 1.5, "map": {"a": 1}, "list": [None, True]}
+
+
+def test_metadata_in_which_two_keys_are_one_as_text_is_refused():
+    with pytest.raises(RowError) as caught:
+        metadata_of([(1, "x"), ("1", "y")])
+    assert (caught.value.code, caught.value.field) == ("duplicate_key", "metadata")
+
+
+def test_row_is_refused_for_the_first_rule_that_it_breaks_and_the_others_are_questions():
+    rows = [
+        {"question": " ", "answer": "a", "urls": ["x"], "query_type": "bridge"},
+        {"question": "q", "answer": "a", "urls": ["https://a.org/?b&amp;c"], "query_type": "bridge"},
+        {"question": "q", "answer": "a", "urls": ["https://a.org", "x"], "query_type": "factual"},
+    ]
+
+    strict, lenient = validate(rows), validate(rows, skip_bad_urls=True)
+
+    assert {row: error.code for row, error in strict.errors.items()} == {0: "empty_question", 2: "bad_url"}
+    assert [question.id for question in questions_of(strict.questions)] == [1]
+    assert strict.notes == [
+        "urls: `&amp;` is read as `&`",
+        "query_type: 'bridge' is kept as metadata.query_type_source",
+    ]
+    assert [question.id for question in questions_of(lenient.questions)] == [1, 2]
+    assert lenient.bad_urls == ["'x'"]
+
+
+def test_columns_of_texts_become_the_same_questions_as_values_of_mixed_types():
+    rows = [
+        {"question": "Who?", "source_id": "7", "urls": ["https://a.org", "https://b.org"], "query_type": "factual"},
+        {"question": " 東京?", "source_id": "8", "urls": None, "difficulty": "hard"},
+        {"question": "Where?", "source_id": "9", "urls": ["https://b.org"], "difficulty": "easy"},
+    ]
+    rows = [{"query_type": "temporal", "difficulty": "medium", "answer": "She.", **row} for row in rows]
+    faults = [
+        {"question": " "}, {"question": None}, {"question": "a\x00"}, {"urls": ["https://a.org", "ftp://b.org"]},
+        {"urls": ["https://a.org/?b&amp;c"]}, {"urls": ["https://a.org", None]}, {"source_id": ""},
+        {"source_id": "\x00"}, {"query_type": "bridge"}, {"difficulty": ""}, {"difficulty": None},
+    ]  # fmt: skip
+
+    for fault in [{}, *faults]:
+        mixed = [*rows, {**rows[0], **fault}]
+        texts, values = validate(mixed), validate(mixed, as_json=True)
+
+        assert texts.questions == values.questions
+        assert texts.notes == values.notes
+        assert {row: vars(error) for row, error in texts.errors.items()} == {
+            row: vars(error) for row, error in values.errors.items()
+        }
 
 
 URLS = {

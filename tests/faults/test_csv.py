@@ -1,7 +1,6 @@
 """Rows 27 to 30: a CSV's rows are kept to the letter or refused with their line, and its encoding is never guessed.
 
-Each fault of a cell or row by itself, and blocks of any size: tests/sources/test_readers.py (TestCsv). Here: that the
-good rows beside it become questions and the bad one a record, with everything that a person needs to find it.
+The good rows beside a bad one become questions, and the bad one a record, with everything that a person needs to find it.
 """
 
 import pytest
