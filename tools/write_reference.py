@@ -1,4 +1,4 @@
-"""Write docs/faults.md and the generated parts of docs/reference: commands, settings, metrics, error codes.
+"""Write docs/faults.md, the JSON Schemas, and the generated parts of docs/reference.
 
     python tools/write_reference.py
 
@@ -7,6 +7,7 @@ what the code states, for somebody to put them into the right table. tests/test_
 """
 
 import ast
+import json
 import re
 import runpy
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+import msgspec
 import pydantic
 import typer
 
@@ -21,6 +23,10 @@ from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
 from rag_eval_pipeline.conversion.shards import ConversionSettings
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.ground_truth import GroundTruth
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.formats.train_json import TrainRow
 from rag_eval_pipeline.judges.lexical import LexicalSettings
 from rag_eval_pipeline.judges.llm import LlmSettings
 from rag_eval_pipeline.judges.nli import NliSettings
@@ -35,6 +41,7 @@ from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings, Pric
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REFERENCE = REPOSITORY / "docs" / "reference"
+SCHEMAS = REPOSITORY / "rag_eval_pipeline" / "formats" / "schemas"
 MARKER = "<!-- Below this line: tools/write_reference.py -->\n"
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 RAISING = re.compile(r"((?<!Query)Error|_Fault|failure|_error)$")  # names of what is called with a code
@@ -68,6 +75,22 @@ def pages() -> dict[str, str]:
     found = {name: _head(name) + MARKER + "\n" + text for name, text in parts.items()}
     errors = (REFERENCE / "errors.md").read_text().partition(TO_BE_SORTED)[0]
     return {**found, "errors.md": errors + _missing_codes(errors)}
+
+
+def schemas() -> dict[str, str]:
+    """Return the text of each JSON Schema (2020-12), by its file's name."""
+    models = {
+        "evaluation_dataset": ("Evaluation Dataset", EvaluationDataset.model_json_schema()),
+        "evaluation_results": ("Evaluation Results", EvaluationResults.model_json_schema()),
+        "ground_truth": ("Ground Truth", GroundTruth.model_json_schema()),
+        "train": ("train.json", msgspec.json.schema(list[TrainRow])),
+    }
+    found = {}
+    for name, (title, schema) in models.items():
+        file = f"{name}.schema.json"
+        head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": file, "title": title}
+        found[file] = json.dumps({**head, **schema, "title": title}, indent=2, ensure_ascii=False) + "\n"
+    return found
 
 
 def error_codes() -> dict[str, str]:
@@ -229,5 +252,7 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     for page, content in pages().items():
         (REFERENCE / page).write_text(content)
+    for name, content in schemas().items():
+        (SCHEMAS / name).write_text(content)
     matrix = runpy.run_path(str(REPOSITORY / "tests" / "faults" / "matrix.py"))
     (REFERENCE.parent / "faults.md").write_text(matrix["page"]())

@@ -32,8 +32,6 @@ class CitationAgreement:
         reason: Why there is no Jaccard: `too_few_annotators`, `nothing_cited`.
         n_queries: Questions behind the Jaccard.
         n_pairs: Pairs of annotations behind it.
-        n_nothing_cited: Pairs that both cite nothing.
-        n_too_few: Questions with fewer annotators than needed.
         worst: Up to ten questions with their Jaccard, least agreement first.
     """
 
@@ -42,8 +40,6 @@ class CitationAgreement:
     reason: str | None
     n_queries: int
     n_pairs: int
-    n_nothing_cited: int
-    n_too_few: int
     worst: tuple[tuple[str, float], ...]
 
 
@@ -54,13 +50,12 @@ def citation_agreement(truth: GroundTruth) -> CitationAgreement:
         queries[annotation.query_id][annotation.annotator_id] = annotation
     compared = {query: group for query, group in queries.items() if len(group) >= MIN_ANNOTATORS}
     means: dict[str, float] = {}
-    n_pairs = n_nothing = 0
+    n_pairs = 0
     for query, group in compared.items():
         segments = _marked_segments(group)
         pairs = [_jaccard(segments, *pair) for pair in combinations(group, 2)]
         known_pairs = [value for value in pairs if value is not None]
         n_pairs += len(known_pairs)
-        n_nothing += len(pairs) - len(known_pairs)
         if known_pairs:
             means[query] = fmean(known_pairs)
     jaccard = fmean(means.values()) if means else None
@@ -70,8 +65,6 @@ def citation_agreement(truth: GroundTruth) -> CitationAgreement:
         reason=None if means else "nothing_cited" if compared else "too_few_annotators",
         n_queries=len(means),
         n_pairs=n_pairs,
-        n_nothing_cited=n_nothing,
-        n_too_few=len(queries) - len(compared),
         worst=tuple(sorted(means.items(), key=lambda item: (item[1], item[0]))[:WORST_LISTED]),
     )
 
@@ -101,7 +94,6 @@ def _marked_segments(group: Mapping[str, CitationAnnotation]) -> list[_Segment]:
 
 
 def _jaccard(segments: Iterable[_Segment], one: str, other: str) -> float | None:
-    """Return shared characters among those that either marked; None if both marked none."""
     shared = either = 0
     for segment in segments:
         marks = (one in segment.marked_by) + (other in segment.marked_by)

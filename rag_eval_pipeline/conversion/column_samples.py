@@ -33,9 +33,9 @@ class RelationSchema:
     notes: list[str]
 
 
-def read_schemas(paths: BenchmarkPaths, origins: SourceFiles | None = None) -> Iterator[RelationSchema]:
+def read_schemas(paths: BenchmarkPaths) -> Iterator[RelationSchema]:
     """Yield the relations of a benchmark, whose mapping need not be right yet."""
-    origins = origins or SourceFiles(paths)
+    origins = SourceFiles(paths)
     for name, source in read_sources(paths).items():
         relation = read_relation(paths, source, source_columns=name == SOURCE, files=origins)
         rows, samples = 0, dict.fromkeys(relation.schema.names)

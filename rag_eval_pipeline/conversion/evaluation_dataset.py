@@ -99,7 +99,6 @@ def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
 
 
 def _own_members(metadata: str, depth: int) -> str | None:
-    """Return the members of metadata as text; None where there are none."""
     values = json.loads(metadata)
     named = {f"source_{name}" if name in CONVERTED_METADATA else name: value for name, value in values.items()}
     return _indented(named, depth).removeprefix("{").removesuffix("}").strip("\n ") if named else None
@@ -227,7 +226,6 @@ class QueryCheck:
 def _with_spans(
     batches: Iterable[pa.RecordBatch], spans: Iterable[GoldSpan], located: dict[int, list[GoldSpan]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, each when the spans of its questions are in `located`."""
     pending = located_spans(spans)
     following = next(pending, None)
     for batch in batches:

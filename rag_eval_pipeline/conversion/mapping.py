@@ -203,7 +203,6 @@ def literal(text: str) -> str:
 
 
 def _renamed(columns: QuestionColumns, source: Relation) -> Mapped:
-    """Return their columns under our names."""
     wanted = {ours: theirs for ours, theirs in columns.model_dump(exclude_none=True).items() if theirs}
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -295,7 +294,6 @@ def _check_questions(
 
 
 def _check_order(own: Sequence[str], hazard: str | None, files: Sequence[str], place: Place) -> None:
-    """Refuse rows without an order."""
     if hazard and not ("source_row" in own and ("source_file" in own or len(files) == 1)):
         expected = "a query that returns source_file, source_row (and source_item for several questions a row)"
         hint = "SQL gives such rows no order; without these columns ids would move."
@@ -366,7 +364,6 @@ def _known_names(message: str, relations: Mapping[str, Relation]) -> str:
 
 
 def _field_names(fields: Iterable[pa.Field]) -> Iterator[str]:
-    """Yield the names of the fields inside columns, at any depth."""
     for field in fields:
         inner = inner_fields(field.type)
         if types.is_struct(field.type):

@@ -247,7 +247,6 @@ def _rebuilt(field: pa.Field, inner: list[pa.Field], mark: dict[bytes, bytes], i
 
 
 def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
-    """Return the tree with the text of JSON values wherever text is expected."""
     forms = "SELECT json_text(0), json_texts(0), CASE WHEN typeof(0) = 'JSON' THEN 0 ELSE 0 END"
     calls = _tree(connection, "questions", forms)["statements"][0]["node"]["select_list"]
     listed = connection.execute(
@@ -258,7 +257,6 @@ def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
 
 
 def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:
-    """Return the syntax tree of exactly one SELECT."""
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:

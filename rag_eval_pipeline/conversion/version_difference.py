@@ -38,7 +38,6 @@ def _difference(old: EvaluationDataset, new: EvaluationDataset) -> str | None:
 def _item_changes(
     kind: str, kinds: str, old: Sequence[pydantic.BaseModel], new: Sequence[pydantic.BaseModel]
 ) -> list[str]:
-    """Return what changed in a list whose items have ids."""
     before = {getattr(item, f"{kind}_id"): item for item in old}
     after = {getattr(item, f"{kind}_id"): item for item in new}
     changed = {one: fields for one in after if one in before and (fields := _changed_fields(before[one], after[one]))}

@@ -333,5 +333,4 @@ def _unnamed(row: CorpusDocument) -> CorpusDocument:
 
 
 def _named(row: CorpusDocument, names: Sequence[FileName]) -> list[CorpusDocument]:
-    """Return the row under each name of its document."""
     return [replace(row, file_name=name.name, url=name.url, flags=(*name.flags, *row.flags)) for name in names]

@@ -40,9 +40,9 @@ _PLANNED_SCHEMA = pa.schema(
 )
 
 
-def write_manifest(path: Path, documents: Iterable[CorpusDocument], metadata: Mapping[str, str] | None = None) -> None:
-    """Publish `documents.parquet`, with key/value pairs such as the source digest in its footer."""
-    write_rows(path, ({name: getattr(row, name) for name in _STORED} for row in documents), _SCHEMA, metadata)
+def write_manifest(path: Path, documents: Iterable[CorpusDocument]) -> None:
+    """Publish `documents.parquet`."""
+    write_rows(path, ({name: getattr(row, name) for name in _STORED} for row in documents), _SCHEMA)
 
 
 def read_manifest(path: Path, keys: Container[str] | None = None) -> list[CorpusDocument]:
@@ -75,15 +75,13 @@ def write_manifest_json(
         file.write(end + b"," + msgspec.json.format(msgspec.json.encode(head), indent=2)[1:] + b"\n")
 
 
-def write_planned(
-    path: Path, planned: Sequence[PlannedDocument], *, base: Path, metadata: Mapping[str, str] | None = None
-) -> None:
+def write_planned(path: Path, planned: Sequence[PlannedDocument], *, base: Path) -> None:
     """Publish the plan, `planned.parquet`; paths are stored relative to `base`."""
     rows = [
         asdict(document) | {"path": None if document.path is None else os.path.relpath(document.path, base)}
         for document in planned
     ]
-    write_rows(path, rows, _PLANNED_SCHEMA, metadata)
+    write_rows(path, rows, _PLANNED_SCHEMA)
 
 
 def read_planned(path: Path, *, base: Path, rows: range | None = None) -> list[PlannedDocument]:
@@ -124,8 +122,8 @@ def write_rows(
     path: Path,
     rows: Iterable[dict[str, Any]],
     schema: pa.Schema,
-    metadata: Mapping[str, str] | None,
     *,
+    metadata: Mapping[str, str] | None = None,
     size: Callable[[dict[str, Any]], int] | None = None,
     row_group_size: int = 0,
 ) -> None:
@@ -156,11 +154,6 @@ def count_rows(path: Path) -> int:
         return 0
     except pa.ArrowException as error:
         raise bad_manifest(path, error) from error
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a parquet file."""
-    return list(iterate_rows(path))
 
 
 def unless_damaged(read: Callable[[Path], list[Item]], path: Path) -> list[Item]:

@@ -154,7 +154,6 @@ def _shard_request(plan: "ShardPlan", number: int) -> dg.RunRequest:
 
 
 def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:
-    """Return the request for what a conversion does after its documents are made."""
     config = {"recheck": plan.recheck != "no", "accept": plan.recheck == "accept"}
     return dg.RunRequest(
         run_key=f"merge:{request}",

@@ -240,7 +240,6 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
 
 
 def _failure_causes(errors: Counter[tuple[str, str]]) -> tuple[FailureCause, ...]:
-    """Return the causes by error code; `errors` counts code and message."""
     questions: Counter[str] = Counter()
     messages: dict[str, str] = {}
     for (code, message), count in errors.most_common():

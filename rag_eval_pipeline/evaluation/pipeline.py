@@ -47,10 +47,10 @@ class Published:
     warnings: tuple[str, ...]
 
 
-def score_pair(workspace: Workspace, pair: Pair, kind: str, progress: Progress | None = None) -> ScoringReport:
+def score_pair(workspace: Workspace, pair: Pair, kind: str) -> ScoringReport:
     """Score the pair's newest evaluation; answers scored with other settings are scored again, without asking."""
     with locked_pair(workspace, pair):
-        return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair, progress)
+        return SCORERS[kind](workspace, evaluation_to_score(workspace, pair), pair, None)
 
 
 def publish_pair(workspace: Workspace, pair: Pair) -> Published:
@@ -164,7 +164,6 @@ def _retrieval(results: EvaluationResults) -> dict[str, Metric]:
 
 
 def _shares(results: EvaluationResults) -> dict[str, Metric]:
-    """Return the metrics that a chart from 0 to 1 can show."""
     quality = results.answer_quality_metrics
     return {**_retrieval(results), "exact_match": quality.exact_match, "f1": quality.f1}
 

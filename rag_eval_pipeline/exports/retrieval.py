@@ -19,7 +19,7 @@ import numpy as np
 
 from rag_eval_pipeline.corpus.text.pages import document_text
 from rag_eval_pipeline.exports.source import Answers, ExportSource, Written, page_id
-from rag_eval_pipeline.formats.beir import BeirDocument, beir_dataset, beir_query, read_beir, write_beir
+from rag_eval_pipeline.formats.beir import BeirDocument, beir_queries, beir_query, read_beir, write_beir
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument, read_evret_dataset
 from rag_eval_pipeline.formats.evret import ANSWER_LABELS, DOCUMENT_LABELS, IDS, TEXTS
 from rag_eval_pipeline.formats.trec import (
@@ -137,7 +137,7 @@ def _relevant(grades: Mapping[str, int]) -> tuple[str, ...]:
 
 def read_beir_folder(folder: Path) -> tuple[EvaluationQuery, ...]:
     """Return the questions of a BEIR folder."""
-    return beir_dataset(read_beir(folder), dataset_id="export").queries
+    return beir_queries(read_beir(folder))
 
 
 def write_trec(source: ExportSource, folder: Path) -> Written:

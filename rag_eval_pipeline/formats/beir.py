@@ -18,7 +18,7 @@ import msgspec
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery, SourceDocument
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lines
 from rag_eval_pipeline.storage.atomic_files import publishing
@@ -98,10 +98,8 @@ def beir_query(query: EvaluationQuery, *, judged: Iterable[str]) -> BeirQuery:
     return BeirQuery(query.query_id, query.query_text, pack_metadata(query, judged=tuple(judged)))
 
 
-def beir_dataset(
-    beir: Beir, *, dataset_id: str, version: str = "0.0.0", name: str | None = None, documents: bool = False
-) -> EvaluationDataset:
-    """Return a folder as an evaluation dataset, whose name is the id unless given; `documents` includes the corpus."""
+def beir_queries(beir: Beir) -> tuple[EvaluationQuery, ...]:
+    """Return the queries of a folder with the relevant documents of its qrels."""
     for query_id in beir.qrels:
         if query_id not in beir.queries:
             raise InputError("unknown_query", "qrels", "ids of queries.jsonl", field="query-id", found=query_id)
@@ -112,17 +110,7 @@ def beir_dataset(
             queries.append(unpack_metadata(query.id, query.text, judged, query.metadata))
         except pydantic.ValidationError as error:
             raise bad_format(Path("queries.jsonl"), error) from error
-    inline = tuple(
-        SourceDocument(document_id=document.id, content=document.text, title=document.title or None)
-        for document in beir.corpus.values()
-    )
-    return EvaluationDataset(
-        dataset_id=dataset_id,
-        name=name or dataset_id,
-        version=version,
-        queries=tuple(queries),
-        documents=inline if documents else None,
-    )
+    return tuple(queries)
 
 
 def _cell(text: str) -> str:

@@ -333,8 +333,6 @@ class AnnotationImport(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A good annotation and its file."""
-
     annotation: CitationAnnotation | AnswerQualityAnnotation
     path: Path
 
@@ -377,7 +375,6 @@ def import_annotations(
 
 
 def _annotation_files(folder: Path, findings: list[InputError]) -> Iterator[Path]:
-    """Yield annotators' files in order; anything else that is not hidden becomes a finding."""
     for annotator in _entries(folder):
         if annotator.is_symlink() or not annotator.is_dir() or not PLAIN_NAME.fullmatch(annotator.name):
             expected = "an annotator's folder of letters, digits, dots, hyphens and underscores; no link and no file"

@@ -281,7 +281,6 @@ def _unsure(share: float, reason: str, leans_correct: bool) -> Correctness:
 
 
 def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correctness | None:
-    """Compare the first words; None unless both are yes or no."""
     wanted, rest = _opening(gold.folded, language)
     if wanted is None or (wanted == "no" and language == "en" and not _BARE_NO.match(rest)):
         return None
@@ -294,7 +293,6 @@ def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correc
 
 
 def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
-    """Return whether a folded text begins with yes or with no, and what follows."""
     text = text.lstrip(" \t\n\"'*_-")
     for meaning, words in zip(("yes", "no"), _YES_NO[language], strict=True):
         for word in map(fold, words):

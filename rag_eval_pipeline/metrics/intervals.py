@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
+UPPER = (1 + CONFIDENCE) / 2
+Z = NormalDist().inv_cdf(UPPER)
 RESAMPLES = 10_000
 SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
 
@@ -198,17 +200,15 @@ def effective_clusters(sizes: Values) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes))
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+def wilson_interval(successes: int, trials: int) -> Interval:
     """Return Wilson's score interval of a proportion, in [0, 1] and never of zero width.
 
     Source: Wilson 1927; Newcombe 1998, method 3.
     """
-    return _score_interval(successes / trials, trials, confidence)
+    return _score_interval(successes / trials, trials)
 
 
-def clustered_wilson_interval(
-    values: Values, clusters: Clusters, confidence: float = CONFIDENCE
-) -> tuple[Interval, float]:
+def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Interval, float]:
     """Return Wilson's interval of a share of 0s and 1s over shared documents, and the effective number of questions.
 
     n questions count as n / design effect, with Student's t because documents may be few. If all questions agree, the
@@ -229,34 +229,32 @@ def clustered_wilson_interval(
         # One large document beside many small ones is worth two documents, not all of them.
         worth = max(2.0, effective_clusters(sizes))
         variance = worth / (worth - 1) * float(spread @ spread) / n_questions**2
-        z = NormalDist().inv_cdf((1 + confidence) / 2)
-        few = (z / float(stdtrit(worth - 1, (1 + confidence) / 2))) ** 2
+        few = (Z / float(stdtrit(worth - 1, UPPER))) ** 2
         # Documents that are more alike than chance would make it larger than n: that is chance, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
-    return _score_interval(share, effective, confidence), effective
+    return _score_interval(share, effective), effective
 
 
-def _score_interval(share: float, trials: float, confidence: float) -> Interval:
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+def _score_interval(share: float, trials: float) -> Interval:
+    centre = (share + Z * Z / (2 * trials)) / (1 + Z * Z / trials)
+    half = Z / (1 + Z * Z / trials) * math.sqrt(share * (1 - share) / trials + Z * Z / (4 * trials * trials))
     # At 0 and 1 the formula gives the limit exactly, but floating-point arithmetic only nearly.
     low, high = max(0.0, centre - half), min(1.0, centre + half)
     return Interval(0.0 if share == 0 else low, 1.0 if share == 1 else high)
 
 
-def quantile_interval(values: Values, quantile: float, confidence: float = CONFIDENCE) -> Interval | None:
+def quantile_interval(values: Values, quantile: float) -> Interval | None:
     """Return a distribution-free interval of a quantile (such as 0.95) whose limits are two of the values.
 
-    It holds the quantile at least as often as `confidence` says. None for too few values: at 95 % confidence fewer than
+    It holds the quantile in at least 95 % of samples. None for too few values: at 95 % confidence fewer than
     6 for the median, 72 for 0.95, 368 for 0.99.
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # P(at most k values are below the quantile)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = int(np.searchsorted(below, tail, side="right")) - 1
     high = int(np.searchsorted(below, 1 - tail, side="left"))
     return Interval(float(ordered[low]), float(ordered[high])) if low >= 0 and high < ordered.size else None
@@ -267,16 +265,15 @@ def bootstrap_interval(
     *,
     seed: int = SEED,
     resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
     clusters: Clusters | None = None,
 ) -> Interval | None:
     """Return the bootstrap interval of one column; see `bootstrap_intervals`."""
     column = Column(np.asarray(values, dtype=np.float64), clusters)
-    return bootstrap_intervals([column], seed=seed, resamples=resamples, confidence=confidence)[0]
+    return bootstrap_intervals([column], seed=seed, resamples=resamples)[0]
 
 
 def bootstrap_intervals(
-    columns: Sequence[Column], *, seed: int = SEED, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+    columns: Sequence[Column], *, seed: int = SEED, resamples: int = RESAMPLES
 ) -> list[Interval | None]:
     """Return the percentile interval of each column's mean over resampled questions, or over documents if shared.
 
@@ -299,10 +296,10 @@ def bootstrap_intervals(
         drawn = resample_sums(np.column_stack([*sums, sizes]), seed=seed, resamples=resamples)
         n_questions = drawn[:, -1] if sizes.size else len(sums[0])
         for place, resampled in zip(places, drawn.T, strict=False):
-            low, high = np.quantile(resampled / n_questions, ((1 - confidence) / 2, 1 - (1 - confidence) / 2))
+            low, high = np.quantile(resampled / n_questions, ((1 - CONFIDENCE) / 2, 1 - (1 - CONFIDENCE) / 2))
             interval = Interval(float(low), float(high))
             if sizes.size:
-                interval = _widen(interval, columns[place].values, sizes[:, 0], confidence)
+                interval = _widen(interval, columns[place].values, sizes[:, 0])
             intervals[place] = interval
     return intervals
 
@@ -329,7 +326,7 @@ def _is_constant(table: Values) -> bool:
     return bool(np.ptp(means) <= ROUNDING * np.abs(means).max())
 
 
-def _widen(interval: Interval, values: Values, sizes: Values, confidence: float) -> Interval:
+def _widen(interval: Interval, values: Values, sizes: Values) -> Interval:
     """Widen an interval about its mean by Student's t over the normal quantile and by the divisor n - 1.
 
     The result stays within [0, 1] if all scores do.
@@ -337,8 +334,7 @@ def _widen(interval: Interval, values: Values, sizes: Values, confidence: float)
     Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3.
     """
     clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
-    upper = (1 + confidence) / 2
-    width = float(stdtrit(clusters - 1, upper)) / NormalDist().inv_cdf(upper) * math.sqrt(clusters / (clusters - 1))
+    width = float(stdtrit(clusters - 1, UPPER)) / Z * math.sqrt(clusters / (clusters - 1))
     mean = float(values.mean())
     low, high = mean - (mean - interval.low) * width, mean + (interval.high - mean) * width
     is_share = values.min() >= 0 and values.max() <= 1

@@ -107,10 +107,10 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
         for course in courses(pair.nights):
             path = folder / f"{course.opened.evaluation_id}{SUFFIX}"
             if path.exists():
-                newer.append(_updated(pair, course, Alert.read(path), now))
+                newer.append(_updated(course, Alert.read(path), now))
             else:
                 alert = _change(workspace, pair, course, settings, now)
-                found.append(_updated(pair, course, alert, now))
+                found.append(_updated(course, alert, now))
     return send_alerts(workspace, found, now, changed=newer)
 
 
@@ -227,8 +227,7 @@ def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertS
     )  # fmt: skip
 
 
-def _updated(pair: Nights, course: Course, alert: Alert, now: datetime) -> Alert:
-    """Return the alert of an incident with its course so far."""
+def _updated(course: Course, alert: Alert, now: datetime) -> Alert:
     steps = []
     changes = {change.metric: change for change in alert.changes}
     for step in course.steps:

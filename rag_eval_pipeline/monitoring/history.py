@@ -241,7 +241,6 @@ def _write_rows(path: Path, rows: Mapping[str, PublishedResult]) -> None:
 
 
 def _signatures(workspace: Workspace) -> dict[str, str]:
-    """Return the signature of each results file of one evaluation; it changes with the file."""
     return {
         name: f"{max(stat.st_mtime_ns, stat.st_ctime_ns)}.{stat.st_size}.{stat.st_ino}"
         for name, stat in file_stats(workspace.results, SUFFIX).items()

@@ -104,7 +104,7 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
     withheld_by = _withholding_rule(evidence, rules)
     if kind == "equivalent":
         margin = 100 * rules.equivalence_margin
-        small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence, evidence.confidence_interval)})"
+        small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence.confidence_interval)})"
         return f"{small}; {sure}{withheld_by}{unit}."
     unsure = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{unit}."
     return f"{unsure} {_detectable_text(evidence)}"
@@ -130,7 +130,7 @@ def _unit_text(evidence: Evidence) -> str:
 
 
 def _interval_text(evidence: Evidence) -> str:
-    return f"adjusted interval {_limits(evidence, evidence.adjusted_interval)}"
+    return f"adjusted interval {_limits(evidence.adjusted_interval)}"
 
 
 def _format_points(points: float) -> str:
@@ -164,10 +164,10 @@ def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
     if not is_large_enough(evidence, rules):
         points = 100 * rules.min_effect
         return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
-    return f"; bad luck of the baseline would show it as well (95 % {_limits(evidence, evidence.confidence_interval)})"
+    return f"; bad luck of the baseline would show it as well (95 % {_limits(evidence.confidence_interval)})"
 
 
-def _limits(evidence: Evidence, interval: Interval | None) -> str:
+def _limits(interval: Interval | None) -> str:
     return " to ".join(_format_points(100 * limit) for limit in interval or ())
 
 

@@ -87,7 +87,7 @@ def _tool(names: Iterable[str]) -> str | None:
 
 def _traces(profile: FolderProfile, file: DataFile) -> Draft:
     """Return a draft in which the user names the truth."""
-    draft = skeleton(profile, file)
+    draft = skeleton(file)
     remark = (
         "answer: the file holds traces, whose outputs are what a system answered, not what it should have answered. "
         "Export a dataset with reference answers instead, or name the column with the truth."
@@ -160,8 +160,6 @@ def _derived(file: DataFile, given: Column, expected: Column, names: dict[str, C
 
 
 def _chosen(answer: Column, choices: Column) -> Column:
-    """Return the text of the choice where an answer is its letter."""
-
     def text(value: Any, listed: Sequence[str] | None) -> Any:
         place = ord(value) - ord("A") if isinstance(value, str) and re.fullmatch("[A-Z]", value) else -1
         return listed[place] if listed and 0 <= place < len(listed) else value
@@ -263,7 +261,6 @@ def _is_encoded(column: Column) -> bool:
 
 
 def _json(cell: Any) -> Any:
-    """Return the object, list or text of a cell with JSON; None for other cells."""
     if not isinstance(cell, str) or not cell.startswith(("{", "[", '"')):
         return None
     try:

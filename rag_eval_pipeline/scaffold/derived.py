@@ -92,7 +92,6 @@ def _without_rivals(derived: Derived) -> dict[str, Column]:
 
 
 def _answered(columns: dict[str, Column]) -> list[bool]:
-    """Return which of the sampled rows state an answer, or that there is none."""
     stated = [columns[name] for name in (*ANSWERED, "is_impossible") if name in columns]
     if not any(column.name in ANSWERED for column in stated):
         return [True] * len(next(iter(columns.values())).values)

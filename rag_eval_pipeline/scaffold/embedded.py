@@ -189,7 +189,6 @@ def _is_parallel(column: Column, ids: Column) -> bool:
 
 
 def _texts_sql(column: Column, word: str) -> str | None:
-    """Return the SQL of one item of a list as a text; None if it is none."""
     if column.kind == "texts":
         return word
     if column.kind == "text lists":

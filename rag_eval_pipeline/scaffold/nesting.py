@@ -14,7 +14,6 @@ from rag_eval_pipeline.scaffold.columns import Column, Kind
 
 MAX_DEPTH = 3  # of structs in structs
 MAX_KEYS = 100  # of the objects in a column; more are data that is keyed by ids
-MIN_OBJECTS = 0.5  # of the cells that are not empty
 
 _SCALARS: dict[type, Kind] = {str: "text", bool: "boolean", int: "integer", float: "number"}
 

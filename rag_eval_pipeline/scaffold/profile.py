@@ -154,7 +154,6 @@ def _can_be_data(folder: Path, name: str) -> bool:
 
 
 def _trec_format(path: Path) -> str | None:
-    """Return `trec_qrels` or `trec_topics` if the content is that; None otherwise."""
     with path.open("rb") as handle:
         sample = handle.read(SNIFFED_BYTES)
     text = sample.decode("utf-8", "replace")

@@ -41,9 +41,8 @@ def recognise(profile: FolderProfile) -> Draft | None:
         if draft is not None:
             return _with_files(profile, draft)
     filled = [file for file in profile.data if file.columns]
-    return _with_files(profile, skeleton(profile, max(filled, key=lambda file: file.rows))) if filled else None
+    return _with_files(profile, skeleton(max(filled, key=lambda file: file.rows))) if filled else None
 
 
 def _with_files(profile: FolderProfile, draft: Draft) -> Draft:
-    """Return the draft with what was used of several files, and what was not."""
     return replace(draft, guesses=(*file_guesses(profile, draft), *draft.guesses))

@@ -257,7 +257,6 @@ def _answer_structs(columns: Sequence[Column]) -> tuple[Column, str, str] | None
 
 
 def _leaf(column: Column) -> str:
-    """Return the last part of a nested column's name."""
     return column.name.rpartition(".")[2]
 
 

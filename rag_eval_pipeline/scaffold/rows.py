@@ -83,7 +83,7 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     )
 
 
-def skeleton(profile: FolderProfile, file: DataFile) -> Draft:
+def skeleton(file: DataFile) -> Draft:
     """Return a draft in which the user names the columns; it does not convert before that."""
     answer = find_roles(file).exprs.get("answer", FILL_IN_COLUMN)
     questions = {"question": FILL_IN_COLUMN, "answer": answer if answer.column is not None else FILL_IN_COLUMN}
@@ -107,7 +107,6 @@ def fill_in(role: str) -> str:
 
 
 def _unlinked(profile: FolderProfile) -> Link:
-    """Return the folder's documents, which no question names."""
     corpus = files_corpus(profile)
     if corpus.documents is None:
         text = "documents: none were found, so the corpus is empty. Add `tables` and `documents`, or `urls`."

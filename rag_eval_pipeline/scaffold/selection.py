@@ -106,7 +106,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _leads(column: Column) -> bool:
-    """Return whether a column has URLs, texts or names that may lead to documents."""
     words = normalised(column.name).split("_")
     if not is_gold(column) or not column.present or not NOT_DOCUMENTS.isdisjoint(words):
         return False

@@ -260,8 +260,6 @@ class _Qrels(NamedTuple):
 
 
 class _Topics(NamedTuple):
-    """A relation of questions with the columns of ids and texts."""
-
     file: DataFile
     key: Column
     text: Column

@@ -43,7 +43,6 @@ def translated(profile: FolderProfile) -> Draft | None:
 
 
 def _languages(column: Column) -> list[str]:
-    """Return the languages that are a struct's fields; none if a field is something else."""
     names = [field.name for field in column.fields] if column.kind == "struct" else []
     return names if len(names) > 1 and all(map(LANGUAGE.fullmatch, names)) else []
 

@@ -240,7 +240,6 @@ def _name_sql(found: Structs, word: str, ours: str) -> str:
 
 
 def _embedded(found: Structs, word: str, ours: str) -> Corpus:
-    """Return the documents that the rows hold."""
     body = found.html or found.fields["text"]
     pairs = struct({"title": _name_sql(found, word, ours), "paragraph": found.of(word, body)})
     documents = grouped_documents(

@@ -69,7 +69,6 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
 
 
 def _by_kind(marks: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the metrics of a run that changed, by how they did."""
     found: dict[str, list[str]] = {}
     for name in headline_order(marks):
         found.setdefault(marks[name], []).append(name)

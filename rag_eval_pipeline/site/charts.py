@@ -10,16 +10,17 @@ from rag_eval_pipeline.site.text import milliseconds
 
 WIDTH, HEIGHT = 380, 210
 LEFT, RIGHT, TOP, BOTTOM = 40, 14, 12, 26
+TICKS = 4  # of an axis, about
 SERIES = 6  # colours of the style sheet; a seventh series has the first colour again
 
 Scale = Callable[[float], float]
 
 
-def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Return round numbers at equal steps (1, 2, 2.5 or 5 times a power of ten) that enclose both limits."""
     if not high > low:
         low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
-    rough = (high - low) / wanted
+    rough = (high - low) / TICKS
     power = math.pow(10, math.floor(math.log10(rough)))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = math.floor(low / step + 1e-9)

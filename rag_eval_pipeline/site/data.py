@@ -356,7 +356,6 @@ def _summary(report: ReportData, row: ResultsHeader) -> dict[str, Any]:
 
 
 def _visualizations(report: ReportData) -> Iterator[dict[str, Any]]:
-    """Yield the numbers behind each chart over nights, and the page with the chart."""
     for row in report.newest:
         nights = report.nights[row.benchmark, row.system]
         for name in COLUMNS:

@@ -211,7 +211,6 @@ def _all(
 
 
 def _metric(raw: Any) -> MetricHeader | None:
-    """Return a metric of the results; None for counts and other parts."""
     try:
         return msgspec.convert(raw, MetricHeader) if isinstance(raw, dict) else None
     except msgspec.ValidationError:

@@ -110,7 +110,6 @@ class Slice(NamedTuple):
     change: float | None
 
 
-SLICED = ("type", "difficulty", "answerable", "document")
 SLICES_MAX = 12  # of a facet with more, those with the lowest means are shown
 
 

@@ -120,8 +120,6 @@ class NightRow(msgspec.Struct, frozen=True):
 
 
 class _AnsweredRow(NightRow, frozen=True):
-    """The same with its answer."""
-
     generated_answer: str | None
     abstained: bool
 
@@ -310,7 +308,6 @@ def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Ma
 
 
 def _answer_of(row: QuestionRow) -> RagAnswer:
-    """Return an answer as far as the results file has it."""
     found = row.retrieval_results
     scores = (*found.relevance_scores, *[None] * len(found.retrieved_docs))
     return RagAnswer(

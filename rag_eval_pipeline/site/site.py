@@ -128,7 +128,6 @@ def _runs_with_questions(
 def _read_nights(
     report: ReportData, pair: Pair, baseline: PairBaseline, full: Collection[str]
 ) -> dict[str, QuestionNight]:
-    """Read the scores of all runs of a pair, and the answers of those that are shown."""
     headers = report.by_pair[pair]
     answered = {header.evaluation_id for header in headers[-ANSWER_NIGHTS:]} | baseline.ids | set(full)
     # The night before a run is compared with it where there is no baseline.
@@ -181,7 +180,6 @@ def _write_pair(
     alerted: Collection[str | None],
     hidden: Collection[str],
 ) -> None:
-    """Write the runs of a pair."""
     headers = report.by_pair[pair]
     newest = report.nights[pair][-1]
     pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}

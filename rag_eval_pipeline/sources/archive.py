@@ -175,7 +175,6 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _extracted_before(place: Path) -> Extracted | None:
-    """Return what was unpacked before; None if a file is missing or has another size."""
     try:
         record = msgspec.json.decode((place / "contents.json").read_bytes(), type=dict[str, tuple[Member, ...]])
         members = record["members"]
@@ -398,7 +397,6 @@ def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, Bi
 
 
 def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member | None:
-    """Return the entry if it is a file, None if it is a folder."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise validator.unsafe("files and folders, no links and no devices", name)

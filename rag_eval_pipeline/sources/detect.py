@@ -189,7 +189,6 @@ def _decoded(sample: bytes, encoding: str) -> str:
 
 
 def _json_layout(text: str, start: str, suffix: str, *, whole: bool) -> Format:
-    """Return whether a text has one JSON value, or one on each line."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not whole and len(lines) > 1:
         lines = lines[:-1]

@@ -108,7 +108,6 @@ def _media_kind(feature: object) -> str | None:
 
 
 def _arrow_batches(reader: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an Arrow file or stream, validated and with plain types."""
     if isinstance(reader, pa.RecordBatchFileReader):
         stated = map(reader.get_batch, range(reader.num_record_batches))
     else:
@@ -120,7 +119,6 @@ def _arrow_batches(reader: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
 
 
 def _batches(parquet: pq.ParquetFile, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Yield all rows in order, validated and with plain types."""
     rows = FIRST_ROWS
     names = [parquet.schema_arrow.names[place] for place in columns.kept]
     chosen = names if len(names) < len(parquet.schema_arrow.names) else None  # None: all

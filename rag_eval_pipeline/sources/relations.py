@@ -129,8 +129,6 @@ def spool_relation(paths: Mapping[str, Path], read: Read, shown: str, *, source_
 
 
 class _ColumnInference:
-    """The columns of some files, from the batches read so far."""
-
     def __init__(self, shown: str) -> None:
         self.given: ColumnTypes | None = None
         self.columns: ColumnTypes = {}

@@ -62,8 +62,6 @@ class YamlDocument:
 
 @dataclass(slots=True)
 class _Collection:
-    """A list or mapping whose end has not been read."""
-
     value: Any
     path: NodePath
     key: str | None = None

@@ -293,6 +293,5 @@ def _under_usual_keys(item: Any, paths: Mapping[str, str]) -> Any:
 
 
 def _inner_paths(paths: ContextPaths | CitationPaths | None) -> dict[str, str]:
-    """Return the paths that are set, by the usual key of their part."""
     set_paths = {} if paths is None else paths.model_dump(exclude={"path"}, exclude_none=True)
     return {str(name): str(path) for name, path in set_paths.items()}

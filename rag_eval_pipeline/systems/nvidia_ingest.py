@@ -167,8 +167,6 @@ class UploadState(msgspec.Struct):
 
 
 class _Upload:
-    """The upload of one corpus to one collection."""
-
     def __init__(
         self, endpoint: Endpoint, collection: str, corpus: SystemCorpus, names: StoredNames, settings: UploadSettings
     ) -> None:

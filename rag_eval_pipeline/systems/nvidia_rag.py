@@ -138,8 +138,6 @@ class NvidiaSettings(Model):
 
 
 class _Server(NamedTuple):
-    """What was found out about the server when the system was opened."""
-
     collection: str
     configuration: Mapping[str, Any] | None
     page_base: Base | None

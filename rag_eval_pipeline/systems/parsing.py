@@ -432,7 +432,6 @@ def _bare(name: str) -> str:
 
 
 def _common_end(parts: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many parts at the end of two paths are equal."""
     same = (one == other for one, other in zip(reversed(parts), reversed(others), strict=False))
     return sum(1 for _ in takewhile(bool, same))
 

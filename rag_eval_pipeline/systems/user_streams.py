@@ -243,7 +243,6 @@ def _completion_text(chunk: Any) -> str:
 
 
 def _has_text(piece: Any, answer_keys: Sequence[str]) -> bool:
-    """Return whether a piece has text of the answer."""
     if isinstance(piece, str):
         return bool(piece.strip())
     if isinstance(piece, tuple):

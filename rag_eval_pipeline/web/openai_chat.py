@@ -150,8 +150,6 @@ class ChatReply:
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of a reply read so far."""
-
     text: str = ""
     refusal: str = ""
     objects: list[Any] = field(default_factory=list)
@@ -307,8 +305,6 @@ class Message(NamedTuple):
 
 @dataclass(slots=True)
 class _Request:
-    """One conversation to complete, and the account of its refused requests."""
-
     messages: list[dict[str, Any]]
     schema: Mapping[str, Any] | None
     stream: bool

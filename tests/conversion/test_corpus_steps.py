@@ -8,9 +8,9 @@ import pytest
 from rag_eval_pipeline.conversion.convert import convert, run_step
 from rag_eval_pipeline.conversion.summaries import corpus_counts, document_line, document_notes, first_pages, slowest
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.manifest import read_rows
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.parquet_files import read_rows
 from rag_eval_pipeline.workspace import Workspace
 from tests.corpus.making import simple_pdf
 

@@ -46,10 +46,9 @@ DOCUMENTS = st.builds(
 def test_manifest_is_read_as_it_was_written(tmp_path_factory, documents):
     path = tmp_path_factory.mktemp("m") / "documents.parquet"
 
-    write_manifest(path, documents, {"digest": "d"})
+    write_manifest(path, documents)
 
     assert read_manifest(path) == documents
-    assert read_metadata(path) == {"digest": "d"}
 
 
 def test_plan_is_read_in_another_place(tmp_path):

@@ -41,13 +41,13 @@ def test_pages_have_offsets_in_the_document_and_hashes_on_disk(folder):
     path = folder / "pages.parquet"
 
     pages = list(corpus_pages([row(name, sha) for name, sha in zip(names, shas, strict=True)], folder))
-    write_pages(path, pages, {"source_digest": "d"})
+    write_pages(path, pages)
 
     own = pages_by_document(pages)[names[0]]
     assert document_text(own) == "first page\fsecond page"
     assert [(page.page, page.start) for page in own] == [(1, 0), (2, 11)]
     assert read_pages(path) == reusable_pages(path) == pages
-    assert read_metadata(path) == {"source_digest": "d", EXTRACTOR_KEY: extractor()}
+    assert read_metadata(path) == {EXTRACTOR_KEY: extractor()}
     texts = [hashlib.sha256(text.encode()).hexdigest() for text in ("first page\fsecond page", "alone")]
     assert [(r["page"], r["pdf_sha256"], r["text_sha256"]) for r in pq.read_table(path).to_pylist()] == [
         (1, shas[0], texts[0]),

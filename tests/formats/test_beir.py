@@ -11,7 +11,7 @@ from rag_eval_pipeline.formats.beir import (
     FIELDS,
     BeirDocument,
     BeirQuery,
-    beir_dataset,
+    beir_queries,
     beir_query,
     read_beir,
     write_beir,
@@ -54,7 +54,7 @@ def test_beir_round_trips(queries, corpus, tmp_path_factory):
     write(folder, queries, documents)
 
     beir = read_beir(folder)
-    assert list(beir_dataset(beir, dataset_id="d").queries) == queries
+    assert list(beir_queries(beir)) == queries
     assert list(beir.corpus.values()) == documents
     with open(folder / "qrels" / "test.tsv", encoding="utf-8", newline="") as file:  # as BEIR's loader
         header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
@@ -86,13 +86,13 @@ def test_beir_reads_foreign_folders(tmp_path):
     )
     (tmp_path / "qrels" / "test.tsv").write_bytes(b"query-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1\td0\t0\r\n")
 
-    dataset = beir_dataset(read_beir(tmp_path), dataset_id="theirs", documents=True)
+    beir = read_beir(tmp_path)
 
-    first, second = dataset.queries
+    first, second = beir_queries(beir)
     assert first.relevant_documents == ("d1",)  # grade 0 is a judgement, but not a relevant document
     assert (first.difficulty, first.metadata) == (None, {"difficulty": 3, "answers": ["x"], "metadata.note": 1})
     assert (second.relevant_documents, second.metadata) == ((), {})
-    assert [document.content for document in dataset.documents] == ["body"]
+    assert [document.text for document in beir.corpus.values()] == ["body"]
 
 
 BAD_FILES = {
@@ -118,6 +118,6 @@ def test_beir_refuses_a_judgement_of_an_unknown_query(tmp_path):
     write_beir(tmp_path, [BeirQuery("q1", "one")], [], [Qrel("q2", "d", 1)])
 
     with pytest.raises(InputError) as error:
-        beir_dataset(read_beir(tmp_path), dataset_id="d")
+        beir_queries(read_beir(tmp_path))
 
     assert error.value.code == "unknown_query"

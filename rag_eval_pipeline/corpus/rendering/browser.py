@@ -91,7 +91,6 @@ def _candidates() -> Iterator[Path]:
 
 
 def _is_open_to_all(path: Path) -> bool:
-    """Whether an unprivileged user can reach and execute a path."""
     real = path.resolve()
     return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
 
@@ -362,9 +361,8 @@ def _driver_environment() -> dict[str, str]:
 class BrowserPool:
     """Browser processes, one at a time: started on demand, replaced when worn out or dead; `started` counts them."""
 
-    def __init__(self, proxy: EgressProxy, executable: Path | None = None) -> None:
+    def __init__(self, proxy: EgressProxy) -> None:
         self._proxy = proxy
-        self._executable = executable
         self._starting = asyncio.Lock()
         self._current: BrowserProcess | None = None
         self._retired: list[BrowserProcess] = []
@@ -395,7 +393,7 @@ class BrowserPool:
         self._retired, self._current = [], None
 
     async def _start(self) -> BrowserProcess:
-        executable = self._executable or find_browser()
+        executable = find_browser()
         command = unprivileged_command(executable)
         self.started += 1
         try:
@@ -417,9 +415,9 @@ class BrowserPool:
 
 
 @contextlib.asynccontextmanager
-async def browser_pool(proxy: EgressProxy, executable: Path | None = None) -> AsyncIterator[BrowserPool]:
+async def browser_pool(proxy: EgressProxy) -> AsyncIterator[BrowserPool]:
     """Open a pool whose processes end with the block."""
-    pool = BrowserPool(proxy, executable)
+    pool = BrowserPool(proxy)
     try:
         yield pool
     finally:

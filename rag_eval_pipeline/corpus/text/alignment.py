@@ -259,7 +259,6 @@ class TextIndex:
         )
 
     def _span(self, folded: Stretch | Fragment | FragmentMatch) -> tuple[int, int]:
-        """Map characters of the folded text to the document."""
         return self._unmarked.origin[folded.start], self._unmarked.origin[folded.end - 1] + 1
 
     def _break_strength(self, at: int) -> int:
@@ -292,7 +291,6 @@ def _occurrences(gold: Folded, within: Folded, limit: int | None = None) -> list
 
 
 def _in_one_word(pair: str) -> bool:
-    """Whether two neighbours belong to one word."""
     if len(pair) < 2 or not all(char.isalnum() and ord(char) < _NO_SPACES_FROM for char in pair):
         return False
     return not any(map(_NO_SPACES.match, pair))

@@ -6,7 +6,7 @@ A document's text is the texts of its pages, as pdfium extracts them, joined by 
 import functools
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import groupby
@@ -105,13 +105,13 @@ def _documents(pages: Iterable[Page]) -> Iterator[list[Page]]:
     return (list(group) for _, group in groupby(pages, lambda page: page.file_name))
 
 
-def write_pages(path: Path, pages: Iterable[Page], metadata: Mapping[str, str] | None = None) -> None:
+def write_pages(path: Path, pages: Iterable[Page]) -> None:
     """Publish `pages.parquet`: each row has the SHA-256 of its document's text, and the file's footer its extractor.
 
     The pages are written as they come, in row groups of 32 million characters; equal pages give equal bytes.
     """
     write_rows(
-        path, _rows(pages), _SCHEMA, {**(metadata or {}), EXTRACTOR_KEY: extractor()},
+        path, _rows(pages), _SCHEMA, metadata={EXTRACTOR_KEY: extractor()},
         size=lambda row: len(row["text"]), row_group_size=ROW_GROUP_CHARACTERS,
     )  # fmt: skip
 

@@ -165,7 +165,6 @@ def _char_indices(layer: Any) -> Iterator[int]:
 
 
 def _line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: tuple[int, int]) -> list[list[Box]]:
-    """For each range of characters, return one box per line."""
     places = _characters(layer, _pdfium_text(layer)).places
     found = []
     for start, end in ranges:
@@ -180,7 +179,6 @@ def _line_boxes(page: Any, layer: Any, ranges: Sequence[tuple[int, int]], size: 
 
 
 def _joined_boxes(page: Any, layer: Any, line: Sequence[int], size: tuple[int, int]) -> list[Box]:
-    """Join the boxes of neighbouring characters of a line."""
     joined: list[Box] = []
     for index in line:
         box = _box(page, layer, index, size)

@@ -559,7 +559,6 @@ def _from_right(line: Sequence[Cluster], codes: str) -> list[int]:
 
 
 def _left_to_right_spans(line: Sequence[Cluster], codes: str) -> list[tuple[int, int]]:
-    """Return the spans of foreign words and numbers in a right-to-left line."""
     is_arabic = any(unicodedata.bidirectional(cluster.text[0]) == "AL" for cluster in line)
     part = re.compile(f"L|{_ARABIC_NUMBER if is_arabic else _NUMBER}")
     spans: list[tuple[int, int]] = []
@@ -607,7 +606,6 @@ def _with_brackets(line: Sequence[Cluster], span: tuple[int, int], within: tuple
 
 
 def _is_right_to_left(line: Sequence[Cluster], codes: str, page_ratio: float) -> bool:
-    """Whether the line as a whole is right-to-left."""
     votes = 0  # of spaces between two directions, which are drawn together with words of the line's direction
     for at, cluster in enumerate(line):
         if cluster.text.isspace():

@@ -143,7 +143,6 @@ def _defaults(family: Family, k: int) -> Parameters:
 
 
 def _parse_parameters(family: Family, text: str, defaults: Parameters) -> Parameters | None:
-    """Return the defaults with the parameters of a text, or None for a text that does not fit the family."""
     if family.takes == "numbers":
         numbers = _parse_numbers(text)
         if numbers is None or not (len(numbers) == len(family.defaults) or family.trec == "11pt_avg"):

@@ -96,8 +96,8 @@ def _table_seeds() -> list[bytes]:
     page = Page("a.pdf", 1, 0, "She lit it.", "s")
     return [
         _stored(lambda path: Answers.write(path, [answer] * 3)),
-        _stored(lambda path: write_manifest(path, [document], {"source_digest": "d"})),
-        _stored(lambda path: write_pages(path, [page], {"source_digest": "d"})),
+        _stored(lambda path: write_manifest(path, [document])),
+        _stored(lambda path: write_pages(path, [page])),
     ]
 
 
