@@ -212,12 +212,12 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
         due = due_reruns(root, read_registry(root).automatic_pairs(), now=clock.now())
     return [
         dg.RunRequest(
-            run_key=f"confirm:{rerun.evaluation_id}",
-            partition_key=pair_key(rerun.benchmark, rerun.system),
+            run_key=f"confirm:{evaluation_id}",
+            partition_key=pair_key(benchmark, system),
             run_config=schedules.NEW_ANSWERS,
-            tags={"purpose": "confirm", "confirms": rerun.evaluation_id},
+            tags={"purpose": "confirm", "confirms": evaluation_id},
         )
-        for rerun in due
+        for benchmark, system, evaluation_id in due
     ]
 
 

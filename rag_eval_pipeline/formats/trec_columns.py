@@ -9,7 +9,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -29,17 +29,10 @@ class IrregularError(Exception):
     """The file has to be read line by line."""
 
 
-class RunBatch(NamedTuple):
-    """Consecutive rows of a run."""
+def run_batches(path: Path) -> Iterator[tuple[pa.RecordBatch, str]]:
+    """Yield the rows of a run in the file's order, each batch with the tag of its last row.
 
-    rows: pa.RecordBatch  # query_id (dictionary), document_id, score
-    tag: str  # of the last row
-
-
-def run_batches(path: Path) -> Iterator[RunBatch]:
-    """Yield the rows of a run in the file's order.
-
-    Repeated documents are not looked for.
+    Columns are query_id (dictionary), document_id and score. Repeated documents are not looked for.
 
     Raises:
         IrregularError: The rest of the file has to be read line by line, or the file cannot be read.
@@ -49,7 +42,7 @@ def run_batches(path: Path) -> Iterator[RunBatch]:
         if found is None or pc.any(pc.is_nan(found.column("score"))).as_py():
             raise IrregularError
         if found.num_rows:
-            yield RunBatch(found, block.removesuffix(b"\n").rpartition(b"\n")[2].split()[5].decode())
+            yield found, block.removesuffix(b"\n").rpartition(b"\n")[2].split()[5].decode()
 
 
 def read_qrels_table(path: Path) -> pa.Table:

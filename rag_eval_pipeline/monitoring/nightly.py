@@ -8,7 +8,7 @@ nights when their evaluations are removed; a new baseline starts a new file.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import pydantic
 
@@ -259,16 +259,8 @@ def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) ->
     return [one for one in later if one.record.evaluation_id not in baseline.evaluations]
 
 
-class DueRerun(NamedTuple):
-    """A pair to be evaluated again, and the evaluation that was flagged."""
-
-    benchmark: str
-    system: str
-    evaluation_id: str
-
-
-def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime) -> list[DueRerun]:
-    """Return the pairs whose last night waits for a rerun that may begin now.
+def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime) -> list[tuple[str, str, str]]:
+    """Return the pairs whose last night waits for a rerun that may begin now, each with the evaluation's id.
 
     A pair that has been evaluated since is left alone: that evaluation is the rerun, or a night of its own.
 
@@ -285,7 +277,7 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
         if last.awaits_rerun and now - last.ended_at >= later:
             newest = newest_evaluation(workspace, benchmark, system)
             if newest is not None and newest.record.evaluation_id == last.evaluation_id:
-                due.append(DueRerun(benchmark, system, last.evaluation_id))
+                due.append((benchmark, system, last.evaluation_id))
     return due
 
 

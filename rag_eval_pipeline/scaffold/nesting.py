@@ -7,7 +7,7 @@ it as a column of the file.
 import ast
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.scaffold.columns import Column, Kind
@@ -46,14 +46,10 @@ def _inside(column: Column, rows: int, depth: int) -> Iterator[Column]:
         yield from _keys_of_objects(column, rows)
 
 
-class _Notation(NamedTuple):
-    """A way to write objects in text, with the function that parses them in SQL."""
-
-    parse: Callable[[str], Any]
-    sql: str
-
-
-_NOTATIONS = (_Notation(json.loads, "json({})"), _Notation(ast.literal_eval, "python_dict({})"))
+# Ways to write objects in text, with the function that parses them in SQL.
+_NOTATIONS: tuple[tuple[Callable[[str], Any], str], ...] = (
+    (json.loads, "json({})"), (ast.literal_eval, "python_dict({})"),
+)  # fmt: skip
 
 
 def _keys_of_objects(column: Column, rows: int) -> Iterator[Column]:

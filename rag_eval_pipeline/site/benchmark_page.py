@@ -1,7 +1,7 @@
 """The page of a benchmark: its systems now and over nights, verdicts, abstention and runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
@@ -86,28 +86,22 @@ def _n_unanswerable(row: ResultsHeader) -> int:
     return sum(counts.get(name) or 0 for name in ("unanswerable_answered", "unanswerable_abstained"))
 
 
-class _FurtherMetrics(NamedTuple):
-    """Metrics that are folded: under a heading, each with its cell of every system."""
-
-    heading: str
-    rows: Sequence[tuple[MetricView, Sequence[MetricCell | None]]]
-
-
-def _further(report: ReportData, rows: Sequence[ResultsHeader], shown: set[str]) -> list[_FurtherMetrics]:
-    """Return all metrics that have a value and are not shown above."""
+def _further(
+    report: ReportData, rows: Sequence[ResultsHeader], shown: set[str]
+) -> dict[str, list[tuple[MetricView, list[MetricCell | None]]]]:
+    """Return all metrics that have a value and are not shown above by heading, each with its cell of every system."""
     found: dict[str, dict[str, dict[int, MetricCell]]] = {}
     for place, row in enumerate(rows):
         for group in metric_groups(row, RunFile(), report.trust):
             for cell in group.rows:
                 if cell.view.name not in shown and cell.metric.value is not None:
                     found.setdefault(group.heading, {}).setdefault(cell.view.name, {})[place] = cell
-    return [
-        _FurtherMetrics(
-            heading,
-            [(next(iter(cells.values())).view, [cells.get(n) for n in range(len(rows))]) for cells in names.values()],
-        )
+    return {
+        heading: [
+            (next(iter(cells.values())).view, [cells.get(n) for n in range(len(rows))]) for cells in names.values()
+        ]
         for heading, names in found.items()
-    ]
+    }
 
 
 def _is_marked(report: ReportData, benchmark: str, view: MetricView) -> bool:

@@ -143,22 +143,15 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
     return Extracted(place / "files", kept)
 
 
-class ZipContents(NamedTuple):
-    """The names in a zip archive, and the start of its member `mimetype`, which office documents have."""
-
-    names: frozenset[str]
-    mimetype: str
-
-
-def list_zip(path: Path, shown: str) -> ZipContents:
-    """Return what a zip archive says of itself; nothing is unpacked."""
+def list_zip(path: Path, shown: str) -> tuple[frozenset[str], str]:
+    """Return the names in a zip archive, and the start of its member `mimetype`, which office documents have."""
     with _damage_as_input_error(shown), path.open("rb") as file:
         _check_zip_directory(file, _Validator(shown, path.stat().st_size, CAPS))
         with zipfile.ZipFile(file) as archive:
             names = frozenset(archive.namelist())
             is_plain = "mimetype" in names and archive.getinfo("mimetype").compress_type == zipfile.ZIP_STORED
             kind = archive.open("mimetype").read(100).decode("ascii", "replace") if is_plain else ""
-            return ZipContents(names, kind)
+            return names, kind
 
 
 def is_wanted(name: str, wanted: str) -> bool:

@@ -111,20 +111,20 @@ def zip_format(path: Path, shown: str) -> Format | None:
     Raises:
         InputError: `unsupported_format`, if it is another document of an office program.
     """
-    contents = list_zip(path, shown)
-    if "xl/workbook.xml" in contents.names:
+    names, mimetype = list_zip(path, shown)
+    if "xl/workbook.xml" in names:
         return "xlsx"
-    word, slides = "word/document.xml" in contents.names, "ppt/presentation.xml" in contents.names
+    word, slides = "word/document.xml" in names, "ppt/presentation.xml" in names
     kind = None
     if word or slides:
         kind = "a Word document (.docx)" if word else "a PowerPoint presentation (.pptx)"
-    elif "xl/workbook.bin" in contents.names:
+    elif "xl/workbook.bin" in names:
         raise _unsupported(shown, "a binary Excel workbook (.xlsb)", "Save it as .xlsx.")
-    elif contents.mimetype.startswith("application/vnd.oasis.opendocument.spreadsheet"):
+    elif mimetype.startswith("application/vnd.oasis.opendocument.spreadsheet"):
         raise _unsupported(shown, "an OpenDocument spreadsheet (.ods)", "Save it as .xlsx or CSV.")
-    elif contents.mimetype.startswith("application/"):
-        kind = "an EPUB book" if "epub" in contents.mimetype else "an OpenDocument document (.odt, .odp)"
-    elif any(name.endswith(".iwa") for name in contents.names):
+    elif mimetype.startswith("application/"):
+        kind = "an EPUB book" if "epub" in mimetype else "an OpenDocument document (.odt, .odp)"
+    elif any(name.endswith(".iwa") for name in names):
         raise _unsupported(shown, "a document of Numbers, Pages or Keynote", "Export it as .xlsx or CSV.")
     if kind is not None:
         hint = "Save its table of questions as .xlsx or CSV; save a document of the corpus as PDF."

@@ -235,7 +235,7 @@ class Fetcher:
                     raise _refused(code, f"{current}: refused by the egress proxy") from error
                 except httpx.TransportError as error:
                     if (found := certificate_error(error)) is not None:
-                        raise DocumentError(UNTRUSTED, f"{current}: {found.reason}. {found.hint}") from error
+                        raise DocumentError(UNTRUSTED, f"{current}: {found[0]}. {found[1]}") from error
                     raise TransientError("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
                 except _Truncated as error:
                     raise TransientError("connection_broken", f"{current}: the compressed body is cut short") from error

@@ -6,7 +6,6 @@ connection: a retry cannot help.
 
 import ssl
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 
@@ -18,13 +17,6 @@ UNTRUSTED = "tls_untrusted"  # of documents and of sources alike
 _UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}
 _CUSTOM_AUTHORITY = "`ca_file` in egress.config.yaml names an authority of one's own."
 _BAD_CERTIFICATE = "The server's certificate itself is invalid, such as its name or date: `ca_file` does not help."
-
-
-class CertificateError(NamedTuple):
-    """Why OpenSSL refuses a server's certificate, and what to do."""
-
-    reason: str
-    hint: str
 
 
 def authorities(ca_file: Path) -> list[bytes]:
@@ -61,12 +53,12 @@ def tls_context(ca_file: Path | str | None) -> ssl.SSLContext:
     return context
 
 
-def certificate_error(error: BaseException) -> CertificateError | None:
-    """Return why a connection failed, if the server's certificate was the reason."""
+def certificate_error(error: BaseException) -> tuple[str, str] | None:
+    """Return why a connection failed and what to do, if the server's certificate was the reason."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return None
     hint = _CUSTOM_AUTHORITY if cause.verify_code in _UNKNOWN_AUTHORITY else _BAD_CERTIFICATE
-    return CertificateError(cause.verify_message.rstrip("."), hint)
+    return cause.verify_message.rstrip("."), hint

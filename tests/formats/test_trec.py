@@ -272,7 +272,7 @@ def read_by_column(path, reader):
     """The rows of a file, None where it has to be read line by line."""
     try:
         if reader is iterate_run:
-            return [row for batch in trec_columns.run_batches(path) for row in batch.rows.to_pylist()]
+            return [row for batch, _ in trec_columns.run_batches(path) for row in batch.to_pylist()]
         return trec_columns.read_qrels_table(path).to_pylist()
     except trec_columns.IrregularError:
         return None

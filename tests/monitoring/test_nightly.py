@@ -179,7 +179,7 @@ def test_due_reruns_begin_two_hours_after_a_flagged_night(tmp_path):
 
     def due(**later):
         now = run.ended_at + timedelta(**later)
-        return [one.evaluation_id for one in due_reruns(workspace, [("b", "s"), ("b", "t")], now=now)]
+        return [flagged for _, _, flagged in due_reruns(workspace, [("b", "s"), ("b", "t")], now=now)]
 
     assert (due(minutes=119), due(hours=2)) == ([], [flagged])
     made_evaluation(workspace, 6)

@@ -157,12 +157,6 @@ class _Scratch:
         self.which = np.empty(1 << SLOT_BITS[1], np.int32)
 
 
-class _JudgedRows(NamedTuple):
-    rows: Ints
-    query: Ints
-    judged: Ints
-
-
 def find_hits(run: Run, qrels: Qrels, positions: Ints) -> Hits:
     """Find the judged documents of a run and their ranks; higher scores first, ties by the ids' bytes, descending.
 
@@ -175,10 +169,9 @@ def find_hits(run: Run, qrels: Qrels, positions: Ints) -> Hits:
     for queries in blocks:
         block = _sort_block(run, queries, scratch)
         places = positions[queries]
-        found = _find_judged_rows(block, places, run.documents, qrels, scratch)
-        ranks = found.rows - block.starts[found.query] + 1
-        parts.append(Hits(places[found.query], ranks, qrels.grades[found.judged]))
-        ties.append(find_ties(block, found.rows, found.query))
+        rows, query, judged = _find_judged_rows(block, places, run.documents, qrels, scratch)
+        parts.append(Hits(places[query], rows - block.starts[query] + 1, qrels.grades[judged]))
+        ties.append(find_ties(block, rows, query))
     hits = _join(parts)
     break_ties(hits.rank, ties, [part.rank.size for part in parts], run.documents)
     return hits
@@ -202,7 +195,9 @@ def _sort_block(run: Run, queries: slice, scratch: _Scratch) -> Block:
     return Block(starts, ends, keys[order], scores[order], order, first)
 
 
-def _find_judged_rows(block: Block, places: Ints, documents: Documents, qrels: Qrels, scratch: _Scratch) -> _JudgedRows:
+def _find_judged_rows(
+    block: Block, places: Ints, documents: Documents, qrels: Qrels, scratch: _Scratch
+) -> tuple[Ints, Ints, Ints]:
     lengths = np.where(places >= 0, qrels.offsets[places + 1] - qrels.offsets[places], 0)
     judged = concatenate_ranges(qrels.offsets[places], lengths)
     keys = qrels.documents.keys[judged]
@@ -213,7 +208,7 @@ def _find_judged_rows(block: Block, places: Ints, documents: Documents, qrels: Q
     chosen, place = _find_equal((query << 32) | block.keys[rows], wanted, guess)
     rows, query, judged = rows[chosen], query[chosen], judged[place]
     is_same = documents.equals(block.run_rows(rows), qrels.documents, judged)
-    return _JudgedRows(rows[is_same], query[is_same], judged[is_same])
+    return rows[is_same], query[is_same], judged[is_same]
 
 
 def _find_candidates(keys: Keys, judged: Keys, scratch: _Scratch) -> tuple[Ints, Ints]:
