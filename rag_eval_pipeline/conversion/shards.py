@@ -84,15 +84,14 @@ class ShardPlan(FileModel):
     """The shards of one plan of a benchmark: `.steps/shards/plan.json`, while they are made."""
 
     benchmark: str
-    digest: str = pydantic.Field(description="sha256 over everything that decides the parts.")
+    digest: str  # sha256 over everything that decides the parts
     source_digest: str
     documents: int
     shards: int
     recheck: Recheck
-    requests: int = pydantic.Field(0, description="How often the merge found parts missing and asked for them.")
-    nonce: str = pydantic.Field(
-        default_factory=lambda: secrets.token_hex(4), description="Tells this conversion from earlier ones of the plan."
-    )
+    requests: int = 0  # how often the merge found parts missing and asked for them
+    # Tells this conversion from earlier ones of the plan.
+    nonce: str = pydantic.Field(default_factory=lambda: secrets.token_hex(4))
 
     def rows(self, number: int) -> range:
         """Return the positions of a shard's documents in the plan; shards differ by at most one document."""

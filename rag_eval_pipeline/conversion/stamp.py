@@ -85,10 +85,10 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
 class Check(Model):
     """A property that holds or does not, with the numbers that decided it."""
 
-    name: str = pydantic.Field(description="Named for the property that holds.")
-    passed: bool = pydantic.Field(description="Whether it does.")
-    blocking: bool = pydantic.Field(True, description="A failed one keeps the benchmark from being evaluated.")
-    numbers: dict[str, Any] = pydantic.Field(default_factory=dict, description="The numbers that decided it.")
+    name: str  # named for the property that holds
+    passed: bool
+    blocking: bool = True  # a failed one keeps the benchmark from being evaluated
+    numbers: dict[str, Any] = pydantic.Field(default_factory=dict)  # the numbers that decided it
 
 
 def make_check(name: str, passed: bool, numbers: dict[str, Any], *, blocking: bool = True) -> Check:
@@ -132,11 +132,9 @@ class Stamp(FileModel):
     code_version: str = CODE_VERSION
     dataset_id: str
     dataset_version: str
-    dataset_fingerprint: str = pydantic.Field(description="sha256 of the .eval.json.")
-    corpus_fingerprint: str = pydantic.Field(
-        description="sha256 over the corpus files' names and hashes, and what extracted their text."
-    )
-    files: dict[str, str] = pydantic.Field(description="sha256 of the tables beside it that an evaluation reads.")
+    dataset_fingerprint: str  # sha256 of the .eval.json
+    corpus_fingerprint: str  # sha256 over the corpus files' names and hashes, and what extracted their text
+    files: dict[str, str]  # sha256 of the tables beside it that an evaluation reads
     counts: dict[str, int]
     checks: dict[str, bool]
 

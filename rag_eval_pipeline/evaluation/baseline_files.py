@@ -22,15 +22,13 @@ class Baseline(FileModel):
 
     file_type: ClassVar[str] = "baseline"
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
-    evaluations: tuple[str, ...] = pydantic.Field(
-        min_length=1, description="Evaluation ids: five, or one of a deterministic system."
-    )
-    pinned_at: pydantic.AwareDatetime | None = pydantic.Field(
-        None, description="Nights that began later are compared with it; absent, those after its last evaluation."
-    )
-    pinned_by: str = pydantic.Field(BY_HAND, description="`the first nights`, or `a person`.")
-    note: str | None = pydantic.Field(None, description="Why it was pinned, for people.")
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    # Evaluation ids: five, or one of a deterministic system.
+    evaluations: tuple[str, ...] = pydantic.Field(min_length=1)
+    # Nights that began later are compared with it; absent, those after its last evaluation.
+    pinned_at: pydantic.AwareDatetime | None = None
+    pinned_by: str = BY_HAND  # `the first nights`, or `a person`
+    note: str | None = None  # why it was pinned, for people
 
 
 def baseline_file(workspace: Workspace, benchmark: str, system: str) -> Path:

@@ -50,7 +50,7 @@ class EvaluationRecord(FileModel):
 
     file_type: ClassVar[str] = "record of an evaluation"
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
+    schema_version: SchemaVersion = SCHEMA_VERSION
     evaluation_id: str
     benchmark: str
     system: str
@@ -61,17 +61,16 @@ class EvaluationRecord(FileModel):
     settings: EvaluationSettings
     configuration: dict[str, Any]
     limit: int | None = None
-    deterministic: bool = pydantic.Field(False, description="Equal inputs give this system's answers again.")
+    deterministic: bool = False  # equal inputs give this system's answers again
     state: State = "open"
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
-    retrieval_level: Level = pydantic.Field("document", description="As in the published results.")
-    warnings: tuple[str, ...] = pydantic.Field((), description="What was noticed while replies were read.")
-    asking_seconds: float = pydantic.Field(0.0, description="Wall-clock time spent asking, over all sessions.")
-    in_flight: int | None = pydantic.Field(None, description="Questions asked at once; latencies depend on it.")
-    rescored_from: str | None = pydantic.Field(
-        None, description="The evaluation all of whose answers are scored again here; absent where a system was asked."
-    )
+    retrieval_level: Level = "document"  # as in the published results
+    warnings: tuple[str, ...] = ()  # what was noticed while replies were read
+    asking_seconds: float = 0.0  # wall-clock time spent asking, over all sessions
+    in_flight: int | None = None  # questions asked at once; latencies depend on it
+    # The evaluation all of whose answers are scored again here; absent where a system was asked.
+    rescored_from: str | None = None
 
 
 class Evaluation:

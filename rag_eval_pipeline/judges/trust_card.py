@@ -34,103 +34,93 @@ logger = logging.getLogger(__name__)
 class Limits(Model):
     """A value's 95 % interval."""
 
-    low: float = pydantic.Field(description="Lower limit.")
-    high: float = pydantic.Field(description="Upper limit.")
+    low: float
+    high: float
 
 
 class Share(Model):
     """A share with its 95 % interval."""
 
-    value: float = pydantic.Field(ge=0, le=1, description="Of the cases.")
-    interval: Limits = pydantic.Field(description="Wilson's.")
-    n: int = pydantic.Field(ge=1, description="Cases.")
+    value: float = pydantic.Field(ge=0, le=1)
+    interval: Limits  # Wilson's
+    n: int = pydantic.Field(ge=1)
 
 
 class KappaRecord(Model):
     """Cohen's kappa; see `calibration.kappa_of`."""
 
-    value: float | None = pydantic.Field(None, description="At most 1; null with a reason.")
-    reason: str | None = pydantic.Field(None, description="nothing_to_compare, no_variation.")
-    interval: Limits | None = pydantic.Field(None, description="The wider ends of both; its lower one decides.")
-    analytic: Limits | None = pydantic.Field(None, description="By the large-sample standard error.")
-    bootstrap: Limits | None = pydantic.Field(None, description="Percentiles over seeded resamples.")
+    value: float | None = None  # at most 1; null with a reason
+    reason: str | None = None  # nothing_to_compare, no_variation
+    interval: Limits | None = None  # the wider ends of both; its lower one decides
+    analytic: Limits | None = None  # by the large-sample standard error
+    bootstrap: Limits | None = None  # percentiles over seeded resamples
 
 
 class ConfusionRecord(Model):
     """Verdicts of both; yes is correct, supported or refused."""
 
-    both_yes: int = pydantic.Field(ge=0, description="Yes by labels and judge.")
-    labels_yes_judge_no: int = pydantic.Field(ge=0, description="The judge is too strict.")
-    labels_no_judge_yes: int = pydantic.Field(ge=0, description="The judge is too lenient.")
-    both_no: int = pydantic.Field(ge=0, description="No by labels and judge.")
+    both_yes: int = pydantic.Field(ge=0)  # yes by labels and judge
+    labels_yes_judge_no: int = pydantic.Field(ge=0)  # the judge is too strict
+    labels_no_judge_yes: int = pydantic.Field(ge=0)  # the judge is too lenient
+    both_no: int = pydantic.Field(ge=0)  # no by labels and judge
 
 
 class Bias(Model):
     """What the judge does to a mean."""
 
-    value: float = pydantic.Field(ge=-1, le=1, description="The judge's share of yes less that of the labels.")
-    interval: Limits = pydantic.Field(description="Agresti and Min's, 95 %.")
+    value: float = pydantic.Field(ge=-1, le=1)  # the judge's share of yes less that of the labels
+    interval: Limits  # Agresti and Min's, 95 %
 
 
 class Disagreement(Model):
     """One of the worst disagreements."""
 
-    query_id: str = pydantic.Field(description="The question's id.")
-    label: bool = pydantic.Field(description="Yes or no by the labels.")
-    judge: str = pydantic.Field(description="The judge's verdict.")
-    score: float = pydantic.Field(ge=0, le=1, description="The judge's.")
-    reason: str = pydantic.Field(description="The judge's.")
-    text: str = pydantic.Field(description="Of the claim, else of the answer; its first 200 characters.")
-    against: str = pydantic.Field(
-        "", description="Gold answers, else the evidence compared with; its first 200 characters. Empty for refusals."
-    )
+    query_id: str
+    label: bool  # yes or no by the labels
+    judge: str
+    score: float = pydantic.Field(ge=0, le=1)
+    reason: str
+    text: str  # of the claim, else of the answer; its first 200 characters
+    against: str = ""  # gold answers, else the evidence compared with; its first 200 characters. Empty for refusals.
 
 
 class TaskTrust(Model):
     """Agreement on one task."""
 
-    task: Task = pydantic.Field(description="What was asked.")
-    n_labels: int = pydantic.Field(ge=0, description="Things labelled, ties and those without an answer included.")
-    n_compared: int = pydantic.Field(ge=0, description="Of them, those that the judge judged too.")
-    n_ties: int = pydantic.Field(0, ge=0, description="Labelled yes as often as no; left out.")
-    not_judged: dict[str, int] = pydantic.Field(
-        default_factory=dict, description="Why the others are left out: the judge's failures by code, no_answer, ..."
-    )
-    n_unsure: int = pydantic.Field(0, ge=0, description="Of those compared: the judge is unsure, which counts as no.")
-    kappa: KappaRecord = pydantic.Field(description="Over all that were compared.")
-    kappa_sure: KappaRecord = pydantic.Field(description="Without those of which the judge is unsure.")
-    confusion: ConfusionRecord = pydantic.Field(description="Counts behind kappa.")
-    bias: Bias | None = pydantic.Field(None, description="Null without anything compared.")
-    repeat_agreement: Share | None = pydantic.Field(
-        None,
-        description="Equal verdicts if judged twice; null for a judge that cannot differ, or if not asked for.",
-    )
-    annotator_alpha: float | None = pydantic.Field(
-        None, description="Krippendorff's alpha of those who labelled the same; null if none did."
-    )
-    worst: tuple[Disagreement, ...] = pydantic.Field((), description="Up to twenty, the surest mistakes first.")
-    is_calibrated: bool = pydantic.Field(description="Whether the judge's scores of this task may be relied on here.")
-    shortcomings: tuple[str, ...] = pydantic.Field((), description="Why not, a sentence each.")
+    task: Task
+    n_labels: int = pydantic.Field(ge=0)  # things labelled, ties and those without an answer included
+    n_compared: int = pydantic.Field(ge=0)  # of them, those that the judge judged too
+    n_ties: int = pydantic.Field(0, ge=0)  # labelled yes as often as no; left out
+    # Why the others are left out: the judge's failures by code, no_answer, ...
+    not_judged: dict[str, int] = pydantic.Field(default_factory=dict)
+    n_unsure: int = pydantic.Field(0, ge=0)  # of those compared: the judge is unsure, which counts as no
+    kappa: KappaRecord  # over all that were compared
+    kappa_sure: KappaRecord  # without those of which the judge is unsure
+    confusion: ConfusionRecord
+    bias: Bias | None = None  # null without anything compared
+    # Equal verdicts if judged twice; null for a judge that cannot differ, or if not asked for.
+    repeat_agreement: Share | None = None
+    annotator_alpha: float | None = None  # Krippendorff's alpha of those who labelled the same; null if none did
+    worst: tuple[Disagreement, ...] = ()  # up to twenty, the surest mistakes first
+    is_calibrated: bool  # whether the judge's scores of this task may be relied on here
+    shortcomings: tuple[str, ...] = ()  # why not, a sentence each
 
 
 class TrustCard(FileModel):
     """`<benchmark>.<judge>.<labels>.trust.json`."""
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
-    benchmark: str = pydantic.Field(description="Whose answers were judged.")
-    systems: tuple[str, ...] = pydantic.Field((), description="Whose answers they are.")
-    judge: str = pydantic.Field(description="What judges.")
-    judge_fingerprint: str = pydantic.Field(description="Of the judge; another fingerprint is another judge.")
-    labels_by: LabelsBy = pydantic.Field(
-        description="Whose labels they are: people's, the project's own, or another model's. Only people's calibrate."
-    )
-    annotators: tuple[str, ...] = pydantic.Field((), description="Who labelled, if known.")
-    labels_sha256: str | None = pydantic.Field(
-        None, description="Of the labels' file; of several, of their bytes one after the other."
-    )
-    models: tuple[str, ...] = pydantic.Field((), description="The models that the judge's server reports.")
-    seed: int = pydantic.Field(description="Of the resamples.")
-    tasks: tuple[TaskTrust, ...] = pydantic.Field(description="Each task that has labels.")
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    benchmark: str  # whose answers were judged
+    systems: tuple[str, ...] = ()  # whose answers they are
+    judge: str
+    judge_fingerprint: str  # of the judge; another fingerprint is another judge
+    # Whose labels they are: people's, the project's own, or another model's. Only people's calibrate.
+    labels_by: LabelsBy
+    annotators: tuple[str, ...] = ()  # who labelled, if known
+    labels_sha256: str | None = None  # of the labels' file; of several, of their bytes one after the other
+    models: tuple[str, ...] = ()  # the models that the judge's server reports
+    seed: int  # of the resamples
+    tasks: tuple[TaskTrust, ...]
 
     @property
     def file_name(self) -> str:

@@ -86,52 +86,32 @@ class ComparedMetric(NamedTuple):
 class Evidence(Model):
     """What is known of one metric's change, in the metric's unit; means and estimates are None without pairs."""
 
-    metric: str = pydantic.Field(description="The metric's key.")
-    higher_is_better: bool = pydantic.Field(True, description="False for failure rates and the like.")
-    baseline_mean: float | None = pydantic.Field(None, description="Over the baseline runs and the pairs.")
-    current_mean: float | None = pydantic.Field(None, description="Over the pairs.")
-    estimate: float | None = pydantic.Field(None, description="Mean of current minus baseline over the pairs.")
-    adjusted_interval: Interval | None = pydantic.Field(
-        None,
-        description="Of the estimate: what the test does not reject at the level that Holm's correction leaves; it "
-        "excludes 0 exactly where p_corrected is at most alpha / 2.",
-    )
-    confidence_interval: Interval | None = pydantic.Field(
-        None, description='Of the estimate at 95 %, with pseudo-units; decides "equivalent".'
-    )
-    p_value: float | None = pydantic.Field(None, ge=0, le=1, description="One-sided, in the direction of the estimate.")
-    p_corrected: float | None = pydantic.Field(
-        None, ge=0, le=1, description="After Holm over the metrics; compared with alpha / 2."
-    )
-    effect_size: float | None = pydantic.Field(None, description="Cohen's dz; null without a spread.")
-    n: int = pydantic.Field(ge=0, description="Questions scored now and in every run that is compared with: the pairs.")
-    n_units: int = pydantic.Field(
-        ge=0, description="Independent units among the pairs: documents, or the questions themselves."
-    )
-    is_clustered: bool = pydantic.Field(False, description="The units are documents, or several that go together.")
-    coverage: float | None = pydantic.Field(
-        None,
-        ge=0,
-        le=1,
-        description="Pairs among the questions that the metric applies to; null without such questions.",
-    )
-    smallest_drop: float | None = pydantic.Field(
-        None,
-        description="Smallest one-directional change that can be flagged, as a share of the range; null if none can.",
-    )
-    needed_units: int = pydantic.Field(
-        0, ge=0, description="Units that must change in one direction before any change can be flagged."
-    )
-    is_exact: bool = pydantic.Field(
-        False, description="All sign assignments were counted; otherwise p is from drawn ones or from Student's t."
-    )
-    is_short_of_runs: bool = pydantic.Field(
-        False, description="Documents are the units because fewer than three runs are pinned."
-    )
-    design_effect: float | None = pydantic.Field(
-        None, ge=1, description="Of the noise that documents share; null if it was not used."
-    )
-    n_metrics: int = pydantic.Field(1, ge=1, description="Metrics that p was corrected for.")
+    metric: str
+    higher_is_better: bool = True  # false for failure rates and the like
+    baseline_mean: float | None = None  # over the baseline runs and the pairs
+    current_mean: float | None = None  # over the pairs
+    estimate: float | None = None  # mean of current minus baseline over the pairs
+    # Of the estimate: what the test does not reject at the level that Holm's correction leaves; it excludes 0 exactly
+    # where p_corrected is at most alpha / 2.
+    adjusted_interval: Interval | None = None
+    confidence_interval: Interval | None = None  # of the estimate at 95 %, with pseudo-units; decides "equivalent"
+    p_value: float | None = pydantic.Field(None, ge=0, le=1)  # one-sided, in the direction of the estimate
+    p_corrected: float | None = pydantic.Field(None, ge=0, le=1)  # after Holm over the metrics; compared with alpha / 2
+    effect_size: float | None = None  # Cohen's dz; null without a spread
+    n: int = pydantic.Field(ge=0)  # questions scored now and in every run that is compared with: the pairs
+    n_units: int = pydantic.Field(ge=0)  # independent units among the pairs: documents, or the questions themselves
+    is_clustered: bool = False  # the units are documents, or several that go together
+    # Pairs among the questions that the metric applies to; null without such questions.
+    coverage: float | None = pydantic.Field(None, ge=0, le=1)
+    # Smallest one-directional change that can be flagged, as a share of the range; null if none can.
+    smallest_drop: float | None = None
+    # Units that must change in one direction before any change can be flagged.
+    needed_units: int = pydantic.Field(0, ge=0)
+    is_exact: bool = False  # all sign assignments were counted; otherwise p is from drawn ones or from Student's t
+    is_short_of_runs: bool = False  # documents are the units because fewer than three runs are pinned
+    # Of the noise that documents share; null if it was not used.
+    design_effect: float | None = pydantic.Field(None, ge=1)
+    n_metrics: int = pydantic.Field(1, ge=1)
 
 
 def compare(

@@ -337,26 +337,16 @@ def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequ
 class Comparison(Model):
     """Two sides on one benchmark and a verdict for each metric: a row of `regressions.json`."""
 
-    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"] = pydantic.Field(
-        description="What is compared."
-    )
-    benchmark: str = pydantic.Field(min_length=1, description="The benchmark of both sides.")
-    old: str = pydantic.Field(
-        min_length=1, description="The side that is compared with: `baseline`, a system or an evaluation."
-    )
-    new: str = pydantic.Field(min_length=1, description="The side in question.")
-    evaluation_id: str | None = pydantic.Field(None, description="The newer evaluation; of a night the first one.")
-    rerun: str | None = pydantic.Field(None, description="The evaluation that ran it again.")
-    reason: str | None = pydantic.Field(
-        None, description="Why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ..."
-    )
-    note: str | None = pydantic.Field(
-        None, description="A sentence about the comparison, such as how steady the unchanged system is."
-    )
-    newest: tuple[str, ...] = pydantic.Field(
-        (), description="The newest evaluations of the systems when they were compared, that of `old` first."
-    )
-    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
+    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"]
+    benchmark: str = pydantic.Field(min_length=1)
+    old: str = pydantic.Field(min_length=1)  # the side that is compared with: `baseline`, a system or an evaluation
+    new: str = pydantic.Field(min_length=1)  # the side in question
+    evaluation_id: str | None = None  # the newer evaluation; of a night the first one
+    rerun: str | None = None  # the evaluation that ran it again
+    reason: str | None = None  # why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ...
+    note: str | None = None  # a sentence about the comparison, such as how steady the unchanged system is
+    newest: tuple[str, ...] = ()  # the newest evaluations of the systems when they were compared, that of `old` first
+    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
 
     @property
     def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:

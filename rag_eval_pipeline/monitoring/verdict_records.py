@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-import pydantic
-
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.registry import metric_label
@@ -40,19 +38,19 @@ STANDING: dict[Confirmation, str] = {
 class MovedQuestion(Model):
     """A question whose score changed."""
 
-    query_id: str = pydantic.Field(description="Its id.")
-    before: float = pydantic.Field(description="Mean over the runs that are compared with.")
-    after: float = pydantic.Field(description="Its score now.")
+    query_id: str
+    before: float  # mean over the runs that are compared with
+    after: float
 
 
 class Verdict(Evidence):
     """One metric's verdict with its evidence."""
 
-    kind: VerdictKind = pydantic.Field(description="The verdict in a word.")
-    sentence: str = pydantic.Field(description="The verdict with its numbers.")
-    reason: str | None = pydantic.Field(None, description="Why there is none: `16 questions, 30 are needed`.")
-    confirmation: Confirmation | None = pydantic.Field(None, description="How far a flagged change is confirmed.")
-    questions: tuple[MovedQuestion, ...] = pydantic.Field((), description="Those that changed most.")
+    kind: VerdictKind
+    sentence: str  # the verdict with its numbers
+    reason: str | None = None  # why there is none: `16 questions, 30 are needed`
+    confirmation: Confirmation | None = None  # how far a flagged change is confirmed
+    questions: tuple[MovedQuestion, ...] = ()  # those that changed most
 
     @classmethod
     def of(
