@@ -38,7 +38,7 @@ from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
-from rag_eval_pipeline.systems.base import Query, RagAnswer, System, failed_answer
+from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
 from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from rag_eval_pipeline.workspace import Workspace
@@ -125,16 +125,7 @@ async def _ask(
         file = pair.system_file
         if not statuses:
             evaluation.save(opened_at=now)  # an earlier attempt got no answer
-        corpus = system_corpus(
-            workspace,
-            pair.paths,
-            pair.system,
-            pair.files,
-            fingerprint=pair.fingerprints.corpus,
-            started=evaluation.record.opened_at,
-            queries=pair.dataset.queries,
-            retrieval_only=pair.dataset.is_retrieval_only,
-        )
+        corpus = _corpus(workspace, pair, started=evaluation.record.opened_at)
         async with file.traits.open(file.settings, corpus) as system:
             stated = system.server_configuration()
             server = None if stated is None else digest(stated)
@@ -236,6 +227,19 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         is_covered=(len(pair.queries) - failed) / len(pair.queries) >= pair.settings.min_coverage,
         preview=preview,
         causes=_failure_causes(errors),
+    )
+
+
+def _corpus(workspace: Workspace, pair: Pair, *, started: datetime) -> SystemCorpus:
+    return system_corpus(
+        workspace,
+        pair.paths,
+        pair.system,
+        pair.files,
+        fingerprint=pair.fingerprints.corpus,
+        started=started,
+        queries=pair.dataset.queries,
+        retrieval_only=pair.dataset.is_retrieval_only,
     )
 
 
@@ -367,17 +371,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     file, settings = pair.system_file, pair.system_file.settings
     if "ingestor" in type(settings).model_fields:
         settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
-    corpus = system_corpus(
-        workspace,
-        pair.paths,
-        pair.system,
-        pair.files,
-        fingerprint=pair.fingerprints.corpus,
-        started=clock.now(),
-        queries=pair.dataset.queries,
-        retrieval_only=pair.dataset.is_retrieval_only,
-    )
-    corpus = replace(corpus, observe=observe)
+    corpus = replace(_corpus(workspace, pair, started=clock.now()), observe=observe)
     answers: list[RagAnswer] = []
     rows: list[dict[str, Any]] = []
     async with file.traits.open(settings, corpus) as opened:

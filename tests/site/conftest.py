@@ -1,16 +1,19 @@
 """Sites of real evaluations, and pages of a real browser on them that may ask for nothing but files."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
@@ -20,6 +23,22 @@ RAILWAY = "skarn-railway"
 WAIT_MS = 240_000.0  # for a page on a busy machine
 
 Open = Callable[..., Page]
+
+
+def value_of(path: Path) -> Any:
+    """Return the value of a data file."""
+    text = path.read_text()
+    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+
+def run_folder(workspace: Workspace, system: str = "embedded") -> Path:
+    """Return the folder of the newest run's pages."""
+    return workspace.reports / "runs" / read_history(workspace).by_pair[RAILWAY, system][-1].evaluation_id
+
+
+def rows(page: Page) -> Locator:
+    """Return the rows of questions."""
+    return page.locator(".rows tbody tr:not(.gap)")
 
 
 @pytest.fixture(scope="session")

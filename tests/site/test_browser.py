@@ -6,14 +6,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
+from tests.site.conftest import RAILWAY, rows, run_folder
 
 pytestmark = pytest.mark.browser
-RAILWAY = "skarn-railway"
 WRITTEN = 400
 
 
@@ -40,20 +39,12 @@ def many(count, tmp_path_factory):
     return workspace.reports / "runs/eval_run_20261002_001/index.html"
 
 
-def newest(workspace, system="embedded"):
-    return workspace.reports / "runs" / read_history(workspace).by_pair[RAILWAY, system][-1].evaluation_id
-
-
 @pytest.fixture
 def pages(site):
     """A page of each kind."""
-    run = newest(site)
+    run = run_folder(site)
     names = ["index.html", f"benchmarks/{RAILWAY}.html", f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"]
     return [*(site.reports / name for name in names), run / "index.html", run / "question.html"]
-
-
-def rows(page):
-    return page.locator(".rows tbody tr:not(.gap)")
 
 
 def column(page, place):
@@ -112,7 +103,7 @@ def test_question_of_the_last_file_opens_by_its_address(many, count, open_page):
 
 
 def test_page_of_a_question_shows_what_there_is(site, open_page):
-    page = open_page(newest(site) / "index.html")
+    page = open_page(run_folder(site) / "index.html")
 
     page.get_by_role("button", name="F1").first.click()
     rows(page).first.get_by_role("link").click()
@@ -127,7 +118,7 @@ def test_page_of_a_question_shows_what_there_is(site, open_page):
 
 
 def test_page_of_the_corpus_is_drawn_with_gold_and_cited_text_marked(site, open_page):
-    page = open_page(newest(site) / "question.html", fragment="0")
+    page = open_page(run_folder(site) / "question.html", fragment="0")
     for place in range(40):
         page.goto(f"{page.url.partition('#')[0]}#{place}")
         expect(page.get_by_text(f"Question svr-{place + 1:03d} ")).to_be_visible()
@@ -191,7 +182,7 @@ def test_matrix_shows_the_chosen_metric_and_the_leaderboard_is_sorted_by_its_hea
 
 
 def test_print_has_no_controls_and_is_light(site, open_page):
-    page = open_page(newest(site) / "index.html", scheme="dark")
+    page = open_page(run_folder(site) / "index.html", scheme="dark")
     expect(page.get_by_role("status")).to_have_text("40 questions")
 
     page.emulate_media(media="print")

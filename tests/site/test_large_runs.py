@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import shutil
 
 import pytest
@@ -13,14 +12,9 @@ from rag_eval_pipeline.site import run_data as runs
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
+from tests.site.conftest import value_of
 
 QUESTIONS, SHOWN = 60, 25
-
-
-def value_of(path):
-    """Return the value of a data file."""
-    text = path.read_text()
-    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,11 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import expect
 
 from rag_eval_pipeline.judges.labels import read_labels
-from rag_eval_pipeline.monitoring.history import read_history
+from tests.site.conftest import RAILWAY, rows, run_folder
 
 pytestmark = pytest.mark.browser
-RAILWAY = "skarn-railway"
 AXE = AXE_FILE_PATH.read_text()
 COMPARISON = f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"
-
-
-def run_folder(workspace, system="embedded"):
-    return workspace.reports / "runs" / read_history(workspace).by_pair[RAILWAY, system][-1].evaluation_id
-
-
-def rows(page):
-    return page.locator(".rows tbody tr:not(.gap)")
 
 
 def shown_ids(page):

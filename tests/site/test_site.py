@@ -19,18 +19,13 @@ from rag_eval_pipeline.site.page_writer import STATE, SiteFolder
 from rag_eval_pipeline.site.site import write_report, write_site
 from rag_eval_pipeline.site.text import milliseconds
 from rag_eval_pipeline.workspace import Workspace
+from tests.site.conftest import value_of
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 
 
 def newest(workspace, benchmark=RAILWAY, system="embedded"):
     return read_history(workspace).by_pair[benchmark, system][-1].evaluation_id
-
-
-def value_of(path):
-    """Return the value of a data file."""
-    text = path.read_text()
-    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
 
 
 def details(workspace, run):

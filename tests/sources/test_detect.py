@@ -1,8 +1,6 @@
 """Formats are detected by content; names decide only where contents cannot."""
 
 import gzip
-import io
-import zipfile
 
 import pytest
 
@@ -10,6 +8,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
 from tests.conversion.conftest import write_benchmark
+from tests.sources.conftest import zipped
 
 OBJECTS = b'{"q": 1}\n{"q": 2}\n'
 
@@ -47,21 +46,13 @@ REFUSED = {
 }
 
 
-def packed(files):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return file.getvalue()
-
-
 OTHERS = {
-    "Word": (packed({"word/document.xml": ""}), "'a Word document (.docx)'", "as .xlsx or CSV; save a document"),
-    "PowerPoint": (packed({"ppt/presentation.xml": ""}), "(.pptx)'", "as PDF."),
-    "binary Excel": (packed({"xl/workbook.bin": ""}), "(.xlsb)'", "Save it as .xlsx."),
-    "ODS": (packed({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}), "(.ods)'", "Save it as .xlsx"),
-    "ODT": (packed({"mimetype": "application/vnd.oasis.opendocument.text"}), "(.odt, .odp)'", "as .xlsx or CSV"),
-    "Numbers": (packed({"Index/Document.iwa": ""}), "'a document of Numbers, Pages", "Export it"),
+    "Word": (zipped({"word/document.xml": ""}), "'a Word document (.docx)'", "as .xlsx or CSV; save a document"),
+    "PowerPoint": (zipped({"ppt/presentation.xml": ""}), "(.pptx)'", "as PDF."),
+    "binary Excel": (zipped({"xl/workbook.bin": ""}), "(.xlsb)'", "Save it as .xlsx."),
+    "ODS": (zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}), "(.ods)'", "Save it as .xlsx"),
+    "ODT": (zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "(.odt, .odp)'", "as .xlsx or CSV"),
+    "Numbers": (zipped({"Index/Document.iwa": ""}), "'a document of Numbers, Pages", "Export it"),
     "old Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "(.xls, .doc, .ppt)", "Save it as .xlsx, without"),
     "PDF": (b"%PDF-1.7\n", "'a PDF'", 'belongs under `tables`, as `{files: "docs/*.pdf"}`'),
     "an image": (b"\x89PNG\r\n\x1a\n", "'an image'", "Questions have to be a table"),
