@@ -45,6 +45,16 @@ def check_name(kind: str, name: str) -> str:
     )
 
 
+class _Below:
+    """A path below a folder of its owner, which is another path of it."""
+
+    def __init__(self, folder: str, *parts: str) -> None:
+        self._folder, self._parts = folder, parts
+
+    def __get__(self, owner: object, kind: type) -> Path:
+        return Path(getattr(owner, self._folder), *self._parts)
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkPaths:
     """The files of one benchmark, before and after conversion."""
@@ -54,100 +64,27 @@ class BenchmarkPaths:
     corpus: Path  # corpus/<name>/
     dataset: Path  # data/datasets/<name>/, an evaluation root as NVIDIA's evaluate_rag.py takes it
 
-    @property
-    def spec(self) -> Path:
-        """benchmark.yaml."""
-        return self.source / "benchmark.yaml"
-
-    @property
-    def questions(self) -> Path:
-        """Accepted questions, one row each, with the columns that `train.json` does not have."""
-        return self.dataset / "questions.parquet"
-
-    @property
-    def planned(self) -> Path:
-        """Documents that the questions name, with their file names and bodies, before any is fetched."""
-        return self.dataset / "planned.parquet"
-
-    @property
-    def documents(self) -> Path:
-        """The manifest: one row per file of the corpus or missing document."""
-        return self.dataset / "documents.parquet"
-
-    @property
-    def documents_json(self) -> Path:
-        """The manifest for people, with the length of each document's text."""
-        return self.dataset / "documents.json"
-
-    @property
-    def web(self) -> Path:
-        """State of the web pages that documents were fetched from: validators and digests."""
-        return self.dataset / "web.json"
-
-    @property
-    def pages(self) -> Path:
-        """Text of each page with its place in the document's text."""
-        return self.dataset / "pages.parquet"
-
-    @property
-    def gold_documents(self) -> Path:
-        """Documents that were found for gold texts that name none; absent where all do."""
-        return self.steps / "gold_documents.parquet"
-
-    @property
-    def gold_spans(self) -> Path:
-        """Gold texts and their positions in the corpus."""
-        return self.dataset / "gold_spans.parquet"
-
-    @property
-    def train_json(self) -> Path:
-        """train.json."""
-        return self.dataset / "train.json"
-
-    @property
-    def quarantine(self) -> Path:
-        """Rejected rows, one record each."""
-        return self.dataset / "quarantine.jsonl"
-
-    @property
-    def stamp(self) -> Path:
-        """conversion.json: present only after a successful conversion."""
-        return self.dataset / "conversion.json"
-
-    @property
-    def steps(self) -> Path:
-        """The inputs and counts of each conversion step, one file per step."""
-        return self.dataset / ".steps"
-
-    @property
-    def corpus_journal(self) -> Path:
-        """Rows of a corpus that is being built; removed when its manifest is written."""
-        return self.steps / "corpus.journal"
-
-    @property
-    def shards(self) -> Path:
-        """Parts of a large corpus that is being built; removed when they are merged."""
-        return self.steps / "shards"
-
-    @property
-    def cache(self) -> Path:
-        """Unpacked archives, one folder per archive, named by its SHA-256."""
-        return self.dataset / ".cache"
-
-    @property
-    def downloads(self) -> Path:
-        """Downloads, one file per body, named by its SHA-256, and their addresses."""
-        return self.cache / "downloads"
-
-    @property
-    def lock(self) -> Path:
-        """The lock file: conversions exclusive, evaluations shared."""
-        return self.dataset / ".lock"
-
-    @property
-    def corpus_link(self) -> Path:
-        """The `corpus` link inside the evaluation root."""
-        return self.dataset / "corpus"
+    spec = _Below("source", "benchmark.yaml")
+    questions = _Below("dataset", "questions.parquet")  # accepted ones, with the columns that train.json does not have
+    # Documents that the questions name, with their file names and bodies, before any is fetched.
+    planned = _Below("dataset", "planned.parquet")
+    documents = _Below("dataset", "documents.parquet")  # the manifest: a row per file of the corpus or missing document
+    documents_json = _Below("dataset", "documents.json")  # the manifest for people, with the length of each text
+    web = _Below("dataset", "web.json")  # validators and digests of the web pages that documents were fetched from
+    pages = _Below("dataset", "pages.parquet")  # text of each page with its place in the document's text
+    # Documents that were found for gold texts that name none; absent where all do.
+    gold_documents = _Below("steps", "gold_documents.parquet")
+    gold_spans = _Below("dataset", "gold_spans.parquet")  # gold texts and their positions in the corpus
+    train_json = _Below("dataset", "train.json")
+    quarantine = _Below("dataset", "quarantine.jsonl")  # rejected rows, one record each
+    stamp = _Below("dataset", "conversion.json")  # present only after a successful conversion
+    steps = _Below("dataset", ".steps")  # the inputs and counts of each conversion step, one file per step
+    corpus_journal = _Below("steps", "corpus.journal")  # rows of a corpus that is being built, until it has a manifest
+    shards = _Below("steps", "shards")  # parts of a large corpus that is being built; removed when they are merged
+    cache = _Below("dataset", ".cache")  # unpacked archives, one folder per archive, named by its SHA-256
+    downloads = _Below("cache", "downloads")  # one file per body, named by its SHA-256, and addresses
+    lock = _Below("dataset", ".lock")  # the lock file: conversions exclusive, evaluations shared
+    corpus_link = _Below("dataset", "corpus")  # the `corpus` link inside the evaluation root
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,85 +97,23 @@ class Workspace:
 
     root: Path
 
-    @property
-    def sources(self) -> Path:
-        """One folder per benchmark."""
-        return self.root / "data" / "sources"
-
-    @property
-    def config(self) -> Path:
-        """Settings files, `*.config.yaml`."""
-        return self.root / "data" / "config"
-
-    @property
-    def egress_config(self) -> Path:
-        """Allowed private hosts and limits."""
-        return self.config / "egress.config.yaml"
-
-    @property
-    def defaults_config(self) -> Path:
-        """Settings of every evaluation."""
-        return self.config / "evaluation_defaults.config.yaml"
-
-    @property
-    def evaluation_datasets(self) -> Path:
-        """`<id>_v<version>.eval.json` files."""
-        return self.root / "data" / "evaluation" / "datasets"
-
-    @property
-    def ground_truth(self) -> Path:
-        """`<id>_v<version>.gt.json` files."""
-        return self.root / "data" / "evaluation" / "ground_truth"
-
-    @property
-    def annotations(self) -> Path:
-        """Human annotations, one folder per annotator."""
-        return self.ground_truth / "annotations"
-
-    @property
-    def results(self) -> Path:
-        """`<evaluation_id>.results.json` files."""
-        return self.root / "data" / "evaluation" / "results"
-
-    @property
-    def runs(self) -> Path:
-        """One folder per evaluation: journal and scores."""
-        return self.root / "data" / "evaluation" / "runs"
-
-    @property
-    def spending(self) -> Path:
-        """Requests, tokens and cost of systems and judges, one folder per day."""
-        return self.root / "data" / "evaluation" / "spending"
-
-    @property
-    def evaluations(self) -> Path:
-        """`<evaluation_id>.evaluations.json` files: the evaluators' records of each answer."""
-        return self.root / "data" / "evaluation" / "evaluations"
-
-    @property
-    def judge_cache(self) -> Path:
-        """Replies of model judges, keyed by the content of the request."""
-        return self.root / "data" / "evaluation" / "judge_cache"
-
-    @property
-    def workers(self) -> Path:
-        """One file for each worker that takes runs from a queue: its browser and fonts."""
-        return self.root / "data" / "evaluation" / "workers"
-
-    @property
-    def trust_cards(self) -> Path:
-        """Agreement of judges with human labels, one card per benchmark, judge and task."""
-        return self.root / "data" / "evaluation" / "trust_cards"
-
-    @property
-    def baselines(self) -> Path:
-        """The pinned evaluations that each pair is compared with."""
-        return self.root / "data" / "evaluation" / "baselines"
-
-    @property
-    def reports(self) -> Path:
-        """The HTML report and its data."""
-        return self.root / "data" / "reports"
+    sources = _Below("root", "data", "sources")  # one folder per benchmark
+    config = _Below("root", "data", "config")  # settings files, `*.config.yaml`
+    egress_config = _Below("config", "egress.config.yaml")  # allowed private hosts and limits
+    defaults_config = _Below("config", "evaluation_defaults.config.yaml")  # settings of every evaluation
+    evaluation_datasets = _Below("root", "data", "evaluation", "datasets")  # `<id>_v<version>.eval.json` files
+    ground_truth = _Below("root", "data", "evaluation", "ground_truth")  # `<id>_v<version>.gt.json` files
+    annotations = _Below("ground_truth", "annotations")  # human annotations, one folder per annotator
+    results = _Below("root", "data", "evaluation", "results")  # `<evaluation_id>.results.json` files
+    runs = _Below("root", "data", "evaluation", "runs")  # one folder per evaluation: journal and scores
+    spending = _Below("root", "data", "evaluation", "spending")  # of systems and judges, one folder per day
+    evaluations = _Below("root", "data", "evaluation", "evaluations")  # the evaluators' records of each answer
+    judge_cache = _Below("root", "data", "evaluation", "judge_cache")  # replies, keyed by the content of the request
+    workers = _Below("root", "data", "evaluation", "workers")  # browser and fonts of each that takes runs from a queue
+    # Agreement of judges with human labels, one card per benchmark, judge and task.
+    trust_cards = _Below("root", "data", "evaluation", "trust_cards")
+    baselines = _Below("root", "data", "evaluation", "baselines")  # the pinned evaluations of each pair
+    reports = _Below("root", "data", "reports")  # the HTML report and its data
 
     def benchmark(self, name: str) -> BenchmarkPaths:
         """Return the paths of a benchmark, which need not exist.
