@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.question_spool import batch_of, questions_of
-from rag_eval_pipeline.conversion.questions import Context, Question
+from rag_eval_pipeline.conversion.questions import Question
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import TextIndex, drop_citation_marks, fold
 from rag_eval_pipeline.corpus.text.fuzzy_search import FUZZY_LENGTH_MIN
@@ -234,12 +234,10 @@ def _with_documents(question: Question, found: Mapping[ContextKey, DocumentRef])
     contexts = []
     for position, context in enumerate(question.contexts):
         place = found.get((question.id, position))
-        contexts.append(context if place is None else _in_document(context, place))
+        if place is not None:
+            context = msgspec.structs.replace(context, document=place.document, file_name=place.file_name)
+        contexts.append(context)
     return msgspec.structs.replace(question, contexts=tuple(contexts))
-
-
-def _in_document(context: Context, found: DocumentRef) -> Context:
-    return msgspec.structs.replace(context, document=found.document, file_name=found.file_name)
 
 
 def _shown(text: str) -> str:

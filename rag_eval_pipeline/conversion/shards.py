@@ -317,7 +317,9 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
     with CorpusFolder(paths.corpus) as folder:
         for number in range(plan.shards):
             part, rows = _part(paths, plan, number), plan.rows(number)
-            documents = _part_documents(part) if part.record.exists() else []
+            documents = []
+            if part.record.exists():
+                documents = manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
             expected = list(itertools.chain.from_iterable(names[rows.start : rows.stop]))
             is_whole = [document.file_name for document in documents] == expected and all(
                 document.pdf_sha256 is None or folder.digest(document.file_name) == document.pdf_sha256
@@ -333,10 +335,6 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
             raise ShardsMissing(paths, asked, missing)
         folder.remove_all_but(document.file_name for document in present(built))
     return built
-
-
-def _part_documents(part: _Part) -> list[CorpusDocument]:
-    return manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
 
 
 def merged_pages(conversion: Conversion) -> Iterator[Page] | None:

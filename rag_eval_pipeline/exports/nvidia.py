@@ -18,7 +18,7 @@ from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
-from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.systems.base import RagAnswer
 
 # HTTP clients percent-encode these in the name of an uploaded file, and servers do not decode them.
 ENCODED_BY_UPLOAD = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
@@ -122,13 +122,9 @@ def _row(row: TrainRow, answer: RagAnswer | None, usage: dict[str, int] | None) 
         "generated_answer": None if answer is None else answer.answer,
         "contexts": [text for text in gold if text is not None],
         "generated_contexts": [passage.text for passage in passages],
-        "retrieved_docs": [_retrieved_name(passage) for passage in passages],
+        "retrieved_docs": [one.document if one.page is None else f"{one.document}_{one.page}" for one in passages],
         "usage": usage,
     }
-
-
-def _retrieved_name(passage: RetrievedPassage) -> str:
-    return passage.document if passage.page is None else f"{passage.document}_{passage.page}"
 
 
 def _usage(answer: RagAnswer | None) -> dict[str, int] | None:

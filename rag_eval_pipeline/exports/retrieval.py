@@ -185,7 +185,9 @@ def read_trec(folder: Path) -> tuple[EvaluationQuery, ...]:
 
 def _beir_documents(source: ExportSource) -> Iterator[BeirDocument]:
     pages = source.pages()
-    for document in source.distinct_documents():
+    for document in source.documents:
+        if source.names.canonical(document.file_name) != document.file_name:
+            continue  # each document once
         own = pages[document.file_name]
         if source.options.level == "document":
             yield BeirDocument(document.file_name, document_text(own))

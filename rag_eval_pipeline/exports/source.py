@@ -1,7 +1,6 @@
 """What is exported: a benchmark as its conversion wrote it and, if requested, one system's answers to it."""
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -106,10 +105,6 @@ class ExportSource:
         """Return the pages of each file of the corpus."""
         pages = pages_by_document(read_pages(self.paths.pages))
         return {document.file_name: pages.get(document.file_name, []) for document in self.documents}
-
-    def distinct_documents(self) -> Iterator[CorpusDocument]:
-        """Yield the files of the corpus, each document once."""
-        return (d for d in self.documents if self.names.canonical(d.file_name) == d.file_name)
 
     def judged(self, query: EvaluationQuery) -> dict[str, int]:
         """Return the ids of the relevant documents with their grades, or of the pages on which gold texts start.

@@ -67,20 +67,20 @@ LATE = "late_"  # how the ids of alerts of late nights begin
 class AlertedMetric(Model):
     """One change."""
 
-    metric: str = pydantic.Field(description="Metric key.")
-    kind: Kind = pydantic.Field(description="regressed or improved.")
-    sentence: str = pydantic.Field(description="Verdict in one sentence.")
-    summary: str = pydantic.Field("", description="Label, means, points, p and confirmation in a few words.")
-    evaluation_id: str | None = pydantic.Field(None, description="Evaluation that showed it, if not the first one.")
+    metric: str
+    kind: Kind  # regressed or improved
+    sentence: str  # verdict in one sentence
+    summary: str = ""  # label, means, points, p and confirmation in a few words
+    evaluation_id: str | None = None  # evaluation that showed it, if not the first one
 
 
 class LatePair(Model):
     """A pair and its newest publication, which is late or may become so."""
 
-    benchmark: str = pydantic.Field(description="Benchmark name.")
-    system: str = pydantic.Field(description="System name.")
-    since: pydantic.AwareDatetime = pydantic.Field(description="Its newest publication, or else its conversion.")
-    evaluation_id: str | None = pydantic.Field(None, description="Its newest evaluation; absent if there is none.")
+    benchmark: str
+    system: str
+    since: pydantic.AwareDatetime  # its newest publication, or else its conversion
+    evaluation_id: str | None = None  # its newest evaluation; absent if there is none
 
     @property
     def sentence(self) -> str:
@@ -93,20 +93,20 @@ class LatePair(Model):
 class AlertedQuestion(Model):
     """A question whose answer got worse."""
 
-    name: str = pydantic.Field(description="Question id in the source, or else in the dataset.")
-    query_id: str = pydantic.Field(description="Question id in the dataset.")
-    text: str = pydantic.Field(description="The question.")
-    expected: str | None = pydantic.Field(None, description="The gold answer; absent if it has none.")
-    before: str = pydantic.Field(description="The answer in the newest pinned run.")
-    now: str = pydantic.Field(description="The answer now, or the error.")
+    name: str  # question id in the source, or else in the dataset
+    query_id: str
+    text: str
+    expected: str | None = None  # the gold answer; absent if it has none
+    before: str  # the answer in the newest pinned run
+    now: str  # the answer now, or the error
 
 
 class CourseStep(Model):
     """A night on which something changed."""
 
-    night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation began.")
-    evaluation_id: str = pydantic.Field(description="Evaluation of that night.")
-    text: str = pydantic.Field(description="What changed.")
+    night: pydantic.AwareDatetime  # when the evaluation began
+    evaluation_id: str
+    text: str
 
 
 class Alert(FileModel):
@@ -115,36 +115,30 @@ class Alert(FileModel):
     file_type: ClassVar[str] = "alert"
     current_version: ClassVar[str] = "1.1"
 
-    schema_version: SchemaVersion = pydantic.Field(current_version, description="Of this file's form.")
-    alert_id: str = pydantic.Field(description="Stable id; prevents duplicate alerts.")
-    kind: Kind = pydantic.Field(description="The worst change in it.")
-    subject: str = pydantic.Field(description="Subject in one line.")
-    night: pydantic.AwareDatetime = pydantic.Field(description="When the evaluation or the run began.")
-    created_at: pydantic.AwareDatetime = pydantic.Field(description="When the alert was written.")
-    benchmark: str | None = pydantic.Field(None, description="Benchmark name.")
-    system: str | None = pydantic.Field(None, description="System name.")
-    evaluation_id: str | None = pydantic.Field(None, description="Evaluation that showed it.")
-    rerun: str | None = pydantic.Field(None, description="Rerun that confirmed it.")
-    page: str = pydantic.Field("index.html", description="Page of the report.")
-    baseline: tuple[str, ...] = pydantic.Field((), description="Evaluations that it was compared with.")
-    changes: tuple[AlertedMetric, ...] = pydantic.Field((), description="Changes, one per metric.")
-    together: tuple[str, ...] = pydantic.Field((), description="Metrics that also moved, but not significantly.")
-    cause: str | None = pydantic.Field(None, description="Where to look; absent if nothing is known.")
-    failed: tuple[int, int, int] | None = pydantic.Field(
-        None, description="Failed questions now and before; all questions."
-    )
-    worst: tuple[AlertedQuestion, ...] = pydantic.Field((), description="Questions that got worse.")
-    course: tuple[CourseStep, ...] = pydantic.Field((), description="Nights on which something changed, oldest first.")
-    error: str | None = pydantic.Field(None, description="Error of the failed run.")
-    late: tuple[LatePair, ...] = pydantic.Field((), description="Pairs that are late.")
-    delivered_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="When it was delivered.")
-    closed: bool = pydantic.Field(False, description="True once later changes start a new incident.")
-    resolved_at: pydantic.AwareDatetime | None = pydantic.Field(
-        None, description="When the incident was found to be over."
-    )
-    resolution_delivered_at: pydantic.AwareDatetime | None = pydantic.Field(
-        None, description="When that was delivered."
-    )
+    schema_version: SchemaVersion = current_version
+    alert_id: str  # stable id; prevents duplicate alerts
+    kind: Kind  # the worst change in it
+    subject: str
+    night: pydantic.AwareDatetime  # when the evaluation or the run began
+    created_at: pydantic.AwareDatetime
+    benchmark: str | None = None
+    system: str | None = None
+    evaluation_id: str | None = None  # evaluation that showed it
+    rerun: str | None = None  # rerun that confirmed it
+    page: str = "index.html"
+    baseline: tuple[str, ...] = ()  # evaluations that it was compared with
+    changes: tuple[AlertedMetric, ...] = ()
+    together: tuple[str, ...] = ()  # metrics that also moved, but not significantly
+    cause: str | None = None  # where to look; absent if nothing is known
+    failed: tuple[int, int, int] | None = None  # failed questions now and before; all questions
+    worst: tuple[AlertedQuestion, ...] = ()
+    course: tuple[CourseStep, ...] = ()  # nights on which something changed, oldest first
+    error: str | None = None  # error of the failed run
+    late: tuple[LatePair, ...] = ()
+    delivered_at: pydantic.AwareDatetime | None = None
+    closed: bool = False  # true once later changes start a new incident
+    resolved_at: pydantic.AwareDatetime | None = None  # when the incident was found to be over
+    resolution_delivered_at: pydantic.AwareDatetime | None = None  # when that was delivered
 
 
 def alerts_folder(workspace: Workspace) -> Path:

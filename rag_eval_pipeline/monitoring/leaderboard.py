@@ -307,7 +307,10 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
         by: The metric that is sorted by; `main_metric` by default.
     """
     metric = by or main_metric(board.rows, board.trust)
-    shown = (metric, *(name for name in SHOWN if name != metric and _has_value(board.rows, name)))
+    shown = (
+        metric,
+        *(name for name in SHOWN if name != metric and any(row.metric(name).value is not None for row in board.rows)),
+    )
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("benchmark\n  system", overflow="fold")
     headings = [metric_label(name).replace("@10", " @10").replace(" ", "\n") for name in shown]
@@ -347,10 +350,6 @@ def _scored(counts: Iterable[int], asked: str) -> str:
 def _add_counts(table: Table, fewer: Sequence[str]) -> None:
     if any(fewer):
         table.add_row("  questions scored", fewer[0], "", "", *fewer[1:], style="dim")
-
-
-def _has_value(rows: Iterable[ResultsHeader], name: str) -> bool:
-    return any(row.metric(name).value is not None for row in rows)
 
 
 def _value(one: RankedRow, name: str, trust: Trust) -> Text:

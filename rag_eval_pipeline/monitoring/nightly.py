@@ -44,14 +44,14 @@ from rag_eval_pipeline.workspace import Workspace
 class Night(Model):
     """One evaluation against the baseline, and its rerun if there was one."""
 
-    evaluation_id: str = pydantic.Field(description="Of the night.")
-    opened_at: pydantic.AwareDatetime = pydantic.Field(description="When it began.")
-    ended_at: pydantic.AwareDatetime = pydantic.Field(description="When its last answer arrived.")
-    fingerprints: Fingerprints = pydantic.Field(description="A rerun has the same.")
-    reason: str | None = pydantic.Field(None, description="Why it was not compared.")
-    rerun: str | None = pydantic.Field(None, description="The evaluation that ran it again.")
-    procedure: int = pydantic.Field(1, description="The rules by which it was compared; raised when they change.")
-    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict, description="Metric -> verdict.")
+    evaluation_id: str
+    opened_at: pydantic.AwareDatetime
+    ended_at: pydantic.AwareDatetime  # when its last answer arrived
+    fingerprints: Fingerprints  # a rerun has the same
+    reason: str | None = None  # why it was not compared
+    rerun: str | None = None  # the evaluation that ran it again
+    procedure: int = 1  # the rules by which it was compared; raised when they change
+    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
 
     @property
     def awaits_rerun(self) -> bool:
@@ -64,14 +64,12 @@ class Nights(FileModel):
 
     file_type: ClassVar[str] = "file of nights"
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Of this file's form.")
-    benchmark: str = pydantic.Field(description="Benchmark name.")
-    system: str = pydantic.Field(description="System name.")
-    baseline: tuple[str, ...] = pydantic.Field(description="The pinned evaluations.")
-    flip_share: float | None = pydantic.Field(
-        None, description="Share of questions whose exact match differs between two of them."
-    )
-    nights: tuple[Night, ...] = pydantic.Field((), description="One a night; reruns are part of their night.")
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    benchmark: str
+    system: str
+    baseline: tuple[str, ...]  # the pinned evaluations
+    flip_share: float | None = None  # share of questions whose exact match differs between two of them
+    nights: tuple[Night, ...] = ()  # one a night; reruns are part of their night
 
     @property
     def seen(self) -> frozenset[str]:

@@ -27,7 +27,7 @@ INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one
 def sources(files: Sequence[str]) -> list[str]:
     """Return the paths to try as `source`: files, folders of saved datasets, and globs of the shards of a split."""
     saved = {str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name == SAVED_DATASET}
-    saved = {folder for folder in saved if any(_is_in(name, folder) and name.endswith(".arrow") for name in files)}
+    saved &= {str(PurePosixPath(name).parent) for name in files if name.endswith(".arrow")}
     globs: dict[str, list[str]] = {}
     for name in files:
         path = PurePosixPath(name)
@@ -103,7 +103,3 @@ def _parsed(path: Path) -> Any:
 
 def _is_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
-def _is_in(name: str, folder: str) -> bool:
-    return str(PurePosixPath(name).parent) == folder

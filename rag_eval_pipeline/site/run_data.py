@@ -382,12 +382,12 @@ def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_ans
         return QuestionNight(header, digest, {})
     is_page = header.retrieval_level == "page"
     scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
-    given = {row.query_id: _given(row) for row in file.query_results if isinstance(row, _AnsweredRow)}
+    given = {
+        row.query_id: Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
+        for row in file.query_results
+        if isinstance(row, _AnsweredRow)
+    }
     return QuestionNight(header, digest, scores, given, file.dataset_id)
-
-
-def _given(row: _AnsweredRow) -> Given:
-    return Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
 
 
 def nights_value(nights: Sequence[QuestionNight], hidden: Collection[str]) -> dict[str, Any]:
