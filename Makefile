@@ -85,7 +85,7 @@ bench: $(VENV)/.installed  ## measurements; ratios, never asserted
 golden: $(VENV)/.browser  ## compare all products with those of another commit: make golden BASE=main
 	$(BIN)/python tools/golden.py $(or $(BASE),HEAD)
 
-reference: $(VENV)/.installed  ## write the generated parts of docs/reference
+reference: $(VENV)/.installed  ## write the generated parts of docs/reference and the JSON Schemas
 	@$(BIN)/python tools/write_reference.py
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 $(UPGRADE)
