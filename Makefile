@@ -46,7 +46,7 @@ test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Po
 	.venv-cluster/bin/python -m pytest -q tests/cluster
 
 # What reads, converts, scores and writes; neither browsers nor servers of Dagster.
-LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_ast.py conversion/test_json_values.py
+LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_checks.py conversion/test_json_values.py
 
 # What runs SQL, prints pages and reads their text: what stands on private or unstable forms of other packages.
 NEWEST := conversion sources scaffold/test_published_specs.py corpus e2e/test_same_bytes.py test_definitions.py

@@ -44,7 +44,7 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
 from rag_eval_pipeline.monitoring.regressions import write_comparisons  # noqa: E402
 from rag_eval_pipeline.site.data import read_report_data  # noqa: E402
 from rag_eval_pipeline.site.marked_pages import FOLDER, PageImages  # noqa: E402
-from rag_eval_pipeline.site.question import document_spans  # noqa: E402
+from rag_eval_pipeline.site.question_page import document_spans  # noqa: E402
 from rag_eval_pipeline.site.run_data import DatasetCache, read_run  # noqa: E402
 from rag_eval_pipeline.site.site import write_site  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402

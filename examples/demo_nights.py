@@ -314,7 +314,7 @@ def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:
     """Yield the first night of the regression: how much, how sure, where to look, and the worst question."""
     from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
     from rag_eval_pipeline.monitoring.incidents import change_text, incident_of
-    from rag_eval_pipeline.site.text import shortened
+    from rag_eval_pipeline.site.display_text import shortened
 
     night = next(one for one in nights.nights if any(metric.state == "regressed" for metric in one.metrics.values()))
     incident = incident_of(

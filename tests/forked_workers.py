@@ -20,7 +20,7 @@ _IMPORTED = [
     "duckdb",
     "openpyxl",
     "pyarrow.parquet",
-    "rag_eval_pipeline.conversion.sql_ast",
+    "rag_eval_pipeline.conversion.sql_checks",
     "rag_eval_pipeline.sources.decoder_worker",
 ]
 _context = multiprocessing.get_context("forkserver")

@@ -18,6 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 import pydantic
 import typer
+from rag_eval_pipeline.monitoring.retention import RetentionSettings
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
@@ -33,7 +34,6 @@ from rag_eval_pipeline.judges.nli import NliSettings
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
-from rag_eval_pipeline.monitoring.maintenance import RetentionSettings
 from rag_eval_pipeline.monitoring.weekly import AbSettings
 from rag_eval_pipeline.systems.config import KINDS, SystemFile
 from rag_eval_pipeline.web.egress import EgressConfig

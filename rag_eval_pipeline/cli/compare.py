@@ -120,7 +120,7 @@ def _worst(
 def _body(found: "Comparison", cause: str | None, worst: "Sequence[WorseQuestion] | None") -> Iterator[str]:
     """Yield a line for each metric, then where a regression comes from, and the worst questions with both answers."""
     from rag_eval_pipeline.monitoring.comparison_files import comparison_lines, moved_lines
-    from rag_eval_pipeline.site.text import shortened
+    from rag_eval_pipeline.site.display_text import shortened
 
     for line, verdict in comparison_lines(found):
         yield painted(line, COLOURS.get(verdict.kind))

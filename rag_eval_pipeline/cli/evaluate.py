@@ -337,7 +337,7 @@ def rescore(
     from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
     from rag_eval_pipeline.evaluation.judging import JudgementCounts
     from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.monitoring.maintenance import rescore as run
+    from rag_eval_pipeline.monitoring.rescoring import rescore as run
 
     root = find_workspace(workspace)
     done = []

@@ -35,7 +35,7 @@ from rag_eval_pipeline.conversion.questions import (
     text_of,
     unescaped_url,
 )
-from rag_eval_pipeline.conversion.sql_ast import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import has_json
 from rag_eval_pipeline.sources.batches import RowError

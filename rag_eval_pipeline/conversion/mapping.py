@@ -18,7 +18,7 @@ from pyarrow import types
 
 from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS
-from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError

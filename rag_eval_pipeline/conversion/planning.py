@@ -29,7 +29,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     write_batches,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
-from rag_eval_pipeline.conversion.sql_ast import KEEP, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.ipc
 
-from rag_eval_pipeline.conversion.sql_ast import (
+from rag_eval_pipeline.conversion.sql_checks import (
     DOCUMENT_COLUMNS,
     KEEP,
     JsonCalls,

@@ -26,7 +26,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
 from rag_eval_pipeline.systems.base import Citation as RagCitation
 from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
-from rag_eval_pipeline.systems.bm25 import Sentence, split_sentences
+from rag_eval_pipeline.systems.embedded_bm25 import Sentence, split_sentences
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 NO_CONTEXTS = "no_contexts"

@@ -1,1 +1,1 @@
-"""Results over nights: history, baselines, comparisons, verdicts, alerts, leaderboard, summaries, maintenance."""
+"""Results over nights: history, baselines, comparisons, verdicts, alerts, leaderboard, summaries, retention."""

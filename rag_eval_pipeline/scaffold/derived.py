@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag_eval_pipeline.scaffold.columns import Column
-from rag_eval_pipeline.scaffold.embedded import with_corpus
+from rag_eval_pipeline.scaffold.embedded_json import with_corpus
 from rag_eval_pipeline.scaffold.links import Corpus, Link, files_corpus, find_target, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import ROLE_SUFFIXES, ROLES, normalised

@@ -1,6 +1,6 @@
 """Drafts of benchmarks with a question a row: roles by column names, documents by what the cells name or hold."""
 
-from rag_eval_pipeline.scaffold.embedded import cited_link, listed_link, pages_link, row_page, with_corpus
+from rag_eval_pipeline.scaffold.embedded_json import cited_link, listed_link, pages_link, row_page, with_corpus
 from rag_eval_pipeline.scaffold.links import Link, files_corpus, find_link, no_documents, text_link
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import find_roles, normalised

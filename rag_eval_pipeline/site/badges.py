@@ -6,7 +6,7 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import main_metric
 from rag_eval_pipeline.site.data import ReportData
-from rag_eval_pipeline.site.metrics import shown
+from rag_eval_pipeline.site.metric_labels import shown
 from rag_eval_pipeline.site.page_writer import SiteFolder
 
 HEIGHT, PADDING, CHARACTER = 20, 8, 6.6  # the width of a character is stretched or shrunk to fit, whatever the font

@@ -8,9 +8,9 @@ from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
-from rag_eval_pipeline.site.metrics import shown
+from rag_eval_pipeline.site.display_text import milliseconds, points
+from rag_eval_pipeline.site.metric_labels import shown
 from rag_eval_pipeline.site.run_data import QuestionNight, changes
-from rag_eval_pipeline.site.text import milliseconds, points
 
 ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
 

@@ -10,7 +10,7 @@ from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import Line, Point, trend
 from rag_eval_pipeline.site.data import ReportData, comparison_name
-from rag_eval_pipeline.site.metrics import MetricCell, MetricView, metric_groups
+from rag_eval_pipeline.site.metric_labels import MetricCell, MetricView, metric_groups
 from rag_eval_pipeline.site.overview_page import board_rows, headline_metrics
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.run_data import RunFile

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from rag_eval_pipeline.site.text import milliseconds
+from rag_eval_pipeline.site.display_text import milliseconds
 
 WIDTH, HEIGHT = 380, 210
 LEFT, RIGHT, TOP, BOTTOM = 40, 14, 12, 26

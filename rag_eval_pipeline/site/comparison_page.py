@@ -9,11 +9,11 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.site.charts import Change, changes_chart
 from rag_eval_pipeline.site.data import ReportData, comparison_name
-from rag_eval_pipeline.site.metrics import metric_view
+from rag_eval_pipeline.site.display_text import data_script, shortened
+from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_table import comparison_table
 from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, QuestionsFile
-from rag_eval_pipeline.site.text import data_script, shortened
 
 MARGIN = 0.02  # within it a change is small, as the verdicts have it
 

@@ -27,7 +27,7 @@ from rag_eval_pipeline.monitoring.nightly import Night
 from rag_eval_pipeline.monitoring.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.charts import Point
-from rag_eval_pipeline.site.text import milliseconds, number, points
+from rag_eval_pipeline.site.display_text import milliseconds, number, points
 from rag_eval_pipeline.systems.config import SystemFile, read_system_file
 from rag_eval_pipeline.workspace import Workspace
 

@@ -11,9 +11,9 @@ from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import sparkline
 from rag_eval_pipeline.site.data import ReportData, comparison_name, recent_alerts
-from rag_eval_pipeline.site.metrics import MetricView, metric_view, shown
+from rag_eval_pipeline.site.display_text import Cell, shortened, spreadsheet
+from rag_eval_pipeline.site.metric_labels import MetricView, metric_view, shown
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
-from rag_eval_pipeline.site.text import Cell, shortened, spreadsheet
 
 NIGHTS_IN_SPARKLINE = 30
 DECISIVE = ("regressed", "improved", "equivalent")

@@ -15,9 +15,9 @@ import msgspec
 from markupsafe import Markup
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.site import text as numbers
+from rag_eval_pipeline.site import display_text as numbers
 from rag_eval_pipeline.site.charts import legend_mark
-from rag_eval_pipeline.site.text import replace_control_chars
+from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 # `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:

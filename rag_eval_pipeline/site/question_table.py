@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.site.baseline_runs import Earlier
-from rag_eval_pipeline.site.metrics import metric_view
+from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
+from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.run_data import (
     GOOD,
     OUTCOMES,
@@ -16,7 +17,6 @@ from rag_eval_pipeline.site.run_data import (
     RunSources,
     rank_measure,
 )
-from rag_eval_pipeline.site.text import Cell, replace_control_chars, shortened, without_places
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120

@@ -22,8 +22,8 @@ from rag_eval_pipeline.formats.results import Status as AnswerStatus
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.site.data import ReportData
+from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.site.marked_pages import DocumentTexts
-from rag_eval_pipeline.site.text import replace_control_chars
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace

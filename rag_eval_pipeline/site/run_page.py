@@ -12,8 +12,9 @@ from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes
 from rag_eval_pipeline.site.charts import latency_histogram
 from rag_eval_pipeline.site.data import ReportData
+from rag_eval_pipeline.site.display_text import data_script, replace_control_chars, shortened, spreadsheet
 from rag_eval_pipeline.site.marked_pages import PageImages
-from rag_eval_pipeline.site.metrics import (
+from rag_eval_pipeline.site.metric_labels import (
     CATEGORY_HEADINGS,
     PAGE,
     custom_metric_view,
@@ -22,7 +23,7 @@ from rag_eval_pipeline.site.metrics import (
     shown,
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
-from rag_eval_pipeline.site.question import document_spans, question_details
+from rag_eval_pipeline.site.question_page import document_spans, question_details
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.site.run_data import (
     QuestionNight,
@@ -31,7 +32,6 @@ from rag_eval_pipeline.site.run_data import (
     RunSources,
     rank_measure,
 )
-from rag_eval_pipeline.site.text import data_script, replace_control_chars, shortened, spreadsheet
 
 TILES = HEADLINE
 FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")

@@ -27,8 +27,9 @@ from rag_eval_pipeline.site.baseline_runs import (
 from rag_eval_pipeline.site.benchmark_page import write_benchmark
 from rag_eval_pipeline.site.comparison_page import write_comparison
 from rag_eval_pipeline.site.data import Pair, ReportData, data_part, read_report_data, recent_alerts
+from rag_eval_pipeline.site.display_text import data_script
 from rag_eval_pipeline.site.marked_pages import PageImages
-from rag_eval_pipeline.site.metrics import registry_digest
+from rag_eval_pipeline.site.metric_labels import registry_digest
 from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_page
 from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest
 from rag_eval_pipeline.site.question_table import select_for_images
@@ -43,7 +44,6 @@ from rag_eval_pipeline.site.run_data import (
     read_run,
 )
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
-from rag_eval_pipeline.site.text import data_script
 from rag_eval_pipeline.workspace import Workspace
 
 NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about; older runs have their metrics

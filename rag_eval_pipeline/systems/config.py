@@ -16,7 +16,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.storage.yaml_files import read_settings
-from rag_eval_pipeline.systems import bm25
+from rag_eval_pipeline.systems import embedded_bm25 as bm25
 from rag_eval_pipeline.systems.base import System, SystemCorpus
 from rag_eval_pipeline.systems.http import HttpSettings, open_http
 from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia

@@ -19,8 +19,8 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
-from rag_eval_pipeline.systems.bm25 import EmbeddedSettings, EmbeddedSystem
 from rag_eval_pipeline.systems.citations import merge_citations
+from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSettings, EmbeddedSystem
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
 from rag_eval_pipeline.systems.parsing import (

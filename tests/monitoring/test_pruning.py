@@ -22,8 +22,8 @@ from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, published_results
-from rag_eval_pipeline.monitoring.maintenance import prune
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, Nights, add_run
+from rag_eval_pipeline.monitoring.retention import prune
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
 from tests.monitoring.made_runs import START, five_runs, made_evaluation, made_run

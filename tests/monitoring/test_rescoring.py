@@ -11,7 +11,7 @@ from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.comparison import compare_named
 from rag_eval_pipeline.monitoring.history import history_rows, read_history
-from rag_eval_pipeline.monitoring.maintenance import rescore
+from rag_eval_pipeline.monitoring.rescoring import rescore
 from tests.validation import validate
 
 OBSERVATORY = "cairnmoor-observatory"

@@ -8,7 +8,7 @@ import pytest
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, Expect, QuestionColumns
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS
-from rag_eval_pipeline.conversion.sql_ast import DOCUMENT_COLUMNS
+from rag_eval_pipeline.conversion.sql_checks import DOCUMENT_COLUMNS
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, alerts_folder
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.site.site import write_site
-from rag_eval_pipeline.site.text import replace_control_chars
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Claim
-from rag_eval_pipeline.site.question import annotate_answer, answer_diff, changed_words, nearest_gold_answer
+from rag_eval_pipeline.site.question_page import annotate_answer, answer_diff, changed_words, nearest_gold_answer
 from rag_eval_pipeline.site.run_data import QuestionRow
 from rag_eval_pipeline.systems.base import Citation
 

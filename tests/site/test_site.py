@@ -15,9 +15,9 @@ from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.site.display_text import milliseconds
 from rag_eval_pipeline.site.page_writer import STATE, SiteFolder
 from rag_eval_pipeline.site.site import write_report, write_site
-from rag_eval_pipeline.site.text import milliseconds
 from rag_eval_pipeline.workspace import Workspace
 from tests.site.conftest import value_of
 

@@ -18,7 +18,7 @@ from rag_eval_pipeline.evaluation.quality_thresholds import read_quality_thresho
 from rag_eval_pipeline.evaluation.score_tables import Answers, read_responses, read_scores
 from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
 from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
-from rag_eval_pipeline.monitoring.maintenance import read_retention_settings
+from rag_eval_pipeline.monitoring.retention import read_retention_settings
 from rag_eval_pipeline.site.run_data import read_questions
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage

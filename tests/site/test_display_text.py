@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.site import text as numbers
+from rag_eval_pipeline.site import display_text as numbers
 from rag_eval_pipeline.site.answer_files import distinct_ids
-from rag_eval_pipeline.site.text import (
+from rag_eval_pipeline.site.display_text import (
     replace_control_chars,
     safe_cell,
     script_json,

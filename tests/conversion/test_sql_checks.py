@@ -5,7 +5,7 @@ import json
 import duckdb
 import pytest
 
-from rag_eval_pipeline.conversion.sql_ast import columns_used, has_own_order, order_hazard, traced
+from rag_eval_pipeline.conversion.sql_checks import columns_used, has_own_order, order_hazard, traced
 
 
 def tree(sql):

@@ -17,9 +17,9 @@ from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.site.baseline_runs import Earlier
+from rag_eval_pipeline.site.display_text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage
 from rag_eval_pipeline.site.run_data import QuestionRow, text_checksum
-from rag_eval_pipeline.site.text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 Part = Literal["same", "missing", "extra"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import PageText, Query
-from rag_eval_pipeline.systems.bm25 import (
+from rag_eval_pipeline.systems.embedded_bm25 import (
     EmbeddedSettings,
     EmbeddedSystem,
     inverse_document_frequency,
@@ -113,7 +113,7 @@ def test_question_is_never_read_as_a_query_language(question):
 
 
 def test_answers_do_not_depend_on_the_process():
-    script = "from tests.systems.test_bm25 import built_and_tall; print(built_and_tall())"
+    script = "from tests.systems.test_embedded_bm25 import built_and_tall; print(built_and_tall())"
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY,
         env={"PYTHONHASHSEED": "1"},

@@ -13,8 +13,8 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, me
 from rag_eval_pipeline.monitoring.comparison import TASKS
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import Trust
+from rag_eval_pipeline.site.display_text import milliseconds, number
 from rag_eval_pipeline.site.run_data import CustomMetric, RunFile
-from rag_eval_pipeline.site.text import milliseconds, number
 
 Unit = Literal["share", "ms", "number"]
 

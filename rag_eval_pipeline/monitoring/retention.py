@@ -1,4 +1,4 @@
-"""Removal of old evaluations (`rag-eval prune`) and new scores for old answers (`rag-eval rescore`).
+"""How long things are kept, and the removal of what is older: `rag-eval prune`.
 
 An evaluation that anything refers to stays. A folder is first moved to a trash folder by one rename, then deleted, so
 that a killed removal leaves no partial folder; the next one empties the trash first.
@@ -17,24 +17,16 @@ from typing import Any
 import msgspec
 import pydantic
 
-from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
-    copy_for_scoring,
-    load_evaluation,
-    locked_pair,
     newest_evaluation,
-    same_scoring,
 )
-from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.pipeline import score_all
-from rag_eval_pipeline.evaluation.publishing import publish, results_path
+from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.cache import JudgementCache
-from rag_eval_pipeline.monitoring.baselines import all_published, published_evaluations
+from rag_eval_pipeline.monitoring.baselines import all_published
 from rag_eval_pipeline.monitoring.history import history_folder, published_results
 from rag_eval_pipeline.monitoring.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
@@ -299,75 +291,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     folders = os.walk(path)  # some 10,000 folders: `rglob` takes twice as long
     return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in folders for name in names)  # noqa: PTH118
-
-
-def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()) -> Iterator[EvaluationResults]:
-    """Score published evaluations of a pair again, oldest first.
-
-    The answers are copied into new evaluations with the old date, so that those of nights before a new measure or judge
-    can be a baseline, and damaged results are restored.
-
-    Args:
-        evaluation_ids: By default all whose measures or judge are not today's.
-
-    Raises:
-        InputError: `other_pair`, `not_published`, `other_dataset` when the answers are to other questions or documents,
-            `nothing_to_rescore`.
-    """
-    benchmark, system = pair.paths.name, pair.system
-    if evaluation_ids:
-        chosen = [load_evaluation(workspace, name) for name in evaluation_ids]
-    else:
-        chosen = _scored_otherwise(published_evaluations(workspace, benchmark, system), pair)
-    for one in chosen:
-        _check(one, pair)
-    if not chosen:
-        raise InputError(
-            "nothing_to_rescore", workspace.runs,
-            f"an evaluation of {benchmark} x {system} with other measures or another judge than today's",
-        )  # fmt: skip
-    chosen.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
-    return (_rescore(workspace, pair, one) for one in chosen)
-
-
-def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
-    with locked_pair(workspace, pair):
-        evaluation = copy_for_scoring(workspace, pair, old)
-        scores = score_all(workspace, evaluation, pair)
-        return publish(workspace, evaluation, pair, scores, now=clock.now()).results
-
-
-def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evaluation]:
-    """Return one evaluation of each set of answers that was never scored with today's metrics and judge."""
-    by_answers: dict[str, list[Evaluation]] = {}
-    for one in published:
-        if _is_of_today(one, pair):
-            by_answers.setdefault(one.record.rescored_from or one.record.evaluation_id, []).append(one)
-    return [
-        group[0]
-        for group in by_answers.values()
-        if not any(same_scoring(one.record.fingerprints, pair.fingerprints) for one in group)
-    ]
-
-
-def _is_of_today(one: Evaluation, pair: Pair) -> bool:
-    """Return whether the answers are to today's questions and documents; the system may have changed since."""
-    prints, today = one.record.fingerprints, pair.fingerprints
-    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
-        one.record.limit == pair.system_file.limit
-    )
-
-
-def _check(one: Evaluation, pair: Pair) -> None:
-    record = one.record
-    if (record.benchmark, record.system) != (pair.paths.name, pair.system):
-        found = f"{record.benchmark} x {record.system}"
-        expected = f"an evaluation of {pair.paths.name} x {pair.system}"
-        raise InputError("other_pair", one.folder, expected, found=found)
-    if record.state != "published":
-        raise InputError("not_published", one.folder, "a published evaluation", found=record.state)
-    if not _is_of_today(one, pair):
-        raise InputError(
-            "other_dataset", one.folder, "answers to today's questions and documents",
-            hint="Evaluate the pair instead.",
-        )  # fmt: skip
