@@ -278,7 +278,7 @@ DAMAGED = {
     "no zone": ({"timestamp": "2026-10-01T02:00:00"}, "corrupt_result", "without its zone"),
     "another evaluation": ({"evaluation_id": "eval_run_20261231_001"}, "corrupt_result", "eval_run_20261231_001"),
     "of a later release": ({"schema_version": "9.0"}, "newer_schema", "a later release wrote it"),
-    "of no release": ({"schema_version": "new"}, "bad_version", "schema version 1.0"),
+    "of no release": ({"schema_version": "new"}, "bad_version", "expected schema version"),
 }  # fmt: skip
 
 

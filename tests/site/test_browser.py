@@ -109,7 +109,7 @@ def test_page_of_a_question_shows_what_there_is(site, open_page):
     rows(page).first.get_by_role("link").click()
 
     for heading in (
-        "Gold answer", "Answer before", "Present answer", "Claims and their support", "Citations", "Retrieved",
+        "Gold answer", "Baseline answer", "Present answer", "Claims and their support", "Citations", "Retrieved",
         "All systems, newest night", "Answers over nights", "Over nights", "Scores",
     ):  # fmt: skip
         expect(page.get_by_role("heading", name=heading, exact=True, level=2)).to_be_visible()
