@@ -18,7 +18,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 import pydantic
 import typer
-from rag_eval_pipeline.monitoring.retention import RetentionSettings
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
@@ -34,6 +33,7 @@ from rag_eval_pipeline.judges.nli import NliSettings
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
+from rag_eval_pipeline.monitoring.retention import RetentionSettings
 from rag_eval_pipeline.monitoring.weekly import AbSettings
 from rag_eval_pipeline.systems.config import KINDS, SystemFile
 from rag_eval_pipeline.web.egress import EgressConfig

@@ -118,9 +118,10 @@ async def print_text(pool, text):
     return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=60)
 
 
-async def test_browser_that_is_none_is_named(own_temp):
+async def test_browser_that_is_none_is_named(own_temp, monkeypatch):
+    monkeypatch.setenv(EXECUTABLE_VARIABLE, "/bin/false")
     async with EgressProxy(EgressPolicy()) as proxy:
-        pool = BrowserPool(proxy, Path("/bin/false"))
+        pool = BrowserPool(proxy)
         with pytest.raises(ServiceError) as refused:
             await pool.process()
         await pool.close()
