@@ -31,7 +31,6 @@ from rag_eval_pipeline.conversion.questions import (
     check_url,
     metadata_of,
     says_no_answer,
-    scalar_text,
     text_of,
     unescaped_url,
 )
@@ -40,6 +39,7 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import has_json
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.storage.json_rows import text_bytes
+from rag_eval_pipeline.text.normalise import scalar_text
 
 _WORDS = {"query_type": pa.array(sorted(QUERY_TYPES)), "difficulty": pa.array(sorted(DIFFICULTIES))}
 

@@ -16,7 +16,6 @@ from rag_eval_pipeline.conversion.questions import (
     ESCAPED_AMPERSAND,
     NamedContext,
     check_url,
-    scalar_text,
     unescaped_url,
 )
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
@@ -26,6 +25,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
+from rag_eval_pipeline.text.normalise import scalar_text
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
 # Files whose text is their body, so that source offsets can be checked against it.

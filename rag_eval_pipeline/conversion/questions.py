@@ -18,6 +18,7 @@ import msgspec
 
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
+from rag_eval_pipeline.text.normalise import scalar_text
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
 DIFFICULTIES = frozenset({"easy", "medium", "hard"})
@@ -27,7 +28,6 @@ IMPOSSIBLE = {"true": True, "false": False, "1": True, "0": False}
 MAX_TEXT = 10_000_000  # characters
 MAX_URL = 8_000  # characters; servers refuse longer request lines
 MAX_WHOLE = 2**63 - 1  # what a column of questions.parquet holds
-EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 
 _URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
 # URLs that are certainly good: a host of ASCII letters, no port, no user name.
@@ -123,20 +123,6 @@ def text_of(value: Any, field: str) -> str | None:
     if "\x00" in text:
         raise RowError("bad_character", field, "text without NUL", text)
     return text
-
-
-def scalar_text(value: Any) -> str | None:
-    """Return a text as it is, a number or a boolean as JSON writes it; None for anything else, NaN included."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | decimal.Decimal):
-        return str(value)
-    if not isinstance(value, float) or not math.isfinite(value):
-        return None
-    # A column of 12 and 0.5 is one of doubles, in which 12 still means 12.
-    return str(int(value)) if value.is_integer() and abs(value) < EXACT_FLOAT else repr(value)
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from rag_eval_pipeline.text.normalise import scalar_text
+
 MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
 
 
@@ -34,20 +36,6 @@ def peek(value: Any, *names: str) -> Any:
         get = functools.partial(dict.get, one) if isinstance(one, dict) else one.get  # observed ones override `get`
         found |= {name: inner for name in names if (inner := get(name)) is not None}
     return part(found, *names)
-
-
-def plain_text(value: str) -> str:
-    """Return the text with lone surrogates replaced, which no file can hold."""
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def scalar_text(value: Any) -> str | None:
-    """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else."""
-    if isinstance(value, str):
-        return plain_text(value)
-    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return json.dumps(value)
-    return None
 
 
 def identifier(value: Any) -> str | None:

@@ -12,16 +12,7 @@ import msgspec
 
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage, failed_answer
 from rag_eval_pipeline.systems.citations import cited_place
-from rag_eval_pipeline.systems.foreign_values import (
-    WrongShape,
-    describe,
-    is_amount,
-    part,
-    peek,
-    plain_text,
-    scalar_text,
-    whole_number,
-)
+from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, is_amount, part, peek, whole_number
 from rag_eval_pipeline.systems.messages import (
     CONTEXTS,
     message_text,
@@ -34,6 +25,7 @@ from rag_eval_pipeline.systems.messages import (
 )
 from rag_eval_pipeline.systems.parsing import AnswerReader, Incomplete, incomplete_chat
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, is_passage, parse_passages
+from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
 ANSWERS = (
     "answer", "final_answer", "result", "output_text", "output", "response", "generated_answer", "generation",

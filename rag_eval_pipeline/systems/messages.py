@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag_eval_pipeline.systems.foreign_values import part, peek, plain_text, scalar_text, whole_number
+from rag_eval_pipeline.systems.foreign_values import part, peek, whole_number
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_passage, parse_passages
+from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
 USAGE = ("usage", "usage_metadata", "token_usage")
 ASKING = ("human", "user")

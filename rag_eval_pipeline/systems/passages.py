@@ -11,9 +11,9 @@ from rag_eval_pipeline.systems.foreign_values import (
     identifier,
     part,
     peek,
-    plain_text,
     whole_number,
 )
+from rag_eval_pipeline.text.normalise import plain_text
 
 # Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
 TEXT = (

@@ -16,19 +16,12 @@ from rag_eval_pipeline.formats.trec import decode_id, read_run
 from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
 from rag_eval_pipeline.storage.json_files import checked_json, gunzip, read_bytes
-from rag_eval_pipeline.systems.foreign_values import (
-    WrongShape,
-    describe,
-    identifier,
-    is_amount,
-    part,
-    plain_text,
-    scalar_text,
-)
+from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, identifier, is_amount, part
 from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer
 from rag_eval_pipeline.systems.messages import CONTEXTS
 from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
 from rag_eval_pipeline.systems.recordings import NO_ERROR_GIVEN, NULL_ANSWER, Recording, Recordings, index_recordings
+from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
 FORMS = "JSON lines, a list in JSON, .results.json, SQuAD's predictions, a table (CSV, Excel, parquet) or a TREC run"
 GZIP_MAGIC = b"\x1f\x8b"

@@ -1,11 +1,16 @@
-"""The one spelling in which texts are compared, and answers without citations and Markdown."""
+"""The one spelling in which texts are compared, the text of a number, and answers without citations and Markdown."""
 
+import decimal
+import json
+import math
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import regex
 
 FILLER = "\x1a"  # SUBSTITUTE: no writer uses it, and ASCII text stays ASCII text
+_EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 _LONGEST_NAME = 500  # characters of a cited file's name: the way back to its bracket is bounded
 
 _SPELLINGS = str.maketrans(
@@ -35,6 +40,27 @@ _MARKS = regex.compile(rf"{_NUMBERED}|{_FILE}|【[^【】\n]{{0,300}}】|(?<=\])
 _LINK = regex.compile(rf"\[([^\[\]\n]{{1,300}})\](?={FILLER})")
 _EMPHASIS = regex.compile(r"\*{1,3}|__|~~|`++|(?m:^[ \t]*+(?:#{1,6}(?=[ \t])|>++))")
 _GAP = regex.compile(rf"[ \t]*+{FILLER}[ \t{FILLER}]*+(?P<end>(?=[.,;:!?)\n]|$))?|[ \t]{{2,}}+")
+
+
+def plain_text(value: str) -> str:
+    """Return the text with lone surrogates replaced, which no file can hold."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def scalar_text(value: Any) -> str | None:
+    """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else.
+
+    A whole double is written without its `.0`: of 12 and 0.5, a column or a program makes 12.0 and 0.5.
+    """
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, decimal.Decimal):
+        return str(value) if value.is_finite() else None
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        value = int(value) if value.is_integer() and abs(value) < _EXACT_FLOAT else value
+    return json.dumps(value) if isinstance(value, int | float) else None
 
 
 def unify(text: str) -> str:

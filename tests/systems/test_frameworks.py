@@ -129,6 +129,7 @@ def test_framework_answers_are_equal(value, corpus):
 ANSWERS = {
     "a number": (51820, "51820", False),
     "a number under its name": ({"answer": 12}, "12", False),
+    "a whole number that a program made a double": ({"answer": 12.0}, "12", False),
     "an empty text that says that it abstains": ({"answer": "", "abstained": True}, "", True),
     "an abstention by its flag": ({"answer": None, "abstained": True}, "", True),
     "a flag against the words": ({"answer": "I don't know.", "abstained": False}, "I don't know.", False),

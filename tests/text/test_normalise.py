@@ -1,10 +1,12 @@
 """What is compared has one spelling; what is reported keeps the answer's own offsets."""
 
+import decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.text.normalise import FILLER, fold, mask_citations, plain, unify
+from rag_eval_pipeline.text.normalise import FILLER, fold, mask_citations, plain, scalar_text, unify
 
 MARKS = {
     "standard":                 "[a.pdf:5:12-30]",
@@ -62,6 +64,25 @@ FOLDED = {
 @pytest.mark.parametrize(("text", "expected"), FOLDED.values(), ids=FOLDED)
 def test_folding(text, expected):
     assert fold(unify(text)) == expected
+
+
+SCALARS = {
+    "a whole double":          (12.0,                     "12"),
+    "a negative zero":         (-0.0,                     "0"),
+    "a fraction":              (0.5,                      "0.5"),
+    "too large to be exact":   (1e16,                     "1e+16"),
+    "a whole number":          (12,                       "12"),
+    "a decimal with its scale": (decimal.Decimal("12.50"), "12.50"),
+    "a boolean":               (True,                     "true"),
+    "half a character":        ("a\ud800",                "a\ufffd"),
+    "no number":               (float("nan"),             None),
+    "a list":                  ([12],                     None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "expected"), SCALARS.values(), ids=SCALARS)
+def test_scalar_text_is_the_same_for_gold_answers_and_replies(value, expected):
+    assert scalar_text(value) == expected
 
 
 @given(st.text(), st.lists(st.tuples(st.integers(-2, 40), st.integers(-2, 40))))
