@@ -6,19 +6,16 @@ except as a question, where it would be a column that was mixed up with another.
 
 import datetime
 import decimal
-import functools
 import math
-import re
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.web.urls import is_requestable
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})
 DIFFICULTIES = frozenset({"easy", "medium", "hard"})
@@ -26,12 +23,8 @@ DIFFICULTIES = frozenset({"easy", "medium", "hard"})
 IMPOSSIBLE = {"true": True, "false": False, "1": True, "0": False}
 
 MAX_TEXT = 10_000_000  # characters
-MAX_URL = 8_000  # characters; servers refuse longer request lines
 MAX_WHOLE = 2**63 - 1  # what a column of questions.parquet holds
 
-_URL_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
-# URLs that are certainly good: a host of ASCII letters, no port, no user name.
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?")
 # Answers that say that there is none, folded and without a full stop.
 NO_ANSWERS = frozenset(
     spelled
@@ -105,7 +98,7 @@ def unescaped_url(url: str) -> str:
 
 def check_url(url: object, field: str = "urls") -> str:
     """Return an http(s) URL that names one host and that no fetcher can read in two ways, or refuse it (`bad_url`)."""
-    if not isinstance(url, str) or not _is_url(url):
+    if not isinstance(url, str) or not is_requestable(url):
         raise RowError("bad_url", field, "an http(s) URL", url)
     return url
 
@@ -142,29 +135,6 @@ def metadata_of(value: Any) -> dict[str, Any]:
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):  # how Arrow gives a MAP
         return _json_object(value)
     raise RowError("bad_metadata", "metadata", _METADATA, value)
-
-
-@functools.lru_cache(100_000)
-def _is_url(url: str) -> bool:
-    if len(url) > MAX_URL or _URL_REFUSED.search(url):
-        return False
-    if _PLAIN_URL.fullmatch(url) and "%00" not in url:
-        return True
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-        url.encode()
-    except ValueError:
-        return False
-    # Full-width digits would turn into an address after the egress policy has checked them.
-    folds = unicodedata.normalize("NFKC", host) != host
-    return bool(
-        parts.scheme in {"http", "https"}
-        and host
-        and not folds
-        and "@" not in parts.netloc
-        and "\x00" not in unquote(url)
-    )
 
 
 def _json_object(members: Iterable[tuple[Any, Any]]) -> dict[str, Any]:

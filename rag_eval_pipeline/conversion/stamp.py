@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 LogLine = Callable[[str], None]
 Recheck = Literal["no", "report", "accept"]
 
-CODE_VERSION = "conversion/8"  # raised when the same source may convert differently; then every benchmark converts anew
+CODE_VERSION = "conversion/9"  # raised when the same source may convert differently; then every benchmark converts anew
 
 
 class CheckFact(NamedTuple):

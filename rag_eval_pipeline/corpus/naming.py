@@ -15,16 +15,21 @@ from urllib.parse import ParseResult, unquote, urlparse
 
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.web.urls import route_of
 
 SUFFIX = ".pdf"  # lower case: NVIDIA's driver counts pages of no other spelling
 NAME_BYTES = 255  # longest path component of ext4, xfs, APFS and NTFS (the last counts UTF-16 units, which are fewer)
-NAME_FLAGS = ("empty_segment", "escaped", "collision", "truncated")
+NAME_FLAGS = ("params_dropped", "query_dropped", "empty_segment", "escaped", "collision", "truncated")
 COLLISION_DIGITS = 8
 TRUNCATION_DIGITS = 16
 NO_STEM = "document"  # for a document without segment, fragment, host and name
 
+_NO_NAMES = ("", ".", "..")  # segments that name nothing
 _AUTHORITY = re.compile(r"([^:/?#]*:)?//([^/?#]*)")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Escapes that are not decoded: reserved characters and `%` itself, also where it stands for nothing.
+_KEPT_ESCAPE = re.compile(r"%(2[13-9A-Ca-cFf]|3[ABDFabdf]|40|5[BDbd]|(?![0-9A-Fa-f]{2}))")
+_PORTS = {"http": ":80", "https": ":443"}
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _HASHED = re.compile(rf"(.*)~[0-9a-f]{{{COLLISION_DIGITS},{TRUNCATION_DIGITS}}}{re.escape(SUFFIX)}", re.DOTALL)
 
@@ -47,7 +52,7 @@ class NameRequest:
     @property
     def identity(self) -> NameIdentity:
         """Key and stem, which includes the fragment; a document without URL is identified by its key."""
-        return NameIdentity(self.key, "" if self.url is None else url_stem(self.url) or _last_segment(self.url))
+        return NameIdentity(self.key, "" if self.url is None else _named_part(self.url))
 
 
 def url_stem(url: str) -> str:
@@ -61,14 +66,16 @@ def url_stem(url: str) -> str:
 
 
 def document_key(url: str) -> str:
-    """Return lower-case host and port, percent-decoded path, params and query; equal keys are one document."""
+    """Return lower-case host and port, path, params, query and route in one spelling; equal keys are one document.
+
+    Two spellings are one where RFC 3986 calls them equivalent: percent-encoded letters, dot segments, the scheme's
+    port. `/a%2Fb` is not `/a/b`. A fragment counts only as a route (`#/install`): others are places within a page.
+    """
     parts = parse_url(_LONE_SURROGATE.sub(lambda match: _percent(match[0]), url))
-    path = unquote(parts.path or "/", errors="surrogateescape")
-    # Bytes that are not UTF-8 stay encoded, and so do the delimiters: `/a%3Fb` is another page than `/a?b`.
-    path = re.sub(r"[?;#\udc80-\udcff]", lambda match: _percent(match[0]), path)
-    params = f";{parts.params}" if parts.params else ""
-    query = f"?{parts.query}" if parts.query else ""
-    return f"{_host(parts).lower()}{path}{params}{query}"
+    params = f";{_unescaped(parts.params)}" if parts.params else ""
+    query = f"?{_unescaped(parts.query)}" if parts.query else ""
+    route = f"#{_unescaped(found)}" if (found := route_of(parts.fragment)) else ""
+    return f"{_authority(parts)}{_without_dots(_unescaped(parts.path or '/'))}{params}{query}{route}"
 
 
 def parse_url(url: str) -> ParseResult:
@@ -141,13 +148,43 @@ def _host(parts: ParseResult) -> str:
     return parts.netloc.rpartition("@")[2]
 
 
+def _authority(parts: ParseResult) -> str:
+    return _host(parts).lower().removesuffix(_PORTS.get(parts.scheme, "")).removesuffix(":")
+
+
+def _unescaped(text: str) -> str:
+    """Decode what is percent-encoded, but for reserved characters and bytes that are no UTF-8.
+
+    Source: RFC 3986, 2.2 and 6.2.2; RFC 3987, 5.3.2.3 for characters beyond ASCII.
+    """
+    kept = _KEPT_ESCAPE.sub(lambda match: f"%25{match[1].upper() or '25'}", text)
+    return re.sub(r"[\udc80-\udcff]", lambda match: _percent(match[0]), unquote(kept, errors="surrogateescape"))
+
+
+def _without_dots(path: str) -> str:
+    """Return a path without `.` and `..` (RFC 3986, 5.2.4)."""
+    segments = path.split("/")
+    kept = segments[:1]
+    for segment in segments[1:]:
+        if segment == "..":
+            kept = kept[:1] + kept[1:-1]
+        elif segment != ".":
+            kept.append(segment)
+    return "/".join([*kept, *([""] if segments[-1] in (".", "..") else [])])
+
+
 def _stem(request: NameRequest) -> tuple[str, list[str]]:
     """Return the stem with the characters that a file system accepts, not yet shortened, and flags."""
     flags = []
-    stem = url_stem(request.url) if request.url is not None else request.name or ""
-    if not stem:
+    if request.url is None:
+        stem, is_empty = request.name or NO_STEM, not request.name
+    else:
+        parts = parse_url(request.url)
+        flags = [flag for flag, part in zip(NAME_FLAGS, (parts.params, parts.query), strict=False) if part]
+        stem = _named_part(request.url) or NO_STEM
+        is_empty = stem != url_stem(request.url)
+    if is_empty:
         flags.append("empty_segment")
-        stem = (_last_segment(request.url) if request.url is not None else "") or NO_STEM
     # A lone surrogate has no encoding on disk, in JSON or in parquet, so it is escaped like `/` and NUL.
     escaped = re.sub(r"[/\x00\ud800-\udfff]", lambda match: _percent(match[0]), stem)
     if escaped != stem:
@@ -155,10 +192,14 @@ def _stem(request: NameRequest) -> tuple[str, list[str]]:
     return escaped, flags
 
 
-def _last_segment(url: str) -> str:
-    """Return the replacement for an empty stem: the last segment that is not empty, else the host."""
+def _named_part(url: str) -> str:
+    """Return the stem; in place of an empty one, `.` and `..`, the last other segment, else the host."""
+    stem = url_stem(url)
+    if stem not in _NO_NAMES:
+        return stem
     parts = parse_url(url)
-    return next((segment for segment in reversed(parts.path.split("/")) if segment), _host(parts).lower())
+    segments = reversed(parts.path.split("/"))
+    return next((segment for segment in segments if segment not in _NO_NAMES), _host(parts).lower())
 
 
 def _with_suffix(stem: str) -> str:

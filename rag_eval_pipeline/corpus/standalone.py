@@ -28,7 +28,7 @@ def is_url(source: str) -> bool:
 
 
 def plan_documents(sources: Sequence[str], pinned: Mapping[NameIdentity, str] | None = None) -> list[PlannedDocument]:
-    """Return the documents with their file names; URLs that differ only in their fragment are one document."""
+    """Return the documents with their file names; equivalent URLs are one document."""
     requests = [
         NameRequest(document_key(source), url=source)
         if is_url(source)

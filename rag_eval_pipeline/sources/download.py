@@ -23,8 +23,9 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write_json, publish
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
-from rag_eval_pipeline.web.fetcher import Progress, check_url, fetcher
+from rag_eval_pipeline.web.fetcher import Progress, fetcher
 from rag_eval_pipeline.web.server_settings import HEADER_NAME, RESERVED_HEADERS
+from rag_eval_pipeline.web.urls import check_url
 
 MAX_SOURCE_BYTES = UNPACKED.max_bytes  # a document's 100 MB would stop every large benchmark
 LOCK_WAIT_S = 3600.0  # another process's download of the same URL: 2 GiB at 5 Mbit/s

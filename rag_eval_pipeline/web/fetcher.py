@@ -14,7 +14,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from ssl import SSLContext
 from typing import NamedTuple, TypeVar
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import quote, urldefrag, urljoin
 
 import httpx
 import stamina
@@ -26,6 +26,7 @@ from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, o
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, HostLimits, retry_after
 from rag_eval_pipeline.web.tls import UNTRUSTED, certificate_error, tls_context
+from rag_eval_pipeline.web.urls import check_url, route_of
 
 # Stamina logs each retry through structlog where that is installed, and structlog prints to stdout, into a command's
 # JSON.
@@ -40,6 +41,7 @@ STALL_LIMIT_S = 25.0
 STALL_BYTES = 16 << 10  # fewer in that time are no progress: 0.7 kB/s would take a month for the largest download
 
 _CHUNK_BYTES = 1 << 20
+_UNQUOTED = re.compile(r"[\\<>\"]")
 _GZIP_MAGIC = b"\x1f\x8b"
 _LOCATION = "location"
 _DOCUMENT_HEADERS = {
@@ -78,31 +80,6 @@ class TransientError(DocumentError):
 
 class _Truncated(Exception):
     """A compressed body ended before its end."""
-
-
-def check_url(url: str) -> httpx.URL:
-    """Return the URL as it can be requested, without fragment: http or https, and one reading of its host.
-
-    Raises:
-        DocumentError: `scheme` for anything but http and https; `bad_url` for credentials, control characters, no host.
-    """
-    url = url.strip()
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
-    if parts.scheme not in {"http", "https"}:
-        raise DocumentError("scheme", f"{url[:200]!r} is not an http or https URL")
-    if re.search(r"[\x00-\x20\x7f\ud800-\udfff]", url) or re.search(r"[\\@]", parts.netloc):
-        raise DocumentError("bad_url", f"{url[:200]!r} holds blanks, control characters or credentials")
-    try:
-        checked = httpx.URL(url).copy_with(fragment=None)
-        host = checked.host  # decoded here, where a broken `xn--a` is found
-    except (httpx.InvalidURL, ValueError) as error:
-        raise DocumentError("bad_url", f"{url[:200]!r}: {error}") from error
-    if not host or (checked.port is not None and not 0 < checked.port < 1 << 16):
-        raise DocumentError("bad_url", f"{url[:200]!r} names no host or no port")
-    return checked
 
 
 def retry_wait(error: Exception) -> bool | float:
@@ -207,8 +184,9 @@ class Fetcher:
         read: Callable[[httpx.Response, str, asyncio.Timeout], Awaitable[Result]],
         deadline: asyncio.Timeout,
     ) -> Result:
-        """Make one attempt; `read` also gets the fragment that a redirect has added."""
+        """Make one attempt; `read` also gets the fragment that the page is shown with: a route, or a redirect's."""
         current = asking = url
+        fragment = route_of(url.partition("#")[2])
         jars: dict[str | None, httpx.Cookies] = {}
         for _ in range(self._config.max_redirects + 1):
             client = self._clients.client_for(asking)
@@ -225,7 +203,6 @@ class Fetcher:
                         jar.extract_cookies(response)
                         location = self._redirect(response)
                         if location is None:
-                            fragment = urldefrag(current).fragment if current != url else ""
                             return await read(response, fragment, deadline)
                     finally:
                         await response.aclose()
@@ -242,7 +219,9 @@ class Fetcher:
             # The page that redirects is the one that asks: a public page cannot have a private one fetched.
             asking = str(response.url)
             try:
-                current = urljoin(asking, location)
+                # Some servers send them as they are, which a URL may not hold.
+                current = _UNQUOTED.sub(lambda match: quote(match[0]), urljoin(asking, location))
+                fragment = urldefrag(current).fragment or fragment  # RFC 9110, 10.2.2: a fragment is inherited
             except ValueError as error:
                 raise DocumentError("bad_url", f"{location[:200]!r}: {error}") from error
         raise DocumentError("too_many_redirects", f"{url}: more than {self._config.max_redirects} redirects")

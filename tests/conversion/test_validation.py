@@ -9,7 +9,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.batch_validation import BatchValidation
 from rag_eval_pipeline.conversion.question_spool import questions_of
-from rag_eval_pipeline.conversion.questions import Context, check_url, metadata_of
+from rag_eval_pipeline.conversion.questions import Context, metadata_of
 from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ROW
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT
 from rag_eval_pipeline.sources.batches import RowError
@@ -203,30 +203,3 @@ def test_columns_of_texts_become_the_same_questions_as_values_of_mixed_types():
         assert {row: vars(error) for row, error in texts.errors.items()} == {
             row: vars(error) for row, error in values.errors.items()
         }
-
-
-URLS = {
-    "https": ("https://en.wikipedia.org/wiki/Diana,_Princess_of_Wales", True),
-    "a fragment, a port, parentheses, an apostrophe": ("http://a.org:8080/O'Neil_(x)?q=1#b/c", True),
-    "letters beyond ASCII": ("https://münchen.de/Hiyō", True),
-    "no scheme": ("en.wikipedia.org/wiki/Ada", False),
-    "no host but a user": ("http://#@a.org", False),
-    "a user": ("https://user:pw@a.org", False),
-    "a blank": ("https://a.org/x y", False),
-    "a line end": ("https://a.org/\r\nHost: b", False),
-    "a backslash": ("https://a.org\\@b.org", False),
-    "NUL, encoded": ("https://a.org/%00", False),
-    "digits of another script in an address": ("http://①②⑦.0.0.1/", False),
-    "a port that is none": ("http://a.org:99999/", False),
-    "half a character": ("http://a.org/\ud800", False),
-}
-
-
-@pytest.mark.parametrize(("url", "good"), URLS.values(), ids=URLS)
-def test_urls(url, good):
-    if good:
-        assert check_url(url) == url
-        return
-    with pytest.raises(RowError) as caught:
-        check_url(url)
-    assert caught.value.code == "bad_url"

@@ -47,7 +47,7 @@ ROWS = {
     },
     "Names and paths": {
         19: ("A URL whose last part is `..`, `.`, empty or has NUL or `/`, also in the fragment.",
-             "One path component inside of the corpus. `.` and `..` are ordinary stems (`..pdf`), an empty one falls back to the part before or the host, raw `/` and NUL are escaped."),
+             "One path component inside of the corpus. An empty one, `.` and `..` fall back to the part before or the host, raw `/` and NUL are escaped."),
         20: ("Two URLs of one file name: by query, parameters, host, letter case, NFC and NFD.",
              "The one in the manifest, else the first in source order, keeps the name; each other one gets `~` and 8 digits of its URL's hash. `naming: strict` makes it `stem_collision`. Nothing is overwritten, in whatever order the URLs come."),
         21: ("A name of more than 255 bytes with all its suffixes.", "Cut at a character or escape, with 16 digits of the URL's hash; temporary names do not contain it."),

@@ -22,7 +22,7 @@ from rag_eval_pipeline.corpus.text.pdf import PdfLimits, PdfReader
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.scaffold.init import propose
 from rag_eval_pipeline.sources.relations import read_relation
-from rag_eval_pipeline.web.fetcher import check_url
+from rag_eval_pipeline.web.urls import check_url
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 from tests.conversion.conftest import HEAD, write_benchmark
 from tests.faults.fuzzing.checks import Parser, encoded
