@@ -3,6 +3,7 @@
 Missing values are None or NaN; a column `reason` or `reasons` says why there is no score.
 """
 
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,11 +54,15 @@ class WorkspaceFrames:
         interval), `n_scored`, `coverage` (share of the questions that were scored), `reason` (why there is no value),
         `role` (`baseline`, or `rerun of ...`).
 
+        An evaluation whose files are damaged is left out with a warning that names the file.
+
         Raises:
             InputError: `no_benchmark` or `no_system` if there are no results of a name, and nothing has it.
         """
         update_history(self.workspace)
-        rows, _ = history_rows(self.workspace, benchmark, system)
+        rows, damaged = history_rows(self.workspace, benchmark, system)
+        for line in damaged:
+            warnings.warn(line, stacklevel=2)
         if not rows and benchmark is not None:
             self.workspace.existing_benchmark(benchmark)
         if not rows and system is not None:

@@ -92,6 +92,14 @@ def test_doctor_starts_the_browser_or_checks_one_thing(workspace):
         CliRunner().invoke(app, ["doctor", "--only", "luck"], catch_exceptions=False)
 
 
+def test_doctor_names_folders_that_cannot_be_written_to(machine, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere but to a read-only disk
+
+    found = examine(machine, "workspace")["workspace"]
+
+    assert (found.ok, found.found) == (False, f"{machine.workspace.root / 'data'} cannot be written to")
+
+
 @pytest.mark.browser
 def test_doctor_names_what_follows_without_a_sandbox(machine, stand_in):
     stand_in(WITHOUT_SANDBOX)

@@ -158,13 +158,15 @@ def disk(machine: Machine) -> Finding:
 
 
 def registry(machine: Machine) -> Finding:
-    """All benchmarks and systems can be read."""
+    """All benchmarks and systems can be read, and results can be written."""
     from rag_eval_pipeline.conversion.benchmark_spec import read_spec
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     workspace = machine.workspace
     found = read_registry(workspace)
     faults = list(found.faults)
+    written = [folder for folder in (workspace.root / "data", workspace.root / "corpus") if folder.exists()]
+    faults += [f"{folder} cannot be written to" for folder in written if not os.access(folder, os.W_OK)]
     for name in found.benchmarks:
         try:
             read_spec(workspace.benchmark(name))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 CAUSE_CHARS = 160  # of an error
 CAUSES_SHOWN = 3
+TIMEOUTS = frozenset({"attempt_timeout", "total_timeout", "timeout"})  # error codes of questions
 _LABELS_BY: tuple[Literal["human", "own", "model ratings"], ...] = ("human", "own", "model ratings")
 
 
@@ -168,6 +169,14 @@ def report_evaluated(root: Workspace, benchmark: str, system: str, published: "P
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:
     notes = []
+    late = sum(cause.questions for cause in answered.causes if cause.code in TIMEOUTS)
+    if late and answered.in_flight is not None:
+        benchmark, system = pair.split(" x ")
+        notes.append(
+            f"{pair}: {late} questions timed out with {answered.in_flight} in flight: lower `in_flight` or raise "
+            f"`attempt_seconds` and `total_seconds` in data/config/systems/{system}.yaml, and ask these again: "
+            f"rag-eval evaluate {benchmark} --system {system} --failed-only"
+        )
     if published.rescored_from is not None and not answered.asked:
         notes.append(
             f"{pair}: nothing was asked: the answers of {published.rescored_from} were scored again with today's "

@@ -25,6 +25,7 @@ from rag_eval_pipeline.cli.output import (
     print_notes,
     progress_bars,
 )
+from rag_eval_pipeline.errors import ServiceError
 
 
 def history(
@@ -136,8 +137,14 @@ def pin(
     root.existing_system_file(system)
     while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
         with progress_bars(f"{benchmark} x {system}, {missing} to go:") as begin:
-            _, published = evaluate(root, pair, begin)
+            answered, published = evaluate(root, pair, begin)
         report_evaluated(root, benchmark, system, published)
+        if not answered.is_covered:  # it does not count, so asking on might never end
+            message = (
+                f"{answered.failed} of {answered.questions} questions failed in {published.evaluation_id}, too many "
+                f"for a baseline; the most frequent error: {answered.causes[0].message}"
+            )
+            raise ServiceError("too_few_answers", message, hint="Mend the system's file or its server, then pin again.")
     pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
     share, warnings = baseline_flip_share(root, pinned), baseline_warnings(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}

@@ -67,6 +67,8 @@ def probe(
 def probe_lines(row: dict[str, Any]) -> list[str]:
     """Return what was parsed from one reply, for a terminal."""
     usage, ms = row["usage"], row["latency_ms"]
+    used = [f"{usage['prompt_tokens']} tokens read, {usage['completion_tokens']} written"] * bool(usage["total_tokens"])
+    used += [f"{usage['estimated_cost_usd']:g} US dollars"] * bool(usage["estimated_cost_usd"])
     latency = "latency not measured" if ms is None else f"{ms:.0f} ms"
     state = "abstained" if row["abstained"] else row["status"]
     if row["error"]:
@@ -76,9 +78,7 @@ def probe_lines(row: dict[str, Any]) -> list[str]:
     paged = sum(passage["page"] is not None for passage in passages)
     return [
         f"{row['query_id']}  {row['question']}",
-        f"  {state}, {latency}, {usage['requests']} requests, "
-        f"{usage['prompt_tokens']} tokens read, {usage['completion_tokens']} written, "
-        f"{usage['estimated_cost_usd']:g} US dollars" + (f", {row['model']}" if row["model"] else ""),
+        "  " + ", ".join(filter(None, (state, latency, f"{usage['requests']} requests", *used, row["model"]))),
         f"  answer: {_excerpt(row['answer'])}",
         f"  passages: {len(passages)}, {known} of known documents, {paged} with a page",
         *(

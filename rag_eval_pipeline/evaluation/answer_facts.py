@@ -54,7 +54,8 @@ class AnswerFacts:
             return None if math.isnan(number) else int(number)
 
         for tokens, requests, cost, prompt, completion in zip(*self._calls, strict=True):
-            yield CallUsage(whole(tokens), int(requests), cost, whole(prompt), whole(completion))
+            known_cost = None if math.isnan(cost) else cost
+            yield CallUsage(whole(tokens), int(requests), known_cost, whole(prompt), whole(completion))
 
 
 def performance(
@@ -96,13 +97,14 @@ def performance(
 
 
 def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
-    """Return what an answer used; its tokens are unknown if a paid system was asked and reported none."""
+    """Return what an answer used; tokens and cost are unknown if a paid system was asked and neither is above 0."""
     usage = answer.usage
     is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
+    is_priced = is_free or usage.estimated_cost_usd > 0 or usage.requests == 0
     return CallUsage(
         total_tokens=usage.total_tokens if is_counted else None,
         requests=usage.requests,
-        cost_usd=usage.estimated_cost_usd,
+        cost_usd=usage.estimated_cost_usd if is_priced else None,
         prompt_tokens=usage.prompt_tokens if is_counted else None,
         completion_tokens=usage.completion_tokens if is_counted else None,
     )

@@ -57,6 +57,7 @@ class AskingReport:
 
     Args:
         causes: Why questions failed, the most frequent error code first.
+        in_flight: Questions asked at once, if any were asked.
     """
 
     evaluation_id: str
@@ -69,6 +70,7 @@ class AskingReport:
     is_covered: bool
     preview: list[dict[str, Any]]
     causes: tuple["FailureCause", ...] = ()
+    in_flight: int | None = None
 
     @property
     def coverage(self) -> float:
@@ -144,7 +146,7 @@ async def _ask(
             await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, progress)
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
-    evaluation.save(state="answered", answered_at=answered_at or clock.now())
+    evaluation.save(state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage)
     return report, evaluation
 
 
@@ -227,6 +229,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         is_covered=(len(pair.queries) - failed) / len(pair.queries) >= pair.settings.min_coverage,
         preview=preview,
         causes=_failure_causes(errors),
+        in_flight=evaluation.record.in_flight,
     )
 
 

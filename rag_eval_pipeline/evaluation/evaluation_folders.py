@@ -66,6 +66,7 @@ class EvaluationRecord(FileModel):
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
     retrieval_level: Level = "document"  # as in the published results
+    coverage: float | None = None  # share of the questions with an answer
     warnings: tuple[str, ...] = ()  # what was noticed while replies were read
     asking_seconds: float = 0.0  # wall-clock time spent asking, over all sessions
     in_flight: int | None = None  # questions asked at once; latencies depend on it
@@ -88,6 +89,11 @@ class Evaluation:
     def scores(self, kind: str) -> Path:
         """Return the path of one of `SCORE_FILES`."""
         return self.folder / f"{kind}.parquet"
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether enough questions were answered for the evaluation to stand in a baseline."""
+        return self.record.coverage is None or self.record.coverage >= self.record.settings.min_coverage
 
     def has_fingerprints(self, fingerprints: Fingerprints) -> bool:
         """Return whether it was begun with these fingerprints; the server's is ignored."""

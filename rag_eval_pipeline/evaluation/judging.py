@@ -44,6 +44,7 @@ SUPPORT_MEASURES = (
     "citation_correctness", "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
     "hallucination_vs_retrieved",
 )  # fmt: skip
+OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
@@ -191,6 +192,17 @@ class JudgementCounts:
     def report(self) -> JudgingReport:
         """How many answers were judged."""
         return JudgingReport(self._completed, self._reasons.total(), dict(self._reasons.most_common()))
+
+    def warnings(self) -> list[str]:
+        """Return a line if answers may have talked the model judge over."""
+        counts = self._flags["judges_disagree"], self._flags["injection_suspect"]
+        if not counts[1] and counts[0] < OPPOSITE_SHARE * max(1, self._completed):
+            return []
+        of = f"{self._completed:,} judged answers"
+        return [
+            f"the lexical judge is sure of the opposite verdict on {counts[0]:,} of {of} (judges_disagree), and "
+            f"{counts[1]:,} have texts that address the judge (injection_suspect): read some of them in the report"
+        ]
 
     @property
     def usage(self) -> dict[form.JudgeUsageName, float]:

@@ -79,7 +79,11 @@ def build_results(
         further_metrics=further_metrics(means),
         custom_metrics=_custom_metrics(record.settings.custom_metrics),
         metric_faults=tuple(_first_faults(parts)),
-        warnings=(*record.warnings, *facts.passages.total(pair.system_file.kind).warnings()),
+        warnings=(
+            *record.warnings,
+            *facts.passages.total(pair.system_file.kind).warnings(),
+            *judgements.warnings(),
+        ),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
         query_results=(),
         statistical_analysis=form.StatisticalAnalysis(

@@ -40,7 +40,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class JudgementCache:
-    """The cache in one folder: `replies/<server>/<ab>/<key>.json`, and `unusable/` for people.
+    """The cache in one folder: `replies/<server>/<ab>/<key>.json`, `models/<server>.json`, and `unusable/` for people.
 
     Every method raises `ServiceError` `cache_unusable` if the disk is full or refuses.
     """
@@ -48,7 +48,6 @@ class JudgementCache:
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._clock = clock
-        self._of_model: tuple[str, str] | None = None  # a server that has replies of this model only
         with _as_service_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -72,23 +71,23 @@ class JudgementCache:
 
     def keep(self, key: str, server: str, reply: CachedReply) -> None:
         """Keep a reply; it replaces an older one of the same key."""
-        if self._of_model != (server, reply.model):
-            self._of_model = None
         entry = _Entry(key, reply.model, reply.reply, _checksum(key, reply.reply, reply.model))
         with _as_service_error(self._folder):
             _write(self._path(key, server), msgspec.json.encode(entry), self._clock())
 
-    def forget_others(self, server: str, model: str) -> None:
-        """Remove a server's replies by other models than this one."""
-        if self._of_model == (server, model):  # it is called for each reply of a new model, and reads all files
-            return
+    def newest_model(self, server: str) -> str | None:
+        """Return the model that a server reported last; None if it never did."""
+        path = self._model_file(server)
         with _as_service_error(self._folder):
-            for path, _ in _files(self._folder / "replies" / _server_name(server)):
-                with contextlib.suppress(FileNotFoundError):
-                    entry = _decode(path.read_bytes())
-                    if entry is not None and entry.model not in (None, model):
-                        path.unlink()
-        self._of_model = (server, model)
+            try:
+                return msgspec.json.decode(path.read_bytes(), type=str)
+            except (FileNotFoundError, msgspec.MsgspecError):
+                return None
+
+    def note_model(self, server: str, model: str) -> None:
+        """Note the model that a server reports now."""
+        with _as_service_error(self._folder):
+            replace_file(self._model_file(server), msgspec.json.encode(model))
 
     def keep_unusable(self, key: str, fault: str, reply: str) -> None:
         """Keep a reply that could not be read, for people; `find` never returns it."""
@@ -122,6 +121,9 @@ class JudgementCache:
                 if status.st_mtime < oldest:
                     path.unlink(missing_ok=True)
         return removed
+
+    def _model_file(self, server: str) -> Path:
+        return self._folder / "models" / f"{_server_name(server)}.json"
 
     def _path(self, key: str, server: str) -> Path:
         return self._folder / "replies" / _server_name(server) / key[:2] / f"{key}.json"

@@ -1,9 +1,10 @@
 """The model judge: one call an answer to an OpenAI-compatible server, its verdicts compared with the lexical judge's.
 
 A question without a verdict has a code and no score: `judge_unparsable`, `judge_truncated` (cut at max_tokens),
-`judge_refused`, `judge_model_changed`, or `judge_<code of the endpoint>`.
+`judge_refused`, `judge_model_changed`, `judge_stopped` (too many of these in a row), or `judge_<code of the endpoint>`.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import time
@@ -31,6 +32,7 @@ from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 
 CODE = "openai/5"  # raised whenever the same replies may be read differently
+UNUSABLE_IN_A_ROW = 10  # replies of a judge that can no longer be paid for
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
 _CUT = "it was cut at the limit of tokens; write shorter rationales"
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
@@ -150,7 +152,10 @@ class _CachedChat:
         self._cache = cache
         self._settings = settings
         self._server = f"{settings.endpoint.base_url} {settings.chat.model}"
+        self._newest = cache.newest_model(self._server)  # model, as the server reports it
         self._model: str | None = None
+        self._turns = asyncio.Semaphore(settings.endpoint.in_flight)
+        self._unusable = 0  # replies in a row
 
     async def ask(
         self, prompt: Prompt, schema: Mapping[str, Any], repeat: int, parse: Callable[[str], Parsed], tally: _UsageTally
@@ -160,15 +165,23 @@ class _CachedChat:
         Args:
             repeat: Number of the judging; each has an entry in the cache.
         """
+        async with self._turns:
+            return await self._ask(prompt, schema, repeat, parse, tally)
+
+    async def _ask(
+        self, prompt: Prompt, schema: Mapping[str, Any], repeat: int, parse: Callable[[str], Parsed], tally: _UsageTally
+    ) -> Parsed:
         sampling = self._settings.chat.model_dump(exclude={"prices"})
         key = cache_key(self._settings.endpoint.base_url, sampling, (prompt, schema, repeat))
-        found = self._cache.find(key, self._server)
+        found = self._cache.find(key, self._bucket(self._newest))
         if found is not None and self._is_of_this_model(found.model):
             with contextlib.suppress(replies.Unparsable):  # an older release read it differently
                 verdict = parse(found.reply)
                 self._note_model(found.model, tally)
                 tally.cached += 1
                 return verdict
+        if self._unusable >= UNUSABLE_IN_A_ROW:
+            raise JudgeFailedError("judge_stopped", f"not asked: {self._unusable} replies in a row could not be used")
         failed = JudgeFailedError("judge_unparsable", "no reply")
         sent = prompt
         for _ in range(2):  # the question, and one repair
@@ -184,11 +197,20 @@ class _CachedChat:
                 failed = _unreadable(error.fault, reply)
                 sent = prompt.repaired(error.fault)
                 continue
-            self._cache.keep(key, self._server, CachedReply(reply.text, reply.model))
+            self._unusable = 0
+            self._cache.keep(key, self._bucket(reply.model), CachedReply(reply.text, reply.model))
+            if reply.model is not None and reply.model != self._newest:
+                self._cache.note_model(self._server, reply.model)
+                self._newest = self._newest or reply.model
             self._require_same_model(reply.model)
             self._note_model(reply.model, tally)
             return verdict
+        self._unusable += 1
         raise failed
+
+    def _bucket(self, model: str | None) -> str:
+        """Return where the replies of a model are kept: a server that changes its model, or has several, loses none."""
+        return f"{self._server} {model}" if self._settings.same_model else self._server
 
     async def _complete(self, prompt: Prompt, schema: Mapping[str, Any], tally: _UsageTally) -> ChatReply:
         try:
@@ -209,9 +231,8 @@ class _CachedChat:
         return not self._settings.same_model or None in (model, self._model) or model == self._model
 
     def _require_same_model(self, model: str | None) -> None:
-        """Refuse a reply of another model, and drop cached ones of others, so that the next run is of the new model."""
+        """Refuse a reply of another model; it is cached, and the next evaluation takes the newest model's replies."""
         if model is not None and not self._is_of_this_model(model):
-            self._cache.forget_others(self._server, model)
             raise JudgeFailedError(
                 "judge_model_changed", f"the server now answers as {excerpt(model)}, earlier as {excerpt(self._model)}"
             )

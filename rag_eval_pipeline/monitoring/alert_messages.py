@@ -177,7 +177,7 @@ def _sections(lines: Iterable[str]) -> list[dict[str, Any]]:
                 parts[-1] = joined
             else:
                 parts.append(piece)
-    return [{"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in parts if part]
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": part, "verbatim": True}} for part in parts if part]
 
 
 def _pieces(line: str) -> Iterator[str]:

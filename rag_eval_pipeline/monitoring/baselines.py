@@ -80,7 +80,8 @@ def pin(
     """Pin a pair's baseline.
 
     Args:
-        evaluation_ids: Published evaluations of the pair; by default the newest that share all fingerprints.
+        evaluation_ids: Published evaluations of the pair; by default the newest that share all fingerprints and have
+            enough answers.
         now: Aware; nights that begin later are compared with it.
         note: Why.
 
@@ -94,7 +95,7 @@ def pin(
         chosen = newest_alike(published_evaluations(workspace, benchmark, system))
     if not chosen:
         raise InputError(
-            "no_evaluations", path, f"a published evaluation of {benchmark} x {system}",
+            "no_evaluations", path, f"a published evaluation of {benchmark} x {system} with enough answers",
             hint=f"Evaluate it first: rag-eval evaluate {benchmark} --system {system}",
         )  # fmt: skip
     _check(path, chosen, benchmark, system)
@@ -142,7 +143,7 @@ def pin_first_nights(
     if path.exists():
         return None
     group: list[Evaluation] = []
-    for evaluation in (one for one in evaluations if _is_comparable(one, evaluations[-1])):
+    for evaluation in (one for one in evaluations if one.is_covered and _is_comparable(one, evaluations[-1])):
         is_alike = bool(group) and group[-1].record.fingerprints == evaluation.record.fingerprints
         group = [*group, evaluation] if is_alike else [evaluation]
         if len(group) == needed_runs(evaluation):
@@ -155,7 +156,7 @@ def pin_first_nights(
 def missing_runs(workspace: Workspace, pair: Pair) -> int:
     """Return how many more evaluations of a pair in its present state a baseline needs."""
     published = published_evaluations(workspace, pair.paths.name, pair.system)
-    alike = [one for one in published if one.has_fingerprints(pair.fingerprints)]
+    alike = [one for one in published if one.is_covered and one.has_fingerprints(pair.fingerprints)]
     return max(0, (1 if pair.system_file.is_deterministic else BASELINE_RUNS) - len(alike))
 
 
@@ -168,10 +169,14 @@ def earlier_runs(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def newest_alike(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the newest runs that share all fingerprints, oldest first; at most as many as a baseline takes."""
+    """Return the newest runs that share all fingerprints, oldest first; at most as many as a baseline takes.
+
+    Runs in which too few questions were answered do not count.
+    """
     if not evaluations:
         return []
-    alike = [one for one in evaluations if one.record.fingerprints == evaluations[-1].record.fingerprints]
+    prints = evaluations[-1].record.fingerprints
+    alike = [one for one in evaluations if one.is_covered and one.record.fingerprints == prints]
     return alike[-needed_runs(evaluations[-1]) :]
 
 

@@ -3,8 +3,10 @@
 `data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` have a row for each metric and each score.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -26,6 +28,7 @@ from rag_eval_pipeline.monitoring.history import (
 from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.workspace import Workspace
 
+_MAGIC = b"PAR1"  # the last bytes of a parquet file
 QUESTIONS_AT_ONCE = 1000  # that are written together
 
 TABLES = {"results": "figures", "questions": "questions"}  # name in a query -> folder
@@ -52,12 +55,21 @@ def update_history(workspace: Workspace) -> History:
         name = row.evaluation_id
         # Results that were published again are newer than their tables.
         is_done = all(name in files and files[name].st_mtime_ns >= results[name].st_mtime_ns for files in tables)
+        is_done = is_done and all(_is_whole(history_folder(workspace) / folder, name) for folder in COLUMNS)
         if row.fault is None and not is_done:
             try:
                 _write_tables(workspace, open_results(results_path(workspace, name)))
             except InputError as error:
                 history.damaged.append(str(error))
     return history
+
+
+def _is_whole(folder: Path, name: str) -> bool:
+    """Whether a table ends as every whole parquet file does; one that a full disk has cut is written again."""
+    with (folder / f"{name}.parquet").open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(_MAGIC)))
+        return file.read() == _MAGIC
 
 
 def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:

@@ -61,7 +61,7 @@ async def propose_http(wanted: Wanted, target: Target) -> Proposal:
             shown = json.dumps(objects[-1] if objects else None, ensure_ascii=False)
             hint = "Name its place: --answer JMESPATH"
             raise InputError("no_answer_found", str(wanted.url), "an answer in the reply", found=shown, hint=hint)
-        lines = http_lines(settings, guesses, is_named=wanted.answer is not None)
+        lines = http_lines(settings, guesses, is_named=wanted.answer is not None, latency_ms=reply.elapsed_ms)
         proposal = Proposal(
             text=file_text(wanted.name, wanted.kind, lines),
             asked=f"{method} {wanted.url} {json.dumps(fill_template(settings['body'], values), ensure_ascii=False)}",

@@ -1,19 +1,36 @@
 """The text of a proposed settings file of a system: keys in a fixed order, each guess as a comment above its key."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.scaffold.writer import comment_lines, quote_scalar
 from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, Guesses
+from rag_eval_pipeline.web.server_settings import EndpointSettings
 
 
-def endpoint_lines(key: str, endpoint: Mapping[str, Any]) -> list[str]:
-    """Return the settings of a server, with those that are often needed as comments."""
+def endpoint_lines(key: str, endpoint: Mapping[str, Any], latency_ms: float | None = None) -> list[str]:
+    """Return the settings of a server, with those that are often needed as comments.
+
+    Args:
+        latency_ms: Of one answer, if one was asked for: a slow server gets fewer questions at once.
+    """
+    limits = EndpointSettings.model_fields
+    in_flight, attempt_s = limits["in_flight"].default, limits["attempt_seconds"].default
     lines = [f"{key}:", *(f"  {name}: {flow(value)}" for name, value in endpoint.items())]
     if "api_key_env" not in endpoint:
         lines.append("  # api_key_env: MY_KEY    # name of the environment variable with a bearer token")
-    return [*lines, "  # in_flight: 64          # questions asked at once"]
+    # Even a server that answers one question after the other should need only half of the time limit.
+    fitting = in_flight if not latency_ms else max(1, int(attempt_s / 2 / (latency_ms / 1000)))
+    if latency_ms is None or fitting >= in_flight:
+        return [*lines, f"  # in_flight: {in_flight}          # questions asked at once"]
+    slow = f"One answer took {latency_ms / 1000:.1f} s. Raise in_flight for a server that answers many at once."
+    lines += indent(comment_lines(slow))
+    if fitting == 1:
+        attempt_s = max(attempt_s, math.ceil(4 * latency_ms / 1000))
+        lines += [f"  attempt_seconds: {attempt_s:g}", f"  total_seconds: {3 * attempt_s:g}"]
+    return [*lines, f"  in_flight: {fitting}"]
 
 
 def file_text(name: str, kind: str, settings: Sequence[str]) -> str:
@@ -51,12 +68,15 @@ def flow(value: Any) -> str:
     return json.dumps(value)
 
 
-def http_lines(settings: Mapping[str, Any], guesses: Guesses, *, is_named: bool) -> list[str]:
+def http_lines(
+    settings: Mapping[str, Any], guesses: Guesses, *, is_named: bool, latency_ms: float | None = None
+) -> list[str]:
     """Return the settings of an http system, each guess as a comment.
 
     Args:
         settings: Values by key; None for those that are left out.
         is_named: The path of the answer is the user's, not a guess.
+        latency_ms: Of the reply.
     """
 
     def guessed(name: str) -> list[str]:
@@ -65,7 +85,7 @@ def http_lines(settings: Mapping[str, Any], guesses: Guesses, *, is_named: bool)
             return []
         return comment_lines(f"guess: {guess.evidence}") if guess.path is not None else []
 
-    lines = endpoint_lines("endpoint", settings["endpoint"])
+    lines = endpoint_lines("endpoint", settings["endpoint"], latency_ms)
     if settings["method"] != "POST":
         lines.append(f"method: {settings['method']}")
     lines.append(f"path: {quote_scalar(settings['path'])}")

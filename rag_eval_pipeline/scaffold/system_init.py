@@ -93,7 +93,7 @@ async def _propose_openai(wanted: Wanted, target: Target) -> Proposal:
     answer, warnings = await ask_system(parse_settings("openai", settings, target.file), target, observe)
     guesses = guess_paths(replies, target.question, target.names_document)
     listed = f"{len(models)} models: {', '.join(models[:8])}" if models else note
-    lines = [*endpoint_lines("endpoint", endpoint), "chat:", *indent(comment_lines(listed))]
+    lines = [*endpoint_lines("endpoint", endpoint, answer.latency_ms), "chat:", *indent(comment_lines(listed))]
     lines += indent([f"model: {quote_scalar(model)}", "# temperature: 0"])
     path = guesses.path("contexts")
     keys = [(name, inner) for name in PASSAGE_PARTS if (inner := guesses.path(name))]

@@ -20,7 +20,6 @@ from types import FrameType
 from typing import IO
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
-from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.storage.lock import locked
@@ -90,13 +89,17 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
 
 @contextlib.contextmanager
 def _own_instance(home: str | None) -> Iterator[None]:
-    """Lock the instance, and fail the runs that an earlier server lost, unless another server has it."""
-    with contextlib.ExitStack() as stack:
-        if home is not None and Path(home).is_dir():
-            with contextlib.suppress(ServiceError):
-                lock = Path(home).resolve() / "serve.lock"
-                stack.enter_context(locked(lock, holder="rag-eval up", exclusive=True, wait_seconds=0.0))
-                fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
+    """Lock the instance, and fail the runs that an earlier server lost.
+
+    Raises:
+        ServiceError: `locked`: another server has it, and two daemons of one instance are not supported by Dagster.
+    """
+    if home is None or not Path(home).is_dir():
+        yield
+        return
+    holder = f"rag-eval up, process {os.getpid()}"
+    with locked(Path(home).resolve() / "serve.lock", holder=holder, exclusive=True, wait_seconds=0.0):
+        fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
         yield
 
 

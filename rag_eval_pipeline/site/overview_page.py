@@ -52,7 +52,7 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
         first_shown=main_metric(report.newest, report.trust),
         matrices={view.name: _matrix(report, view) for view in metrics},
         board=board_rows(report, report.newest, metrics),
-        most_cost=max(costs.values(), default=0.0),
+        most_cost=max((cost or 0.0 for cost in costs.values()), default=0.0),
         costs=costs,
         todo=_advice(report, data["recommendations"]),
         n_advice=ADVICE_SHOWN,
@@ -189,7 +189,7 @@ def _matrix(report: ReportData, view: MetricView) -> dict[str, dict[str, Any]]:
     return matrix
 
 
-def _cost(row: ResultsHeader) -> float:
-    usage = row.performance_metrics.get("api_usage", {}).get("estimated_cost_usd") or 0.0
-    judge = row.performance_metrics.get("judge_usage", {}).get("estimated_cost_usd") or 0.0
-    return float(usage + judge)
+def _cost(row: ResultsHeader) -> float | None:
+    """Return the cost of an evaluation as far as it is known; None if nothing is."""
+    usages = (row.performance_metrics.get(name, {}) for name in ("api_usage", "judge_usage"))
+    return sum(usage.get("estimated_cost_usd") or 0.0 for usage in usages) or None

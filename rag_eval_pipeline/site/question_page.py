@@ -425,9 +425,9 @@ def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, st
     rows += [("Requests", count(usage.requests)), ("Tokens", count(usage.total_tokens))]
     if usage.prompt_tokens or usage.completion_tokens:
         rows.append(("Prompt and completion", f"{count(usage.prompt_tokens)} + {count(usage.completion_tokens)}"))
-    rows.append(("Cost", dollars(usage.estimated_cost_usd)))
+    rows.append(("Cost", dollars(usage.estimated_cost_usd or None)))  # 0 is what is not known, too
     if judgement and judgement.usage.requests:
-        tokens, cost = count(judgement.usage.total_tokens), dollars(judgement.usage.estimated_cost_usd)
+        tokens, cost = count(judgement.usage.total_tokens), dollars(judgement.usage.estimated_cost_usd or None)
         rows.append(("Judge", f"{tokens} tokens, {cost}"))
     if answer.model:
         rows.append(("Model", shortened(answer.model, NAME_LENGTH)))

@@ -301,7 +301,7 @@ class Endpoint:
                 if response.status in PAUSING_STATUSES and asked_s:
                     self._limiter.pause(asked_s)
             if fault is not None and fault.code == "attempt_timeout" and limit_s >= left_s:
-                fault = AttemptFault("total_timeout", f"no whole reply within {total_s:.3g} s, {number} attempts")
+                fault = AttemptFault("total_timeout", f"no whole reply within {total_s:.3g} s")
             sent += fault is None or fault.code not in UNSENT_CODES
             left_s -= now - begun
             outcome = Outcome(response, fault, sent, (now - started) * 1000)
@@ -328,7 +328,7 @@ class Endpoint:
             code = "rate_limited" if response.status == 429 else f"http_{response.status}"
             found = f"HTTP {response.status}{_error_text(bytes(response.body))}"
         tries = "" if attempts == 1 else f" after {attempts} attempts"
-        no_time = "" if wait_s is None else f", and no time to wait {wait_s:.3g} s for the next"
+        no_time = "" if wait_s is None else f", and no time to wait {_duration(wait_s)} for the next"
         return EndpointError(
             code,
             self.masked(f"{request}: {found}{tries}{no_time}"),
@@ -385,3 +385,9 @@ def _tls_context(ca_file: str | None, folder: Path) -> ssl.SSLContext:
         return _public_authorities() if ca_file is None else tls_context(folder / ca_file)
     except InputError as error:
         raise ServiceError("bad_ca_file", str(error)) from None
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in the unit in which people count it: `0.25 s`, `12 min`, `24 h`."""
+    size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "min")) if seconds >= 2 * size), (1, "s"))
+    return f"{seconds / size:.3g} {unit}"

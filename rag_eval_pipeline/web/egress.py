@@ -104,6 +104,11 @@ class EgressConfig(BaseModel):
         default=None,
         description="Corporate proxy as `host:port`, through which public hosts are reached; allowed hosts never are.",
     )
+    proxy_resolves: bool = Field(
+        default=False,
+        description="Whether hosts that this machine cannot resolve are left to `proxy`, unchecked. Only for a proxy "
+        "that itself refuses private addresses.",
+    )
     proxy_credentials: str | None = Field(
         default=None, description="Environment variable with the proxy's `user:password`."
     )
@@ -228,6 +233,7 @@ _REFUSED_NETWORKS = [
     ipaddress.ip_network(network)
     for network in (
         "0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+        "168.63.129.16/32",  # Azure's own endpoint, which only its machines reach; by its number it is public
         "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2002::/16", "3fff::/20", "5f00::/16",
         "fc00::/7", "fec0::/10", "ff00::/8",
     )

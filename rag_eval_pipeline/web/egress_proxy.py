@@ -249,6 +249,12 @@ class EgressProxy:
             # Behind a corporate proxy this machine often knows no names of the internet, and the proxy does.
             if not by_proxy or isinstance(error, HostNowhere):
                 raise Refused(502, error.code, str(error)) from error
+            if not self.policy.config.proxy_resolves:
+                reason = (
+                    f"{error}; if the proxy resolves names and refuses private addresses itself, "
+                    "set proxy_resolves: true in egress.config.yaml"
+                )
+                raise Refused(502, error.code, reason) from error
         if by_proxy:
             target = f"the proxy {self.policy.config.proxy}"
             proxy_host, _, proxy_port = str(self.policy.config.proxy).rpartition(":")

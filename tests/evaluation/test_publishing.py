@@ -27,6 +27,7 @@ from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, r
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
 from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
@@ -399,20 +400,34 @@ def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, 
 
 
 USAGES = {
-    "nobody counted tokens":     ([Usage(), Usage()],                           (None, None, None, 2.0, 2.0)),
-    "nothing was asked for":     ([NO_USAGE],                                   (0.0, 0.0, 0.0, 0.0, 0.0)),
+    "nobody counted tokens":     ([Usage(), Usage()],                           (None, None, None, None, 2.0, 2.0)),
+    "the server states a cost":  ([Usage(0, 0.5), Usage()],                     (None, None, None, 0.5, 2.0, 2.0)),
+    "nothing was asked for":     ([NO_USAGE],                                   (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "expected"), USAGES.values(), ids=USAGES)
-def test_uncounted_tokens_are_not_zero(given, expected, workspace, evaluation):
+def test_uncounted_tokens_and_unknown_cost_are_not_zero(given, expected, workspace, evaluation):
     workspace.system_file("served").write_text(yaml.safe_dump(SERVED["openai"]))
 
     pair = load_pair(workspace, RAILWAY, "served")
     usage = performance(workspace, evaluation, pair, facts_of(pair, *given), JudgementCounts()).api_usage
 
-    names = ("total_tokens", "prompt_tokens", "completion_tokens", "total_requests", "answers_without_tokens")
+    tokens = ("total_tokens", "prompt_tokens", "completion_tokens")
+    names = (*tokens, "estimated_cost_usd", "total_requests", "answers_without_tokens")
     assert tuple(usage[name] for name in names) == expected
+
+
+def test_judge_that_answers_may_have_talked_over_is_said():
+    counts = JudgementCounts()
+    for number in range(20):
+        counts.add(Judgement(str(number), "completed", flags=("judges_disagree",) if number < 2 else ()))
+    assert counts.warnings() == [
+        "the lexical judge is sure of the opposite verdict on 2 of 20 judged answers (judges_disagree), and 0 have texts "
+        "that address the judge (injection_suspect): read some of them in the report"
+    ]
+    counts.add(Judgement("20", "completed"))
+    assert counts.warnings() == []  # two judges never agree on everything
 
 
 def test_unrecorded_latencies_are_not_zero(workspace, pair):

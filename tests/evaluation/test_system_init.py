@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import jmespath
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.scaffold.system_file_text import endpoint_lines
 from rag_eval_pipeline.scaffold.system_init import propose_system, write_system
 from rag_eval_pipeline.scaffold.system_proposal import Wanted
 from rag_eval_pipeline.systems.config import read_system_file
@@ -267,6 +269,27 @@ def test_body_is_found_from_the_refusal_of_the_server(refusal, body, workspace):
     assert server.bodies == [{"question": QUESTION}, body]
     written = yaml.safe_load(proposal.text)["settings"]["body"]
     assert json.loads(json.dumps(written).replace("{question}", QUESTION)) == body
+
+
+LIMITS = {  # milliseconds of one answer, and the limits that are proposed
+    "as fast as the defaults expect": (400.0, {}),
+    "slow": (4_000.0, {"in_flight": 7}),
+    "slower than the limit of an attempt": (70_000.0, {"in_flight": 1, "attempt_seconds": 280, "total_seconds": 840}),
+}
+
+
+@pytest.mark.parametrize(("latency_ms", "limits"), LIMITS.values(), ids=LIMITS)
+def test_slow_server_gets_fewer_questions_at_once(latency_ms, limits):
+    text = "\n".join(endpoint_lines("endpoint", {"base_url": "http://h"}, latency_ms))
+
+    assert yaml.safe_load(text) == {"endpoint": {"base_url": "http://h", **limits}}
+
+
+def test_answer_of_the_server_is_timed(workspace, tmp_path):
+    with json_server(lambda *_: time.sleep(0.6) or {"answer": ANSWER}) as server:
+        proposal = propose(workspace, f"{server.url}/ask")
+
+    assert yaml.safe_load(proposal.text)["settings"]["endpoint"]["in_flight"] <= 50
 
 
 def test_question_goes_into_the_url_where_the_url_has_its_place(workspace, tmp_path):

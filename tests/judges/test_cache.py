@@ -78,18 +78,6 @@ def test_cache_takes_a_damaged_file_for_a_miss(cache, tmp_path, damage):
     assert cache.find("k", SERVER) == REPLY
 
 
-def test_cache_forgets_the_replies_of_other_models_of_a_server(cache):
-    kept = {"a": ("s", "m-1"), "b": ("s", "m-2"), "c": ("s", None), "d": ("t", "m-1")}
-    for key, (server, model) in kept.items():
-        cache.keep(key, server, CachedReply("x", model))
-
-    cache.forget_others("s", "m-2")
-    assert [key for key, (server, _) in kept.items() if cache.find(key, server)] == ["b", "c", "d"]
-    cache.keep("a", "s", CachedReply("x", "m-1"))
-    cache.forget_others("s", "m-2")
-    assert cache.find("a", "s") is None
-
-
 def test_file_that_another_process_is_writing_is_no_old_unusable_reply(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(cache_module, "UNUSABLE_FILES", 1)
     cache.keep_unusable("k", "fault", "first")

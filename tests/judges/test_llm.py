@@ -124,22 +124,36 @@ async def test_fallback_score_is_optional_and_flagged(opened, case):
 
 
 @pytest.mark.fault(52)
-async def test_another_model_within_a_run_is_a_failure_and_the_next_run_is_of_the_new_one(opened, case):
+async def test_another_model_within_a_run_is_a_failure_and_no_paid_reply_is_lost(opened, case):
     said = {"model": "m-old"}
     cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(3)]
 
     async with opened(lambda body: Completion(honest(body), model=said["model"])) as (judge, server):
-        first = [await judge.judge(cases[0])]
+        runs = [[await judge.judge(cases[0])]]
         said["model"] = "m-new"
-        first += [await judge.judge(each) for each in cases[1:]]
-        async with opened(url=server.url) as (judge, _):
-            second = [await judge.judge(each) for each in cases]
+        runs[0] += [await judge.judge(each) for each in cases[1:]]
+        for model in ("m-new", "m-old", "m-old"):
+            said["model"] = model
+            async with opened(url=server.url) as (judge, _):
+                runs.append([await judge.judge(each) for each in cases])
 
-    assert [judgement.error_code for judgement in first] == [None, "judge_model_changed", "judge_model_changed"]
-    assert first[1].error == "the server now answers as 'm-new', earlier as 'm-old'"
-    assert [judgement.model for judgement in second] == ["m-new"] * 3
-    # Replies of the new model stay in the cache; those of the old one are gone.
-    assert [judgement.usage.cached for judgement in second] == [0, 1, 1]
+    codes = [[judgement.error_code for judgement in run] for run in runs]
+    assert codes[0] == [None, "judge_model_changed", "judge_model_changed"]
+    assert runs[0][1].error == "the server now answers as 'm-new', earlier as 'm-old'"
+    # The next run is of the new model, whose replies were kept; all questions have one then, so none is asked.
+    assert [judgement.model for judgement in (*runs[1], *runs[2])] == ["m-new"] * 6
+    assert [[judgement.usage.cached for judgement in run] for run in runs[1:]] == [[0, 1, 1], [1, 1, 1], [1, 1, 1]]
+
+
+async def test_judge_whose_replies_are_all_cut_is_not_asked_for_every_answer(opened, case):
+    cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(20)]
+
+    async with opened(lambda body: Completion(honest(body)[:9], finish_reason="length")) as (judge, server):
+        judgements = [await judge.judge(each) for each in cases]
+
+    codes = [judgement.error_code for judgement in judgements]
+    assert codes == ["judge_truncated"] * 10 + ["judge_stopped"] * 10
+    assert len(server.bodies) == 2 * 10  # each with its repair
 
 
 async def test_router_may_mix_models_and_is_flagged(opened, case):

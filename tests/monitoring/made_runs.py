@@ -41,7 +41,9 @@ def five_runs(**options):
     return [made_run(f"base{number}", **options) for number in range(5)]
 
 
-def made_evaluation(workspace, day, *, system="s", state="published", prints=PRINTS, deterministic=False, size=1000):
+def made_evaluation(
+    workspace, day, *, system="s", state="published", prints=PRINTS, deterministic=False, size=1000, coverage=1.0
+):
     """An evaluation's folder and results file as far as retention and pinning look at them."""
     opened = START + timedelta(days=day)
     evaluation = create_evaluation(
@@ -58,7 +60,7 @@ def made_evaluation(workspace, day, *, system="s", state="published", prints=PRI
         deterministic=deterministic,
     )
     make_newest(workspace, evaluation)
-    evaluation.save(state=state)
+    evaluation.save(state=state, coverage=coverage)
     evaluation.journal.write_bytes(b"x" * size)
     results = workspace.results / f"{evaluation.folder.name}.results.json"
     results.parent.mkdir(parents=True, exist_ok=True)

@@ -49,6 +49,21 @@ def test_results_have_the_metrics_of_the_results_files(ws):
     assert set(ws.results()["system"]) == {"embedded", "embedded-weak"}
 
 
+def test_results_name_a_damaged_evaluation_and_write_a_cut_table_again(ws):
+    whole = ws.results()
+    damaged, cut = evaluation_of(ws, "embedded-weak"), evaluation_of(ws, "embedded")
+    path = ws.workspace.results / f"{damaged}.results.json"
+    path.write_bytes(path.read_bytes()[:900])
+    for table in ws.workspace.root.glob(f"data/evaluation/history/*/{cut}.parquet"):
+        table.write_bytes(table.read_bytes()[:500])
+
+    with pytest.warns(UserWarning, match=f"{damaged}.results.json"):
+        frame = ws.results()
+
+    left = whole[whole["evaluation_id"] != damaged].reset_index(drop=True)
+    pd.testing.assert_frame_equal(frame, left)
+
+
 @pytest.mark.parametrize(("names", "code"), [(("skarn-railwy",), "no_benchmark"), ((None, "embeded"), "no_system")])
 def test_results_of_an_unknown_name_are_refused_with_the_known_one(names, code, ws):
     with pytest.raises(InputError, match="Did you mean") as refused:

@@ -59,6 +59,16 @@ def test_pin_first_nights_takes_one_of_a_deterministic_system(workspace):
     assert pin_first_nights(workspace, "b", "s", published_evaluations(workspace, "b", "s")).evaluations == (name,)
 
 
+def test_run_with_too_few_answers_is_in_no_baseline(workspace):
+    ids = [made_evaluation(workspace, day, coverage=0.11 if day in (1, 6) else 0.99) for day in range(7)]
+    evaluations = published_evaluations(workspace, "b", "s")
+    good = tuple(name for day, name in enumerate(ids) if day not in (1, 6))
+
+    assert tuple(one.folder.name for one in earlier_runs(evaluations[:3])) == good[:1]
+    assert pin_first_nights(workspace, "b", "s", evaluations).evaluations == good
+    assert pin(workspace, "b", "s", now=NOW).evaluations == good
+
+
 def test_pin_takes_the_newest_five_that_are_alike(workspace):
     ids = made(workspace, *[PRINTS] * 7)
     evaluations = published_evaluations(workspace, "b", "s")

@@ -4,6 +4,7 @@ Clicks go through the browser. Their effects are queried by GraphQL, because wor
 before anything has happened. The tests share one server, and the last one stops it.
 """
 
+import os
 import re
 import signal
 import socket
@@ -17,6 +18,7 @@ import dagster as dg
 import pytest
 from playwright.sync_api import Page, expect
 
+from rag_eval_pipeline.storage.lock import locked
 from ui.server import BUNDLED, Run, Server
 
 pytestmark = pytest.mark.ui
@@ -267,6 +269,19 @@ def test_up_refuses_a_busy_port_before_a_second_daemon_starts(tmp_path: Path):
     assert refused.returncode == 2
     assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
     assert f"127.0.0.1:{port}" in refused.stderr
+
+
+def test_up_refuses_an_instance_that_another_server_has(tmp_path: Path):
+    (tmp_path / "data" / "sources").mkdir(parents=True)
+    lock = tmp_path / ".dagster" / "serve.lock"
+    command = [sys.executable, "-m", "rag_eval_pipeline.cli", "up", "--workspace", str(tmp_path), "--port", "0"]
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    with locked(lock, holder="rag-eval up, process 7", exclusive=True):
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert refused.returncode == 4
+    assert "rag-eval up, process 7" in refused.stderr
+    assert "[locked]" in refused.stderr
 
 
 @pytest.mark.fault(70)

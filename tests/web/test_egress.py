@@ -16,7 +16,7 @@ from rag_eval_pipeline.web.egress import (
 PRIVATE = {
     "loopback": "127.0.0.1", "all of 127/8": "127.255.255.254", "this host": "0.0.0.0", "this network": "0.1.2.3",
     "private 10/8": "10.0.0.1", "private 172.16/12": "172.31.255.255", "private 192.168/16": "192.168.1.1",
-    "cloud metadata": "169.254.169.254", "carrier-grade NAT": "100.64.0.1", "protocol assignments": "192.0.0.192",
+    "cloud metadata": "169.254.169.254", "endpoint of one cloud": "168.63.129.16", "carrier-grade NAT": "100.64.0.1", "protocol assignments": "192.0.0.192",
     "6to4 relay": "192.88.99.1", "benchmarking": "198.18.0.1", "documentation": "192.0.2.1",
     "documentation 2": "198.51.100.7", "documentation 3": "203.0.113.9", "multicast": "224.0.0.1",
     "multicast that is_global allows": "239.255.255.250", "reserved": "240.0.0.1", "broadcast": "255.255.255.255",

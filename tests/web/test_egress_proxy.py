@@ -199,10 +199,11 @@ async def unresolved(host, port):
 
 
 @contextlib.asynccontextmanager
-async def behind(corporate, resolver=unresolved, **settings):
+async def behind(corporate, resolver=unresolved, *, proxy_resolves=True, **settings):
     async with await asyncio.start_server(corporate.serve, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with EgressProxy(EgressPolicy(EgressConfig(proxy=address, **settings), resolver=resolver)) as proxy:
+        config = EgressConfig(proxy=address, proxy_resolves=proxy_resolves, **settings)
+        async with EgressProxy(EgressPolicy(config, resolver=resolver)) as proxy:
             yield proxy
 
 
@@ -254,6 +255,17 @@ async def test_corporate_proxy_is_not_asked_for_what_is_private(url, resolver, c
         answer = await ask(proxy, b"GET " + url + b" HTTP/1.1\r\nHost: x\r\n\r\n")
 
     assert code in answer.partition(b"\r\n")[0]
+    assert corporate.asked == []
+
+
+async def test_corporate_proxy_is_not_asked_for_what_this_machine_cannot_check():
+    corporate = Corporate()
+
+    async with behind(corporate, proxy_resolves=False) as proxy:
+        answer = await ask(proxy, b"GET http://wiki.corp.example/secret HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 502 host_unresolved\r\n")
+    assert b"set proxy_resolves: true in egress.config.yaml" in answer
     assert corporate.asked == []
 
 
