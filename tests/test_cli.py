@@ -5,11 +5,13 @@ import re
 import shutil
 import signal
 import sys
+import time
 
 import pytest
 from typer.main import get_command
 
 from rag_eval_pipeline import cli
+from tests.json_server import json_server
 from tests.paid_server import set_judge, set_system
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -330,6 +332,26 @@ def test_failed_questions_are_said_with_their_reason_and_beside_the_means_that_l
     assert code == 1
     assert re.search(r"16 questions, 2 failed \(.*\)\n  Failed: 2 \w+ \(.*400.*\)\.\n", out)
     assert re.search(r" F1 \d\.\d{3} \(14 of 16\)", out)
+
+
+def test_questions_that_time_out_are_said_with_the_settings_that_help(rag_eval, workspace):
+    settings = {"endpoint": {"attempt_seconds": 1, "max_retries": 0}, "path": "/", "body": {"q": "{question}"}}
+    asked = []
+
+    def answer(path, body):
+        asked.append(body)
+        if len(asked) > 1:
+            time.sleep(3)
+        return {"answer": "Yes."}
+
+    with json_server(answer) as server:
+        settings["endpoint"]["base_url"] = server.url
+        file = {"kind": "http", "settings": {**settings, "answer": "answer"}}
+        workspace.system_file("slow").write_text(json.dumps(file))
+        _, _, err = rag_eval("evaluate", OBSERVATORY, "--system", "slow")
+
+    assert "questions timed out with 64 in flight: lower `in_flight` or raise `attempt_seconds`" in err
+    assert f"rag-eval evaluate {OBSERVATORY} --system slow --failed-only" in err
 
 
 def test_fault_of_a_metric_is_said_once(rag_eval, workspace, monkeypatch, tmp_path, caplog):

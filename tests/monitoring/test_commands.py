@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
@@ -20,6 +20,7 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.comparison_files import write_markdown
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from tests.json_server import json_server
 
 RAILWAY = "skarn-railway"
 
@@ -193,6 +194,27 @@ def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
 
     [name] = [path.name for path in evaluated.runs.glob("eval_run_*")]  # deterministic: one run is enough
     assert line == f"{RAILWAY} x embedded is compared with {name}."
+
+
+def test_pin_ask_stops_at_a_run_with_too_few_answers(rag_eval, evaluated):
+    """Such a run is no part of a baseline, and another one would be as bad: the system is asked once, not for ever."""
+    asked = []
+
+    def answer(path, body):
+        asked.append(body)
+        return {"answer": "Yes."} if len(asked) == 1 else (500, "out of memory")
+
+    with json_server(answer) as server:
+        settings = {"endpoint": {"base_url": server.url, "max_retries": 0}, "path": "/", "body": {"q": "{question}"}}
+        file = {"kind": "http", "settings": {**settings, "answer": "answer"}}
+        evaluated.system_file("flaky").write_text(json.dumps(file))
+        with pytest.raises(ServiceError, match="39 of 40 questions failed in .*out of memory") as stopped:
+            rag_eval("pin", RAILWAY, "flaky", "--ask")
+        with pytest.raises(InputError, match="with enough answers"):
+            rag_eval("pin", RAILWAY, "flaky")
+
+    assert stopped.value.code == "too_few_answers"
+    assert len(asked) <= 40
 
 
 def test_pin_warns_of_failed_questions_and_of_runs_without_retrieval(rag_eval, ids, evaluated):
