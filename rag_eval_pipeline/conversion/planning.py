@@ -20,6 +20,7 @@ from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, BenchmarkSpec, r
 from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, map_source, mapped_rows
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
+from rag_eval_pipeline.conversion.question_checks import QuestionChecks
 from rag_eval_pipeline.conversion.question_spool import (
     FileNames,
     QuestionSpool,
@@ -34,7 +35,7 @@ from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.sources.source_files import SourceFiles
@@ -177,10 +178,9 @@ class QuestionBuilder:
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
         self.spool = QuestionSpool()
-        self._without_context, self._first_without_context = 0, ""
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
-        self._source_ids = array("q")  # hashes: a million ids as text are 100 MB
+        self._checks = QuestionChecks(set(source.schema.names) - {*TRACE_COLUMNS})
         self.document_sets = array("q")  # hashes of the sets of documents that questions are about
         self._spec, self._index, self._source = spec, index, source
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
@@ -220,19 +220,8 @@ class QuestionBuilder:
         notes = [
             f"{note} ({number} row{'' if number == 1 else 's'})." for note, number in self._row_notes.most_common()
         ]
-        if suspects := _repeated(self._source_ids):
-            counts = Counter(source_id for source_id in self.spool.source_ids() if hash(source_id) in suspects)
-            repeated = [source_id for source_id, count in counts.items() if count > 1]
-            if repeated:
-                first = excerpt(repeated[0])
-                notes.append(f"source_id: {len(repeated)} ids are used by several questions, the first is {first}.")
+        notes += self._checks.notes(self.spool.read)
         left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
-        if 0 < self._without_context < self.accepted:  # no error, but perhaps a mapping that finds nothing
-            first = self._first_without_context
-            if self._without_context == 1:
-                notes.append(f"1 answerable question names no document: {first}.")
-            else:
-                notes.append(f"{self._without_context} answerable questions name no document; the first is {first}.")
         return [*_shortened(notes), *_shortened(left_out)]
 
     def _accept(self, questions: pa.RecordBatch) -> None:
@@ -245,15 +234,7 @@ class QuestionBuilder:
         self.gold_texts += pc.and_(items.field("document").is_valid(), has_text).true_count
         self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count
         self.without_document += count_without_document(questions, "document")
-        bare = pc.and_not(pc.equal(lengths, 0), questions.column("is_impossible"))
-        if self._without_context == 0 and bare.true_count:
-            columns = (questions.column(name) for name in ("id", "source_file", "source_row"))
-            number, file, row = (column.filter(bare)[0].as_py() for column in columns)
-            self._first_without_context = f"id {number}" if row is None else f"{file}, row {row}"
-        self._without_context += bare.true_count
-        ids = questions.column("source_id")
-        if ids.null_count < len(ids):
-            self._source_ids.extend(map(hash, ids.drop_null().to_pylist()))
+        self._checks.add(questions)
         self._use(questions.column("contexts"))
         self.spool.add(questions)
 
@@ -352,12 +333,6 @@ def _shortened(notes: Iterable[str]) -> list[str]:
     notes = list(notes)
     more = [f"... and {len(notes) - MAX_NOTES} more such."] if len(notes) > MAX_NOTES else []
     return notes[:MAX_NOTES] + more
-
-
-def _repeated(hashes: "array[int]") -> set[int]:
-    values = np.frombuffer(hashes, np.int64).copy()
-    values.sort()
-    return {int(value) for value in values[1:][values[1:] == values[:-1]]}
 
 
 def _in_order(records: list[QuarantineRecord], source: Relation) -> list[QuarantineRecord]:

@@ -132,15 +132,11 @@ class QuestionSpool:
         """Yield the questions with the file names of their documents; the arguments are those of `Plan`."""
         # A URL belongs to one document, so its name needs no key.
         by_url = {url: name for (_, url), name in names.items() if url is not None}
-        for batch in self._read():
+        for batch in self.read():
             yield _with_file_names(batch, names, own_urls, by_url)
 
-    def source_ids(self) -> Iterator[str | None]:
-        """Yield each question's own id."""
-        for batch in self._read():
-            yield from batch.column("source_id").to_pylist()
-
-    def _read(self) -> Iterator[pa.RecordBatch]:
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the questions without the file names of their documents."""
         with pa.OSFile(str(self._path)) as file, pa.ipc.open_file(file) as reader:
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)

@@ -35,6 +35,18 @@ NO_ANSWERS = frozenset(
     )
     for spelled in (text, text.replace("'", "’"))
 )
+# Words for a value that is missing, and for an answer that the documents do not have; some are answers, too: None.
+_NOTHING = (
+    "n/a|na|n.a.|n.a|#n/a|#na|#ref!|#value!|#name?|#null!|#div/0!|null|nil|nan|none|\\n|tbd|todo|undefined|unknown|"
+    "missing|empty|not applicable|not available|not found|not specified|not mentioned|not stated|not in kb|"
+    "not in the kb|not in the knowledge base|not in knowledge base|not in docs|not in the docs|not in documents|"
+    "not in the documents|not in the document|not in the context|not in context|no information|out of scope|"
+    "keine angabe|k.a.|k. a.|keine antwort|nicht angegeben|nicht vorhanden|sans réponse|non renseigné|non disponible|"
+    "sin respuesta|no disponible|nessuna risposta|non specificato|sem resposta|geen antwoord|brak|brak odpowiedzi|"
+    "cevap yok|yok|нет|нет ответа|нет данных|无|沒有|没有答案|なし|該当なし|없음"
+)
+NOTHING = frozenset(_NOTHING.split("|"))
+NO_WORD = r"^\s*[-–—?.…_*/\\]+\s*$"  # a dash or a question mark instead of an answer
 ESCAPED_AMPERSAND = "&amp;"
 _METADATA = "a struct, a map or a JSON object"
 AMPERSAND_NOTE = "urls: `&amp;` is read as `&`"
@@ -89,6 +101,11 @@ CONTEXT_FIELDS = NamedContext.__struct_fields__
 def says_no_answer(answer: str) -> bool:
     """Return whether an answer says that the question has none."""
     return answer.strip().rstrip(".").lower() in NO_ANSWERS
+
+
+def stands_for_nothing(answer: str) -> bool:
+    """Return whether an answer stands for one that is missing, such as `N/A` or a dash."""
+    return answer.strip().lower() in NOTHING or re.fullmatch(NO_WORD, answer) is not None
 
 
 def unescaped_url(url: str) -> str:

@@ -1,0 +1,302 @@
+"""Find what is odd about accepted questions: rows that are no questions, words for no answer, questions asked twice.
+
+Each check is a function that marks the questions of a batch. A finding refuses no row, as the text may be meant: its
+sentence says how many rows there are, which come first, and what to do about them.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html.entities import entitydefs
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_eval_pipeline.conversion.mapping import literal
+from rag_eval_pipeline.conversion.questions import NO_ANSWERS, NO_WORD, NOTHING
+from rag_eval_pipeline.errors import excerpt
+
+Marks = npt.NDArray[np.bool_]
+
+SHOWN = 3  # rows in a sentence
+SHOWN_VALUES = 5
+
+_BYTES = "".join(  # how UTF-8's second and later bytes look in Windows-1252 or Latin-1
+    dict.fromkeys(bytes([byte]).decode(code, "ignore") for code in ("latin-1", "cp1252") for byte in range(0x80, 0xC0))
+)
+_TOTALS = (
+    "total|totals|sum|subtotal|average|mean|count|gesamt|insgesamt|summe|durchschnitt|somme|moyenne|totale|suma|media|"
+    "soma|totaal|razem|celkem|toplam|итого|всего|合计|合計|総計|합계"
+)
+_TYPES = "text|string|str|varchar|char|unit|units|einheit|unité|unidad"
+PATTERNS = {
+    "question mark": r"[\pL\pN][^\pL\pN]*[?？؟][^\pL\pN]*$",
+    "no word": NO_WORD,
+    "entity": f"&(?:#[0-9]{{1,7}}|#[xX][0-9a-fA-F]{{1,6}}|{'|'.join(entitydefs)}|apos);",
+    "mojibake": f"\ufffd|(?:[ÂÃ]|â€)[{_BYTES}]|(?:[Ä-ß][{_BYTES}]|[à-ï][{_BYTES}]{{2}}){{2}}",
+    "total": rf"(?i)^\W*(?:grand |sub-?)?(?:{_TOTALS})\W*\d*\W*$",
+    "type": rf"(?i)^\W*(?:{_TYPES})\W*$|^[(\[][\pL \d/%.]{{1,20}}[)\]]$",
+    "letter": r"^\s*(?:[A-H]|[(\[]?[A-Ha-h][)\].:])\s*$",
+    "true or false": r"(?i)^\s*(?:true|false)\s*$",
+}  # fmt: skip
+
+
+class Batch(NamedTuple):
+    """Some questions, as the checks see them."""
+
+    question: pa.Array
+    answer: pa.Array
+    answers: pa.Array  # lists of the accepted ones; empty of unanswerable questions
+    is_impossible: Marks
+    header: pa.Array  # names of the source's columns, folded
+
+
+class Check(NamedTuple):
+    """A kind of odd question."""
+
+    marks: Callable[[Batch], Marks]  # True for each question that is odd
+    sentence: str  # with {rows}, and {values} as SQL
+    shows: Literal["question", "answer"] = "answer"
+    share: float = 0.0  # of the answerable questions; less of them is no finding
+
+
+def _matches(texts: pa.Array, pattern: str) -> Marks:
+    return _array(pc.match_substring_regex(texts, PATTERNS[pattern]))
+
+
+def _any_answer(batch: Batch, marks: Callable[[pa.Array], Marks]) -> Marks:
+    found = np.zeros(len(batch.answers), bool)
+    found[pc.list_parent_indices(batch.answers).to_numpy()[marks(batch.answers.flatten())]] = True
+    return found
+
+
+def _array(mask: pa.Array) -> Marks:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def folded(texts: pa.Array) -> pa.Array:
+    """Return texts in lower case, without white space and byte order marks around them."""
+    return pc.utf8_lower(pc.utf8_trim(texts, " \t\r\n\xa0\ufeff"))
+
+
+def means_nothing(texts: pa.Array) -> Marks:
+    """Return which texts stand for no answer: `N/A`, `NULL`, a dash."""
+    return _array(pc.is_in(folded(texts), pa.array(sorted(NOTHING)))) | _matches(texts, "no word")
+
+
+def _means_something(batch: Batch) -> Marks:
+    texts = folded(batch.answer)
+    return ~(means_nothing(texts) | _array(pc.is_in(pc.utf8_rtrim(texts, "."), pa.array(["", *sorted(NO_ANSWERS)]))))
+
+
+def _is_total(batch: Batch) -> Marks:
+    is_short = _array(pc.less(pc.binary_length(batch.question), 60))
+    if is_short.any():
+        texts = batch.question.filter(pa.array(is_short))
+        is_short[is_short] = _matches(texts, "total") | _matches(texts, "type")
+    return is_short
+
+
+def _is_swapped(batch: Batch) -> Marks:
+    asks = _matches(batch.answer, "question mark")
+    return asks & ~_matches(batch.question, "question mark") if asks.any() else asks
+
+
+def _repeats_header(batch: Batch) -> Marks:
+    both = [_array(pc.is_in(folded(texts), batch.header)) for texts in (batch.question, batch.answer)]
+    return both[0] & (both[1] | _array(pc.equal(batch.answer, "")))
+
+
+CHECKS = {
+    "header": Check(
+        _repeats_header,
+        "question: the names of the columns are a question{rows}: a header is repeated, as in files that were joined. "
+        "Remove these rows, or drop them: `where: question NOT IN ({values})`.",
+        shows="question",
+    ),
+    "total": Check(
+        _is_total,
+        "question: {values} look like a row of totals, units or types{rows}, not like questions. Remove these rows, or "
+        "drop them: `where: question NOT IN ({values})`.",
+        shows="question",
+    ),
+    "nothing": Check(
+        lambda batch: _any_answer(batch, means_nothing),
+        "answer: {values} stand for no answer, but are gold answers{rows}, so that a right refusal is scored as wrong. "
+        "Set `is_impossible` for questions that the documents do not answer, or drop the rows: "
+        "`where: answer NOT IN ({values})`.",
+    ),
+    "impossible with an answer": Check(
+        lambda batch: batch.is_impossible & _means_something(batch),
+        "is_impossible: unanswerable questions have answers, such as {values}{rows}; these are not used. If they are "
+        "right, `is_impossible` is read the wrong way round.",
+    ),
+    "swapped": Check(
+        _is_swapped,
+        "question: most answers end in a question mark and their questions do not{rows}, such as {values}: the two "
+        "columns are perhaps swapped in `questions`.",
+        share=0.5,
+    ),
+    "equal": Check(
+        lambda batch: _array(pc.equal(folded(batch.question), folded(batch.answer))),
+        "answer: answers are equal to their questions{rows}, such as {values}: check which columns `questions` names.",
+    ),
+    "letter": Check(
+        lambda batch: _matches(batch.answer, "letter"),
+        "answer: most answers are single letters{rows}, such as {values}. If they stand for options, put the option's "
+        "text in their place: a system that is not shown the options cannot answer with a letter.",
+        share=0.5,
+    ),
+    "true or false": Check(
+        lambda batch: _matches(batch.answer, "true or false") & (_array(pc.list_value_length(batch.answers)) < 2),
+        "answer: {values} are the only accepted answers{rows}, and a system says yes or no. In SQL: `CASE WHEN "
+        "lower(answer) = 'true' THEN ['yes', 'true'] ELSE ['no', 'false'] END AS answers`.",
+    ),
+    "entity": Check(
+        lambda batch: _in_texts(batch, "entity"),
+        "question, answer: texts have HTML entities such as `&amp;`{rows}, which are compared as they are written. "
+        "Decode them in the source, or in SQL: `replace(answer, '&amp;', '&')`.",
+    ),
+    "mojibake": Check(
+        lambda batch: _in_texts(batch, "mojibake"),
+        "question, answer: texts were decoded with another encoding than they were written in{rows}, as `Ã¼` for `ü`. "
+        "State the `encoding` of `source`, or save the file as UTF-8 again.",
+    ),
+}  # fmt: skip
+
+
+def _in_texts(batch: Batch, pattern: str) -> Marks:
+    return _matches(batch.question, pattern) | _any_answer(batch, lambda texts: _matches(texts, pattern))
+
+
+@dataclass(slots=True)
+class Finding:
+    """The questions that a check has marked."""
+
+    count: int = 0
+    places: list[tuple[str | None, int]] = field(default_factory=list)  # of the first: file and row, or None and id
+    values: dict[str, None] = field(default_factory=dict)  # different ones, in order
+
+    def rows(self) -> str:
+        """Return how many rows there are and which come first."""
+        return f" ({self.count} row{'' if self.count == 1 else 's'}: {shown_rows(self.places, self.count)})"
+
+
+class QuestionChecks:
+    """What the checks find in the questions of a benchmark, batch by batch; texts are not kept."""
+
+    def __init__(self, header: Iterable[str]) -> None:
+        self._header = folded(pa.array(list(header), pa.string()))
+        self._found = {name: Finding() for name in CHECKS}
+        self._unlinked = Finding()  # answerable, and without a document
+        self._rows = self._answerable = 0
+        self._source_ids, self._texts = array("q"), array("q")  # hashes: a million ids as text are 100 MB
+
+    def add(self, questions: pa.RecordBatch) -> None:
+        """Check some questions."""
+        impossible = _array(questions.column("is_impossible"))
+        question, answer, answers = (questions.column(name) for name in ("question", "answer", "answers"))
+        batch = Batch(question, answer, answers, impossible, self._header)
+        for name, check in CHECKS.items():
+            _add(self._found[name], questions, check.marks(batch), check.shows)
+        has_context = _array(pc.greater(pc.list_value_length(questions.column("contexts")), 0))
+        _add(self._unlinked, questions, ~has_context & ~impossible, "question")
+        self._rows += len(impossible)
+        self._answerable += int((~impossible).sum())
+        self._texts.extend(map(hash, folded(batch.question).to_pylist()))
+        ids = questions.column("source_id")
+        if ids.null_count < len(ids):
+            self._source_ids.extend(map(hash, ids.drop_null().to_pylist()))
+
+    def notes(self, questions: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[str]:
+        """Yield a sentence for each kind of finding; `questions` returns all of them once more."""
+        for name, check in CHECKS.items():
+            found = self._found[name]
+            if found.count and found.count > check.share * self._answerable:
+                values = ", ".join([*map(literal, islice(found.values, SHOWN_VALUES)), "..."][: len(found.values)])
+                yield check.sentence.format(rows=found.rows(), values=values)
+        yield from self._asked_twice(questions)
+        if suspects := _repeated(self._source_ids):
+            every = (source_id for batch in questions() for source_id in batch.column("source_id").to_pylist())
+            counts = Counter(source_id for source_id in every if hash(source_id) in suspects)
+            repeated = [source_id for source_id, count in counts.items() if count > 1]
+            if repeated:
+                first = excerpt(repeated[0])
+                yield f"source_id: {len(repeated)} ids are used by several questions, the first is {first}."
+        number = self._unlinked.count
+        if 0 < number < self._rows:  # no error, but perhaps a mapping that finds nothing
+            first = shown_rows(self._unlinked.places[:1], 1)
+            if number == 1:
+                yield f"1 answerable question names no document: {first}."
+            else:
+                yield f"{number} answerable questions name no document; the first is {first}."
+
+    def _asked_twice(self, questions: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[str]:
+        suspects = _repeated(self._texts)
+        asked: dict[str, list[tuple[tuple[str | None, int], frozenset[str]]]] = {}
+        for batch in questions() if suspects else ():
+            texts = folded(batch.column("question")).to_pylist()
+            for place, text in enumerate(texts):
+                if hash(text) in suspects:
+                    answers = frozenset(str(given).casefold() for given in batch.column("answers")[place].as_py())
+                    asked.setdefault(text, []).append((_place(batch, place), answers))
+        other, same = Finding(), Finding()
+        for rows in asked.values():
+            if len(rows) > 1:
+                given = [answers for _, answers in rows]
+                is_same = bool(frozenset.intersection(*given)) or len(set(given)) == 1
+                finding = same if is_same else other
+                finding.count += len(rows)
+                finding.places += [place for place, _ in rows]
+                finding.values[str(len(finding.values))] = None
+        if other.count:
+            yield (
+                f"question: {len(other.values)} question{' is' if len(other.values) == 1 else 's are'} asked more than "
+                f"once with other answers{other.rows()}, and no system can be right on every row. If a column says "
+                "which rows are right, keep these by `where:`; if all answers are accepted, list them in `answers` of "
+                "one row; if each is right for one document, say in the question which."
+            )
+        if same.count:
+            number = len(same.values)
+            yield (
+                f"question: {number} question{' is' if number == 1 else 's are'} asked more than once with the same "
+                f"answer{same.rows()}; each row counts."
+            )
+
+
+def _add(finding: Finding, questions: pa.RecordBatch, marks: Marks, shows: str) -> None:
+    rows = np.flatnonzero(marks).tolist()
+    finding.count += len(rows)
+    for row in rows[: SHOWN - len(finding.places)]:
+        finding.places.append(_place(questions, row))
+    texts = questions.column(shows)
+    for row in rows if len(finding.values) <= SHOWN_VALUES else ():
+        finding.values.setdefault(str(texts[row])[:50])
+        if len(finding.values) > SHOWN_VALUES:
+            break
+
+
+def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, int]:
+    number, file, source_row = (questions.column(name)[row].as_py() for name in ("id", "source_file", "source_row"))
+    return (None, number) if source_row is None else (file, source_row)
+
+
+def shown_rows(places: Sequence[tuple[str | None, int]], count: int) -> str:
+    """Return the first of some rows with their file, or the ids of questions whose row is not known."""
+    [(file, _), *_] = places
+    numbers = [str(number) for other, number in places[:SHOWN] if other == file]
+    many = "s" if len(numbers) > 1 or count > len(numbers) else ""
+    what = f"id{many} " if file is None else f"{file}, row{many} "
+    more = f" and {count - len(numbers)} more" if count > len(numbers) else ""
+    return what + ", ".join(numbers) + more
+
+
+def _repeated(hashes: "array[int]") -> set[int]:
+    values = np.frombuffer(hashes, np.int64).copy()
+    values.sort()
+    return {int(value) for value in values[1:][values[1:] == values[:-1]]}
