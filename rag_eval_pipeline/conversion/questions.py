@@ -7,6 +7,7 @@ except as a question, where it would be a column that was mixed up with another.
 import datetime
 import decimal
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
