@@ -65,6 +65,13 @@ def url_stem(url: str) -> str:
     return f"{segment}#{parts.fragment}" if parts.fragment else segment
 
 
+def last_segment(url: str) -> str:
+    """Return the last segment of the path that names something, without the fragment; else the host."""
+    parts = parse_url(url)
+    segments = reversed(parts.path.split("/"))
+    return next((segment for segment in segments if segment not in _NO_NAMES), _host(parts))
+
+
 def document_key(url: str) -> str:
     """Return lower-case host and port, path, params, query and route in one spelling; equal keys are one document.
 
@@ -144,12 +151,17 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
+def url_host(url: str) -> str:
+    """Return the lower-case host of a URL, and its port if that is not the scheme's; "" without any."""
+    return _authority(parse_url(url))
+
+
 def _host(parts: ParseResult) -> str:
-    return parts.netloc.rpartition("@")[2]
+    return parts.netloc.rpartition("@")[2].lower()
 
 
 def _authority(parts: ParseResult) -> str:
-    return _host(parts).lower().removesuffix(_PORTS.get(parts.scheme, "")).removesuffix(":")
+    return _host(parts).removesuffix(_PORTS.get(parts.scheme, "")).removesuffix(":")
 
 
 def _unescaped(text: str) -> str:
@@ -195,11 +207,7 @@ def _stem(request: NameRequest) -> tuple[str, list[str]]:
 def _named_part(url: str) -> str:
     """Return the stem; in place of an empty one, `.` and `..`, the last other segment, else the host."""
     stem = url_stem(url)
-    if stem not in _NO_NAMES:
-        return stem
-    parts = parse_url(url)
-    segments = reversed(parts.path.split("/"))
-    return next((segment for segment in segments if segment not in _NO_NAMES), _host(parts).lower())
+    return last_segment(url) if stem in _NO_NAMES else stem
 
 
 def _with_suffix(stem: str) -> str:

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -36,9 +36,10 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.storage.atomic_files import atomic_write_json
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
+from rag_eval_pipeline.systems.config import SystemFile
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
 from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
 from rag_eval_pipeline.workspace import Workspace
@@ -129,7 +130,7 @@ async def _ask(
             evaluation.save(opened_at=now)  # an earlier attempt got no answer
         corpus = _corpus(workspace, pair, started=evaluation.record.opened_at)
         async with file.traits.open(file.settings, corpus) as system:
-            stated = system.server_configuration()
+            stated = _stated_configuration(system, file, corpus)
             server = None if stated is None else digest(stated)
             if statuses and evaluation.record.fingerprints.server != server:
                 logger.info("%s has another configuration: its earlier answers are not used", pair.system)
@@ -148,6 +149,14 @@ async def _ask(
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage)
     return report, evaluation
+
+
+def _stated_configuration(system: System, file: SystemFile, corpus: SystemCorpus) -> Mapping[str, Any] | None:
+    """Return what the system states of itself, with the checksum of the map by which its names are read."""
+    stated, contexts = system.server_configuration(), getattr(file.settings, "contexts", None)
+    if contexts is None or (path := contexts.path_of_names(corpus)) is None:
+        return stated
+    return {**(stated or {}), "names_sha256": sha256_of(path)}
 
 
 async def _ask_missing(

@@ -36,13 +36,14 @@ NO_CITATIONS = "no_citations"
 # Reasons why a whole run's retrieval or citations were skipped.
 NOTHING_KNOWN = (NO_CONTEXTS, UNKNOWN_DOCUMENTS, NO_DOCUMENTS_NAMED, NO_CITATIONS)
 
-# What to check when no name is known, by kind of system.
+# What to check when a name is not known, by kind of system.
+_MAP = "ids and titles are mapped to files by contexts.names"
 _HINTS = {
-    "http": "Check contexts.document.",
-    "openai": "Check contexts_path, and the key of each passage's document.",
-    "nvidia": "Was this corpus ingested into the collection?",
-    "python": "Check the document names that the callable returns.",
-    "replay": "Check the document names in the recording.",
+    "http": f"Check contexts.document; {_MAP}.",
+    "openai": f"Check contexts_path, and the key of each passage's document; {_MAP}.",
+    "nvidia": f"Was this corpus ingested into the collection? Else {_MAP}.",
+    "python": f"Check the document names that the callable returns; {_MAP}.",
+    "replay": f"Check the document names in the recording; {_MAP}.",
 }
 # What to do if no passage names a document.
 _UNNAMED_HINTS = {
@@ -60,16 +61,21 @@ class CorpusFiles:
         self._paths = paths
         self.aliases: dict[str, str] = {}  # every name of a document -> its first file name
         self.sources: dict[str, str] = {}  # path of the file that a document was made from -> its first file name
+        self.urls: dict[str, str] = {}  # first file name -> URL of the document
+        self._page_counts: dict[str, int] = {}
         first_of: dict[str, str] = {}
         present = [document for document in documents if document.origin != "missing"]
         for document in present:
             self.aliases[document.file_name] = first_of.setdefault(document.key, document.file_name)
+            self._page_counts[document.file_name] = document.pages
         for document in present:  # a bare stem and a URL's key, unless they are themselves a file's name
-            self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), self.aliases[document.file_name])
+            first = self.aliases[document.file_name]
+            self.aliases.setdefault(document.file_name.removesuffix(SUFFIX), first)
             if document.url is not None:
-                self.aliases.setdefault(document.key, self.aliases[document.file_name])
+                self.aliases.setdefault(document.key, first)
+                self.urls.setdefault(first, document.url)
             else:
-                self.sources[document.key] = self.aliases[document.file_name]
+                self.sources[document.key] = first
 
     @classmethod
     def read(cls, paths: BenchmarkPaths) -> Self:
@@ -88,6 +94,10 @@ class CorpusFiles:
     def canonical(self, name: str) -> str:
         """Return the first file name of the document that a name means; the name itself if the corpus has none."""
         return self.aliases.get(name, name)
+
+    def last_page(self, name: str) -> int:
+        """Return the number of pages of a document of the corpus."""
+        return self._page_counts[self.canonical(name)]
 
     @cached_property
     def pages(self) -> list[PageText]:
@@ -129,6 +139,7 @@ def system_corpus(
         state_folder=workspace.system_state(system, paths.name),
         retrieval_only=retrieval_only,
         sources=files.sources,
+        urls=files.urls,
         source_ids=lambda: {query.query_id: query.display_id for query in queries},
     )
 
@@ -175,7 +186,8 @@ def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dic
 class RetrievedDocuments:
     """The retrieved passages of a run, counted by whether they name a document of the corpus.
 
-    A question with unknown documents only has no retrieval score, instead of 0.
+    A question with unknown documents only has no retrieval score, instead of 0; if half or more of the passages name no
+    document, no question has one.
 
     Args:
         returned: The first unknown name, as the system returned it.
@@ -190,43 +202,55 @@ class RetrievedDocuments:
     in_corpus: str | None
     kind: str
     paged: int = 0  # passages whose page is known
+    beyond: int = 0  # passages whose document has no such page
+    example_beyond: str | None = None
 
     @property
     def known(self) -> int:
         """Passages that name a document of the corpus."""
         return self.passages - self.unnamed - self.unknown
 
-    def skip_reason(self, answer: RagAnswer, files: CorpusFiles) -> str | None:
-        """Return why an answer's retrieval cannot be scored; None if it can.
-
-        An answer without passages is a miss, unless no passage of the whole run names a known document.
-        """
-        names = [passage.document for passage in answer.contexts]
-        if any(name in files for name in names) or (not names and self.known):
-            return None
-        if names:
-            return UNKNOWN_DOCUMENTS if any(names) else NO_DOCUMENTS_NAMED
+    @property
+    def reason(self) -> str | None:
+        """Why the run's retrieval cannot be scored: half or more of its passages name no document of the corpus."""
         if not self.passages:
             return NO_CONTEXTS
+        if 2 * self.known > self.passages:
+            return None
         return UNKNOWN_DOCUMENTS if self.unknown else NO_DOCUMENTS_NAMED
 
+    def skip_reason(self, answer: RagAnswer, files: CorpusFiles) -> str | None:
+        """Return why an answer's retrieval cannot be scored; None if it can. An answer without passages is a miss."""
+        names = [passage.document for passage in answer.contexts]
+        if self.reason is not None or not names or any(name in files for name in names):
+            return self.reason
+        return UNKNOWN_DOCUMENTS if any(names) else NO_DOCUMENTS_NAMED
+
     def warnings(self) -> list[str]:
-        """Return a sentence on the unknown documents; empty when every passage is known."""
-        if not self.answers or self.known == self.passages > 0:
+        """Return sentences on unknown documents and on pages that documents do not have."""
+        if not self.answers:
             return []
         if not self.passages:
             return [
                 f"None of {self.answers} answers states retrieved passages, so retrieval is not scored [{NO_CONTEXTS}]."
             ]
-        share = f"{self.known} of {self.passages} retrieved passages name a document of the corpus."
         found = []
-        if self.unknown:
-            found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
-        if self.unnamed:
-            which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
-            found.append(f"{which} no document at all.")
-        hints = _UNNAMED_HINTS if self.unnamed == self.passages else _HINTS
-        return [" ".join([share, *found, hints.get(self.kind, "")]).strip()]
+        if self.known < self.passages:
+            unscored = f", so retrieval is not scored [{self.reason}]" if self.reason else ""
+            found.append(f"{self.known} of {self.passages} retrieved passages name a document of the corpus{unscored}.")
+            if self.unknown:
+                found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
+            if self.unnamed:
+                which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
+                found.append(f"{which} no document at all.")
+            hints = _UNNAMED_HINTS if self.unnamed == self.passages else _HINTS
+            found = [" ".join([*found, hints.get(self.kind, "")]).strip()]
+        if self.beyond:
+            found.append(
+                f"{self.beyond} of {self.paged} stated pages are beyond the end of their document, such as "
+                f"{self.example_beyond}. Does page_base say how the system counts?"
+            )
+        return found
 
     def check(self) -> Check:
         """Return the check `retrieved_documents_known`."""
@@ -234,7 +258,7 @@ class RetrievedDocuments:
             "passages": self.passages, "known": self.known, "unknown": self.unknown, "unnamed": self.unnamed,
         }  # fmt: skip
         if warnings := self.warnings():
-            numbers["warning"] = warnings[0]
+            numbers["warning"] = " ".join(warnings)
         return Check(
             name="retrieved_documents_known", passed=self.known == self.passages, blocking=False, numbers=numbers
         )
@@ -245,8 +269,9 @@ class PassageCounts:
 
     def __init__(self, files: CorpusFiles) -> None:
         self._files = files
-        self._answers = self._passages = self._unnamed = self._unknown = self._paged = 0
+        self._answers = self._passages = self._unnamed = self._unknown = self._paged = self._beyond = 0
         self._returned: str | None = None
+        self._example_beyond: str | None = None
 
     def add(self, answer: RagAnswer) -> None:
         """Count the passages of one answer."""
@@ -259,13 +284,17 @@ class PassageCounts:
             elif passage.document not in self._files:
                 self._unknown += 1
                 self._returned = passage.document if self._returned is None else self._returned
+            elif passage.page is not None and passage.page > (last := self._files.last_page(passage.document)):
+                self._beyond += 1
+                self._example_beyond = f"page {passage.page} of {passage.document!r}, which has {last}"
 
     def total(self, kind: str) -> RetrievedDocuments:
         """Return the counts; `kind` is the system's."""
         in_corpus = None if self._returned is None else self._files.most_like(self._returned)
         return RetrievedDocuments(
-            self._answers, self._passages, self._unnamed, self._unknown, self._returned, in_corpus, kind, self._paged
-        )
+            self._answers, self._passages, self._unnamed, self._unknown, self._returned, in_corpus, kind, self._paged,
+            self._beyond, self._example_beyond,
+        )  # fmt: skip
 
 
 def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:

@@ -29,6 +29,7 @@ from rag_eval_pipeline.systems.base import RagAnswer
 
 PAGE_SHARE = 0.9  # of the questions; a headline must not depend on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten retrieved documents are half of the corpus, and finding a document means little
+NO_PAGES = "no_pages"
 FURTHER = ("contexts", "citations", "answers")  # groups whose means are mostly in no other part of the results
 PLACED = frozenset({"exact_match", "f1"})  # the exceptions, which are under answer quality
 OVERALL = ("overall_citation_accuracy", "overall_coverage")
@@ -280,7 +281,9 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         rows: ScoreTable, chosen: Flags, measures: Mapping[str, str], level: form.Level | None = None
     ) -> MeanGroup:
         chosen_rows = rows.only(measures.values()).where(chosen)
-        return MeanGroup(chosen_rows, measures, clusters[chosen], level, left_out=int((~chosen).sum()))
+        unknown = level == "page" and bool(chosen_rows.has("scored").any())
+        reasons = dict.fromkeys(measures.values(), NO_PAGES) if unknown else {}
+        return MeanGroup(chosen_rows, measures, clusters[chosen], level, left_out=int((~chosen).sum()), reasons=reasons)
 
     judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS)
     if all(name.startswith(PREFIX) for name in judged) and parts.judged.has("failed").any():

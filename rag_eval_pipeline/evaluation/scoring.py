@@ -221,8 +221,8 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         return _documents(query, answer, files), pages_of(query, answer), _contexts(query, answer, files)
 
     def pages_of(query: EvaluationQuery, answer: RagAnswer) -> _Ranking:
-        # Where no passage of the run has a page, an answer without passages is no miss of one.
-        return _pages(query, answer, files) if retrieved.paged else ([], {})
+        # A passage without a page holds its rank and is no page; where half of the run's are, pages are not known.
+        return _pages(query, answer, files) if 2 * retrieved.paged > retrieved.passages else ([], {})
 
     def scores(given: list[tuple[_Ranking, _Ranking, dict[str, float]]]) -> list[dict[str, float]]:
         # Many at once, which is twenty times faster than question by question.
@@ -315,10 +315,7 @@ def _documents(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) ->
 
 def _pages(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> _Ranking:
     gold = {_page(files.canonical(c.file_name), c.page_number): 1 for c in query.citations if c.page_number}
-    found = _ranked(answer)
-    if any(passage.page is None for passage in found):
-        return [], {}  # the system does not name pages: no page-level score
-    return list(dict.fromkeys(_page(files.canonical(one.document), one.page) for one in found)), gold
+    return list(dict.fromkeys(_page(files.canonical(one.document), one.page) for one in _ranked(answer))), gold
 
 
 def _contexts(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pydantic
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
@@ -17,7 +19,6 @@ from rag_eval_pipeline.formats.model import bad_format
 from rag_eval_pipeline.storage.yaml_files import parse_yaml, resolve_scalars
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.config import SystemFile, parse_system
-from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
@@ -83,7 +84,7 @@ class Proposal:
     benchmark: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """Where the system is asked: its file, a question, and a corpus that may be empty."""
 
@@ -93,9 +94,14 @@ class Target:
     files: CorpusFiles | None
     notes: list[str]
 
+    @cached_property
+    def names(self) -> DocumentNames:
+        """The documents by name."""
+        return self.corpus.names()
+
     def names_document(self, name: str) -> bool:
         """Return whether a system's name means a document of the corpus."""
-        return AnswerReader(self.corpus).document(name) in self.corpus.files
+        return self.names.find(name) is not None
 
 
 def find_target(workspace: Workspace, wanted: Wanted) -> Target:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.workspace import SYSTEM_SUFFIX
 
@@ -39,6 +40,7 @@ class SystemCorpus:
         retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
         sources: Path of each document that was made from a file, in the benchmark's folder -> basename.
+        urls: Basename -> URL, of each document that has one.
         source_ids: Returns question's id -> the id that its source gives it; recordings may have either.
     """
 
@@ -56,6 +58,12 @@ class SystemCorpus:
     retrieval_only: bool = False
     source_ids: Callable[[], Mapping[str, str]] = dict
     sources: Mapping[str, str] = field(default_factory=dict)
+    urls: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self, mapped: Mapping[str, str] | None = None) -> DocumentNames:
+        """Return the documents by name; `mapped` is a user's map."""
+        known = {name: name for name in self.files} | self.aliases
+        return DocumentNames(known, sources=self.sources, urls=self.urls, mapped=mapped)
 
     @property
     def settings_file(self) -> Path:

@@ -53,11 +53,11 @@ KINDS: dict[str, Kind] = {
     "embedded": Kind(
         bm25.EmbeddedSettings, bm25.open_embedded, bm25.VERSION, is_free=True, is_deterministic=True, in_flight=8
     ),
-    "nvidia": Kind(NvidiaSettings, open_nvidia, "nvidia/3", has_own_limits=True),
-    "openai": Kind(OpenAiSettings, open_openai, "openai/4", has_own_limits=True),
-    "http": Kind(HttpSettings, open_http, "http/3", has_own_limits=True),
-    "python": Kind(PythonSettings, open_python, "python/3", in_flight=8),
-    "replay": Kind(ReplaySettings, open_replay, "replay/3", is_free=True, is_deterministic=True),
+    "nvidia": Kind(NvidiaSettings, open_nvidia, "nvidia/4", has_own_limits=True),
+    "openai": Kind(OpenAiSettings, open_openai, "openai/5", has_own_limits=True),
+    "http": Kind(HttpSettings, open_http, "http/4", has_own_limits=True),
+    "python": Kind(PythonSettings, open_python, "python/4", in_flight=8),
+    "replay": Kind(ReplaySettings, open_replay, "replay/4", is_free=True, is_deterministic=True),
 }
 
 

@@ -16,6 +16,7 @@ from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
     AnswerReader,
+    ContextNames,
     ReadingSettings,
     estimated_usage,
     failed_request,
@@ -29,7 +30,7 @@ _QUESTION = "{question}"
 JSON_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
 
-class ContextPaths(Model):
+class ContextPaths(ContextNames):
     """Where retrieved passages are; the inner paths begin at a passage."""
 
     path: JsonPath = pydantic.Field(description="JMESPath of the list of passages, best first.")
@@ -293,5 +294,5 @@ def _under_usual_keys(item: Any, paths: Mapping[str, str]) -> Any:
 
 
 def _inner_paths(paths: ContextPaths | CitationPaths | None) -> dict[str, str]:
-    set_paths = {} if paths is None else paths.model_dump(exclude={"path"}, exclude_none=True)
+    set_paths = {} if paths is None else paths.model_dump(exclude={"path", "names"}, exclude_none=True)
     return {str(name): str(path) for name, path in set_paths.items()}

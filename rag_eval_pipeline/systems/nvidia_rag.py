@@ -28,6 +28,7 @@ from rag_eval_pipeline.systems.nvidia_replies import (
 from rag_eval_pipeline.systems.parsing import (
     AbstentionPatterns,
     AnswerReader,
+    ContextNames,
     EmptyAnswers,
     OffsetBase,
     ReadingSettings,
@@ -100,6 +101,7 @@ class NvidiaSettings(Model):
         description="Further fields of every request to /v1/generate, such as reranker_top_k and temperature; for one "
         "that is not set the server's default holds.",
     )
+    contexts: ContextNames | None = pydantic.Field(None, description="How the collection names documents.")
     page_base: Literal["auto", 0, 1] = pydantic.Field(
         "auto",
         description="Number of a document's first page on this server; auto finds it by comparing passages"
@@ -278,6 +280,7 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
         if settings.page_base == "auto":
             base = await find_page_base(rag, collection, corpus.pages(), names)
         reading = ReadingSettings(
+            contexts=settings.contexts,
             page_base=1 if base is None else base,
             offset_base=settings.offset_base,
             abstention=settings.abstention,

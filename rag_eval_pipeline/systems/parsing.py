@@ -6,17 +6,14 @@ offsets are code points of the document's text.
 
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import unquote
 
 import pydantic
 
-from rag_eval_pipeline.corpus.naming import SUFFIX, document_key, parse_url, url_stem
+from rag_eval_pipeline.corpus.document_names import read_name_map
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
@@ -42,10 +39,7 @@ ERROR_LENGTH = 500  # characters
 UNREAD_SHOWN = 3  # keys, in warnings
 GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
 RISING_LEAST = 10  # answers; fewer may be chance
-SOURCE_ENDINGS = frozenset({"md", "markdown", "txt", "html", "htm", "xhtml"})  # of files that are printed to PDF
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 # --- Settings
@@ -91,9 +85,27 @@ CitationBase = Annotated[
 ]
 
 
+class ContextNames(Model):
+    """How a system names documents."""
+
+    names: str | None = pydantic.Field(
+        None,
+        min_length=1,
+        description="CSV file, relative to this file, for a system that returns ids or titles: a header and two "
+        "columns, what it returns and the file of the corpus. `{benchmark}` is replaced by the name.",
+    )
+
+    def path_of_names(self, corpus: SystemCorpus) -> Path | None:
+        """Return where the map of names for a corpus is; None if there is none."""
+        if self.names is None:
+            return None
+        return corpus.settings_folder / self.names.replace("{benchmark}", corpus.benchmark)
+
+
 class ReadingSettings(Model):
     """How the answers of a system are read; part of most kinds' settings."""
 
+    contexts: ContextNames | None = pydantic.Field(None, description="How the system names documents.")
     page_base: PageBase = None
     citation_base: CitationBase = None
     offset_base: OffsetBase = "document"
@@ -141,9 +153,12 @@ class AnswerReader:
         self._uses_paths = False
         self._score_orders: Counter[str] = Counter()
         self._guessed: list[str | None] = []
-        self._known = frozenset(corpus.files) | corpus.aliases.keys()
+        self.names = corpus.names()
+        path = None if settings.contexts is None else settings.contexts.path_of_names(corpus)
+        if path is not None:
+            self.names = corpus.names(read_name_map(path, self.names))
         self._citations = CitationReader(
-            self._known,
+            self.names.exact,
             self.document,
             self.place,
             corpus.pages,
@@ -157,28 +172,8 @@ class AnswerReader:
         return value if self._corpus.observe is None else self._corpus.observe(value)
 
     def document(self, name: str) -> str:
-        """Return the basename in the corpus that a system's name means; the name as given if there is none.
-
-        A URL means the document that was made from it; else its last segment counts, without query and fragment.
-        `notes` means `notes.md.pdf`, unless the corpus has another `notes`. Of several files of one name, a path means
-        the one whose own path has the same end.
-        """
-        if (found_by_path := self._by_path(name)) is not None:
-            return found_by_path
-        # A file name in a corpus may contain a backslash and `%2F`, but never a slash.
-        last = name.rsplit("/", 1)[-1]
-        candidates = [name, last, last.rsplit("\\", 1)[-1]]
-        if _URL.match(name):
-            candidates = [document_key(name), url_stem(name), parse_url(name).path.rsplit("/", 1)[-1], *candidates]
-        for candidate in candidates:
-            if candidate in self._known:
-                return self._corpus.aliases.get(candidate, candidate)
-        keys = [_folded(text) for text in candidates]
-        found = {self._by_folded_name[key] for key in keys if key in self._by_folded_name}
-        if not found:
-            stems = [key.removesuffix(SUFFIX) for key in keys]
-            found = {self._by_source_stem[stem] for stem in stems if stem in self._by_source_stem}
-        return found.pop() if len(found) == 1 else name
+        """Return the basename in the corpus that a system's name means; the name as given if there is none."""
+        return self.names.find(name) or name
 
     def page(self, number: Any, *, counts_from_zero: bool = False) -> int | None:
         """Return the 1-based page that a system's number means; None for anything else, such as -1 for "unknown"."""
@@ -198,7 +193,7 @@ class AnswerReader:
         for name in names:
             bare, fragment = split_page(name)
             for candidate in (name, bare):
-                if (found := self.document(candidate)) in self._known:
+                if (found := self.names.find(candidate)) is not None:
                     return found, page if page is not None else fragment
         return (names[0] if names else NO_DOCUMENT), page
 
@@ -207,7 +202,7 @@ class AnswerReader:
         if parsed.document is None and self._is_name(parsed.text):
             parsed = parsed._replace(document=parsed.text, text="")
         document, page = self.place(parsed)
-        if self._namesakes and parsed.document is not None:
+        if parsed.document is not None:
             self._notice_namesakes(parsed.document, document)
         span = None
         if parsed.start is not None and parsed.end is not None:
@@ -224,7 +219,7 @@ class AnswerReader:
         )
 
     def _is_name(self, text: str) -> bool:
-        return is_file_name(text) or self.document(split_page(text)[0]) in self._known
+        return is_file_name(text) or self.names.find(split_page(text)[0]) is not None
 
     def passages_at(self, path: str, items: Sequence[Any]) -> tuple[RetrievedPassage, ...]:
         """Return the passages that a server's JSON has at a path, in its order."""
@@ -253,7 +248,7 @@ class AnswerReader:
         if len(self._guessed) >= GUESSED_MAX:
             return
         values = json.loads(json.dumps(replies[:GUESSED_MAX]))  # a copy, because to guess is not to read
-        found = guess_paths(values, question, lambda name: self.document(name) in self._known).path("contexts")
+        found = guess_paths(values, question, lambda name: self.names.find(name) is not None).path("contexts")
         value = f"{{path: {found}}}" if setting == "contexts" else found
         self._guessed.append(
             None if found is None else
@@ -372,73 +367,11 @@ class AnswerReader:
         if len(scores) == len(contexts) and len(set(scores)) > 1:
             self._score_orders["rising" if scores == sorted(scores) else "other"] += 1
 
-    def _by_path(self, name: str) -> str | None:
-        """Return the document whose source's path ends like a name; None unless names of files are not enough."""
-        if not self._namesakes or not ("/" in name or "\\" in name):
-            return None
-        *folders, last = _path_parts(name)
-        ends = [
-            (_common_end(folders, own), last == own_last, file)
-            for (*own, own_last), file in self._namesakes.get(_bare(last), ())
-        ]
-        best = max((end[:2] for end in ends), default=(0, False))
-        found = {file for *end, file in ends if tuple(end) == best}
-        return found.pop() if best[0] and len(found) == 1 else None
-
     def _notice_namesakes(self, name: str, document: str) -> None:
         """Count the passages whose name several documents have, and note whether the system tells these apart."""
-        if document in {file for _, file in self._namesakes.get(_bare(_path_parts(name)[-1]), ())}:
-            self._uses_paths |= self._by_path(name) is not None or "~" in document
+        if document in self.names.namesakes(name):
+            self._uses_paths |= self.names.by_path(name) is not None or "~" in document
             self._ambiguous_names[name, document] += 1
-
-    @cached_property
-    def _namesakes(self) -> dict[str, list[tuple[list[str], str]]]:
-        """Name of a file without its ending -> paths and documents, where files of several folders have it."""
-        found: dict[str, list[tuple[list[str], str]]] = {}
-        for path, file in self._corpus.sources.items():
-            parts = _path_parts(path)
-            found.setdefault(_bare(parts[-1]), []).append((parts, file))
-        return {name: files for name, files in found.items() if len({file for _, file in files}) > 1}
-
-    @cached_property
-    def _by_folded_name(self) -> dict[str, str]:
-        """Folded name -> basename, for names that differ from all others by more than case and encoding."""
-        found: dict[str, set[str]] = {}
-        for name in self._known:
-            found.setdefault(_folded(name), set()).add(self._corpus.aliases.get(name, name))
-        return {folded: next(iter(names)) for folded, names in found.items() if len(names) == 1}
-
-    @cached_property
-    def _by_source_stem(self) -> dict[str, str]:
-        """`notes` -> `notes.md.pdf`, for names without the ending of a source file that only one document has."""
-        found: dict[str, set[str]] = {}
-        for name in self._known:
-            whole = _folded(name).removesuffix(SUFFIX)
-            if (stem := _bare(whole)) != whole:
-                found.setdefault(stem, set()).add(self._corpus.aliases.get(name, name))
-        return {stem: next(iter(names)) for stem, names in found.items() if len(names) == 1}
-
-
-def _path_parts(name: str) -> list[str]:
-    """Return the folded parts of a path, the last one without the ending of the corpus."""
-    parts = [part for part in _folded(name).replace("\\", "/").split("/") if part] or [""]
-    return [*parts[:-1], parts[-1].removesuffix(SUFFIX)]
-
-
-def _bare(name: str) -> str:
-    """Return a folded name without `.pdf` also without the ending of a source file."""
-    stem, dot, ending = name.rpartition(".")
-    return stem if stem and dot and ending in SOURCE_ENDINGS else name
-
-
-def _common_end(parts: Sequence[str], others: Sequence[str]) -> int:
-    same = (one == other for one, other in zip(reversed(parts), reversed(others), strict=False))
-    return sum(1 for _ in takewhile(bool, same))
-
-
-def _folded(name: str) -> str:
-    """Return a name without what differs between a URL, a file system and a framework: case and percent signs."""
-    return unicodedata.normalize("NFC", unquote(name)).casefold()
 
 
 def estimated_usage(

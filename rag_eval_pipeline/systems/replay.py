@@ -24,6 +24,7 @@ from rag_eval_pipeline.systems.frameworks import to_rag_answer
 from rag_eval_pipeline.systems.parsing import (
     AbstentionPatterns,
     AnswerReader,
+    ContextNames,
     EmptyAnswers,
     OffsetBase,
     PageBase,
@@ -54,6 +55,7 @@ class ReplaySettings(Model):
         default_factory=dict,
         description="Configuration of the recorded system to publish, such as model and retrieval_k.",
     )
+    contexts: ContextNames | None = pydantic.Field(None, description="How the recorded system names documents.")
     page_base: PageBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
@@ -140,6 +142,7 @@ async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIt
     if recordings.rows[0].fault is not None and all(recording.fault is not None for recording in recordings.rows):
         raise recordings.rows[0].fault
     reading = ReadingSettings(
+        contexts=settings.contexts,
         page_base=settings.page_base,
         offset_base=settings.offset_base,
         abstention=settings.abstention,

@@ -298,6 +298,29 @@ def test_recording_that_was_replaced_is_read_again(workspace):
     assert exact == [(16, 0, 0.0), (0, 16, 0.0), (16, 0, 1.0)]
 
 
+def test_ids_of_a_system_are_read_by_its_map_and_a_changed_map_is_read_again(workspace):
+    file = workspace.system_file("recorded")
+    recording, names = file.parent / "own.jsonl", file.parent / f"{OBSERVATORY}.csv"
+    file.write_text('kind: replay\nsettings: {path: own.jsonl, contexts: {names: "{benchmark}.csv"}}\n')
+    queries = load_pair(workspace, OBSERVATORY, "recorded").queries
+    files = sorted({name for query in queries for name in query.relevant_documents})
+    ids = {name: f"KB-{number:04}" for number, name in enumerate(files)}
+    rows = [
+        {"query_id": q.query_id, "answer": "x", "contexts": [{"document": f"{ids[n]}#3"} for n in q.relevant_documents]}
+        for q in queries
+    ]
+    recording.write_text("\n".join(map(json.dumps, rows)))
+    hits = []
+    for means in (files, files, files[1:] + files[:1]):
+        names.write_text("id,file\n" + "".join(f"{ids[own]},{file}\n" for own, file in zip(files, means, strict=True)))
+        report, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, "recorded"))
+        hits.append((report.asked, results(published).retrieval_metrics["recall@5"].value))
+
+    assert hits[:2] == [(16, 1.0), (0, 1.0)]
+    assert hits[2][0] == 16
+    assert hits[2][1] < 1.0
+
+
 def test_published_answers_are_scored_again_without_asking(paid, server):
     _, first = evaluate(paid, paid_pair(paid))
     before = first.path.read_bytes()

@@ -112,6 +112,22 @@ def test_retrieval_is_scored_by_the_grades_of_documents(grades, expected, evalua
     assert (rows[query.query_id].reason == "no_relevant_documents") is (expected[0] is None)
 
 
+@pytest.mark.parametrize(
+    ("pages", "expected"), [([1, None, 1], 0.0), ([None, 1, 1], 0.0), ([1, None], None), ([None, None, None], None)]
+)
+def test_passage_without_page_is_a_miss_unless_half_of_the_run_states_none(pages, expected, evaluation, pair):
+    asked = next(query for query in pair.queries if query.citations)
+    others = [
+        name for query in pair.queries for name in query.relevant_documents if name not in asked.relevant_documents
+    ]
+    contexts = [passage(others[0], rank, page) for rank, page in enumerate(pages, 1)]
+    evaluation.write_answers([answered(q.query_id, contexts=contexts if q == asked else ()) for q in pair.queries])
+
+    row = next(row for row in score_retrieval(evaluation, pair).rows if row.query_id == asked.query_id)
+
+    assert (row.scores["hit@1"], row.scores.get("page/hit@1")) == (0.0, expected)
+
+
 @pytest.mark.parametrize(("page", "expected"), [(1, 0.0), (None, None)])
 def test_answer_without_passages_misses_pages_only_if_the_run_states_pages(page, expected, evaluation, pair):
     asked = [query for query in pair.queries if query.citations]
@@ -157,13 +173,14 @@ def test_citations_in_an_answer_are_not_words_of_it(pair, score):
 
 # --- documents that the corpus does not have
 
-WARNING = "0 of {} retrieved passages name a document of the corpus."
+WARNING = "0 of {} retrieved passages name a document of the corpus, so retrieval is not scored [{}]."
 RUNS = {
     #                        documents of each answer's passages        reasons without a score                    warning
-    "unknown documents":    ([["kb/Tides", "VPN"], []],                 ["unknown_documents"] * 2,                 f"{WARNING.format(2)} Returned: 'kb/Tides'; the corpus has 'Tide.pdf'. Check the document names in the recording."),
-    "no documents named":   ([[""], []],                                ["no_documents_named"] * 2,                f"{WARNING.format(1)} They state no document at all. Record it as `document` of each passage."),
+    "unknown documents":    ([["kb/Tides", "VPN"], []],                 ["unknown_documents"] * 2,                 f"{WARNING.format(2, 'unknown_documents')} Returned: 'kb/Tides'; the corpus has 'Tide.pdf'. Check the document names in the recording; ids and titles are mapped to files by contexts.names."),
+    "no documents named":   ([[""], []],                                ["no_documents_named"] * 2,                f"{WARNING.format(1, 'no_documents_named')} They state no document at all. Record it as `document` of each passage."),
     "no passages":          ([[], []],                                  ["no_contexts"] * 2,                       "None of 2 answers states retrieved passages, so retrieval is not scored [no_contexts]."),
-    "some known documents": ([["x"], ["x", "Tide"], []],                ["unknown_documents", None, None],         None),
+    "half of them known":   ([["x"], ["Tide"], []],                     ["unknown_documents"] * 3,                 "1 of 2 retrieved passages name a document of the corpus, so retrieval is not scored [unknown_documents]. Returned: 'x'; the corpus has 'Harbour#A.pdf'. Check the document names in the recording; ids and titles are mapped to files by contexts.names."),
+    "most of them known":   ([["x"], ["x", "Tide", "Tide", "Tide"], []], ["unknown_documents", None, None],        None),
     "known documents":      ([["Tide.pdf"]],                            [None],                                    None),
 }  # fmt: skip
 
@@ -179,11 +196,23 @@ def test_retrieval_is_scored_only_if_some_document_is_known(documents, reasons, 
     assert found.check().passed is (documents in ([["Tide.pdf"]], [[], []]))
 
 
+def test_pages_beyond_the_end_of_a_document_are_warned_of():
+    found = retrieved_documents(
+        [answered("0", contexts=[passage("Tide.pdf", 1, 1), passage("Tide.pdf", 2, 2)])], FILES, kind="http"
+    )
+
+    assert found.warnings() == [
+        "1 of 2 stated pages are beyond the end of their document, such as page 2 of 'Tide.pdf', which has 1. Does "
+        "page_base say how the system counts?"
+    ]
+
+
 def test_unknown_documents_hold_their_rank_and_leave_a_reason(pair, results_of, score):
     query = first(pair, lambda q: not q.is_impossible)
     unknown, known = passage("kb/Line opening", 1), passage(query.relevant_documents[0], 2)
 
-    row = score(score_retrieval, answered(query.query_id, contexts=[unknown, known]))
+    contexts = [unknown, known, passage(query.relevant_documents[0], 3)]
+    row = score(score_retrieval, answered(query.query_id, contexts=contexts))
     hit = results_of([answered(query.query_id, contexts=[unknown])]).retrieval_metrics["hit@1"]
 
     assert (row.scores["hit@1"], row.scores["hit@3"]) == (0.0, 1.0)
