@@ -135,7 +135,7 @@ def test_document_path_that_finds_other_names_is_answered_with_both(rag_eval, wo
 
     assert code == 0
     assert "hit@1" not in out
-    assert re.search(r"0 of 16 retrieved passages name a document of the corpus\. Returned: 'kb/Tides'", error)
+    assert re.search(r"0 of 16 retrieved passages name a document of the corpus, .* Returned: 'kb/Tides'", error)
     assert "contexts.document" in error
 
 

@@ -67,8 +67,9 @@ def test_assets_name_unknown_retrieved_documents(run, workspace, instance):
     evaluated = run("evaluate", pair_key(RAILWAY, "recorded"))
 
     sentence = (
-        "0 of 40 retrieved passages name a document of the corpus. Returned: 'kb/Line opening'; the corpus has "
-        "'line-opening.pdf'. Check the document names in the recording."
+        "0 of 40 retrieved passages name a document of the corpus, so retrieval is not scored [unknown_documents]. "
+        "Returned: 'kb/Line opening'; the corpus has 'line-opening.pdf'. Check the document names in the recording; ids "
+        "and titles are mapped to files by contexts.names."
     )
     (check,) = [c for c in evaluated.get_asset_check_evaluations() if c.check_name == "retrieved_documents_known"]
     assert (evaluated.success, check.passed, check.severity) == (True, False, dg.AssetCheckSeverity.WARN)

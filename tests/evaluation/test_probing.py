@@ -67,8 +67,9 @@ def test_probe_shows_what_was_parsed_and_writes_nothing(rag_eval, workspace):
     assert [(one["file_name"], one["is_known"]) for one in first["citations"]] == [("line-opening.pdf", True)]
     assert first["keys_left_unread"] == ["hits[].metadata.author", "usage.out", "trace"]
     assert found["warnings"] == [
-        "2 of 4 retrieved passages name a document of the corpus. Returned: 'kb/Tunnel'; the corpus has "
-        "'Hestkroken_Tunnel.pdf'. Check contexts.document."
+        "2 of 4 retrieved passages name a document of the corpus, so retrieval is not scored [unknown_documents]. "
+        "Returned: 'kb/Tunnel'; the corpus has 'Hestkroken_Tunnel.pdf'. Check contexts.document; ids and titles are "
+        "mapped to files by contexts.names."
     ]
     assert err == f"rag-eval: {found['warnings'][0]}\n"
 
