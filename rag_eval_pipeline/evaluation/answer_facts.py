@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes
 from rag_eval_pipeline.evaluation.corpus_names import PassageCounts
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
@@ -30,6 +31,7 @@ class AnswerFacts:
         # By column: objects that stay would keep the memory of the rows that were made between them.
         self._calls = tuple(array("d") for _ in CallUsage._fields)
         self.passages = PassageCounts(pair.files)
+        self.notes = AnswerNotes(pair.files)
         self.first: list[form.QueryResult] = []
         self._is_free = pair.system_file.traits.is_free
 
@@ -44,6 +46,7 @@ class AnswerFacts:
         for column, used in zip(self._calls, _call(answer, is_free=self._is_free), strict=True):
             column.append(math.nan if used is None else used)
         self.passages.add(answer)
+        self.notes.add(answer)
         if result is not None and len(self.first) < FIRST_KEPT:
             self.first.append(result)
 

@@ -99,6 +99,28 @@ class CorpusFiles:
         """Return the number of pages of a document of the corpus."""
         return self._page_counts[self.canonical(name)]
 
+    def fault_of(self, citation: RagCitation) -> str | None:
+        """Return why a cited place does not exist; None if it does.
+
+        Source: Citation Accuracy Evaluation 4.2, `document_not_found` and `span_out_of_bounds`.
+        """
+        name = self.canonical(citation.file_name)
+        if name not in self.aliases:
+            return "document_not_found"
+        pages, length = self._extents.get(name, (0, 0))
+        if citation.page_number is not None and citation.page_number > pages:
+            return "page_not_found"
+        return "span_out_of_bounds" if citation.end_char > length else None
+
+    @cached_property
+    def _extents(self) -> dict[str, tuple[int, int]]:
+        """Document -> its pages and the code points of its text."""
+        found: dict[str, tuple[int, int]] = {}
+        for page in self.pages:
+            pages, length = found.get(page.document, (0, 0))
+            found[page.document] = max(pages, page.page), max(length, page.start + len(page.text))
+        return found
+
     @cached_property
     def pages(self) -> list[PageText]:
         """The pages of each document once."""

@@ -23,7 +23,7 @@ from rag_eval_pipeline.workspace import Workspace
 # Names of measures are validated only when settings are merged: the record of an evaluation must stay readable after a
 # custom metric is uninstalled.
 TO_BE_USED = "to_be_used"
-METRICS_VERSION = "retrieval/4 spans/4 answers/4"  # raised whenever a score moves; old and new nights are not compared
+METRICS_VERSION = "retrieval/4 spans/4 answers/5"  # raised whenever a score moves; old and new nights are not compared
 # Category of a metric -> the scores that it is stored with.
 KIND_OF = {
     "retrieval": "retrieval_scores", "contexts": "retrieval_scores", "citations": "citation_scores",

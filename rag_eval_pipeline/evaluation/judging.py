@@ -41,8 +41,8 @@ from rag_eval_pipeline.workspace import Workspace
 NO_JUDGE = "no_judge"
 CORRECTNESS_MEASURES = ("judged_correct", "judged_correct_upper", "judged_refused", "judged_unsure")
 SUPPORT_MEASURES = (
-    "citation_correctness", "citation_support", "factual_consistency", "faithfulness", "hallucination_vs_citations",
-    "hallucination_vs_retrieved",
+    "citation_correctness", "citation_support", "citation_support_all", "factual_consistency", "faithfulness",
+    "hallucination_vs_citations", "hallucination_vs_retrieved",
 )  # fmt: skip
 OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once

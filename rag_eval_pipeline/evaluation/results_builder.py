@@ -14,6 +14,7 @@ import numpy as np
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance, system_endpoints
+from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
 from rag_eval_pipeline.evaluation.corpus_names import NO_CITATIONS
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, EvaluationRecord
@@ -48,7 +49,7 @@ def build_results(
     means = means_of(parts, record.settings)
     measured = performance(workspace, evaluation, pair, facts, judgements)
     documents, pages = means.all_of("documents"), means.all_of("pages")
-    citations = citation_metrics(parts, means, seed=record.settings.random_seed)
+    citations = citation_metrics(parts, means, facts.notes, seed=record.settings.random_seed)
     answers = answer_metrics(parts, means)
     judge = record.fingerprints.judge
     return form.EvaluationResults(
@@ -83,7 +84,9 @@ def build_results(
             *record.warnings,
             *facts.passages.total(pair.system_file.kind).warnings(),
             *judgements.warnings(),
+            *facts.notes.warnings(),
         ),
+        models=dict(facts.notes.models.most_common()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
         query_results=(),
         statistical_analysis=form.StatisticalAnalysis(
@@ -172,7 +175,7 @@ def _abstention(parts: ScoredRun) -> form.Abstention:
     return form.Abstention(**asdict(counts), **rates)
 
 
-def citation_metrics(parts: ScoredRun, means: Means, *, seed: int) -> form.CitationMetrics:
+def citation_metrics(parts: ScoredRun, means: Means, notes: AnswerNotes, *, seed: int) -> form.CitationMetrics:
     """Build the metrics of citations."""
     return form.CitationMetrics(
         span_accuracy=_span_accuracy(parts, means, seed),
@@ -180,6 +183,11 @@ def citation_metrics(parts: ScoredRun, means: Means, *, seed: int) -> form.Citat
         citation_correctness=parts.shares.correctness(),
         overall_citation_accuracy=means.one("overall", "overall_citation_accuracy"),
         overall_coverage=means.one("overall", "overall_coverage"),
+        validation=form.CitationValidation(
+            total_citations=notes.citations,
+            invalid_citations=notes.invalid.total(),
+            validation_details=dict(notes.invalid),
+        ),
     )
 
 

@@ -37,7 +37,7 @@ Values = NDArray[np.float64]
 
 _PASSAGE = {
     "document": pa.string(), "page": pa.int64(), "text": pa.string(), "score": pa.float64(), "rank": pa.int64(),
-    "start": pa.int64(), "end": pa.int64(), "kind": pa.string(),
+    "start": pa.int64(), "end": pa.int64(), "kind": pa.string(), "source_id": pa.string(),
 }  # fmt: skip
 _CITATION = {
     "file_name": pa.string(),
@@ -64,6 +64,7 @@ _RESPONSES = pa.schema(
         "timings": pa.map_(pa.string(), pa.float64()),
         "raw_sha256": pa.string(),
         "model": pa.string(),
+        "raw": pa.string(),
     }
 )
 

@@ -42,10 +42,11 @@ from rag_eval_pipeline.metrics.span_matching import SPAN_MEASURES, TOKEN_MEASURE
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
+from rag_eval_pipeline.text.normalise import unmarked
 from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (*SPAN_MEASURES, *TOKEN_MEASURES)
-ANSWER_MEASURES = ("exact_match", "f1", "abstained")
+ANSWER_MEASURES = ("exact_match", "f1", "squad/exact_match", "squad/f1", "abstained")
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 NOT_JUDGED = "not_judged"
 QUESTIONS_AT_ONCE = 5_000  # some 25 MB of rankings and scores
@@ -268,14 +269,21 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 
 
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
-    """Score answer texts by SQuAD v2's exact match and F1; an abstention counts as the empty answer."""
-    files = pair.files
+    """Score answer texts by SQuAD v2's exact match and F1, without marks and as they are.
+
+    Without citations and Markdown an abstention counts as the empty answer. What looks like a mark, such as `[1, 2]`,
+    counts as words where the answer is better with it. As it is, an answer has the official scorer's scores.
+    """
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
-        text = strip_citations(answer.answer or "", files.aliases)
+        accepted, given = query.accepted_answers, answer.answer or ""
+        marks = [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations]
+        text = unmarked(given, marks)
         is_abstention = _declines(answer, text, query)
-        scores = score_answer("" if is_abstention else text, query.accepted_answers)
-        return {**scores._asdict(), "abstained": float(is_abstention)}
+        official = score_answer(given, accepted)
+        scores = score_answer("", accepted) if is_abstention else max(score_answer(text, accepted), official)
+        as_is = {f"squad/{name}": value for name, value in official._asdict().items()}
+        return {**scores._asdict(), **as_is, "abstained": float(is_abstention)}
 
     return score_rows(
         evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)

@@ -3,7 +3,8 @@ r"""Citations: the span model of the specifications and the grammar in which ans
 Standard `[file:page:start-end]`, several spans `[file:page:s1-e1,s2-e2]`, with an excerpt `[file:page:start-end |
 excerpt: "..."]`, and several brackets in a row. Offsets are half-open code points into the document's text (pages
 joined by one form feed). In an excerpt a backslash precedes `"` and `\`, and `\n` is a line's end; a backslash
-before anything else is one, as in `C:\data`, which writers of answers seldom double. What is written is read again.
+before anything else is one, as in `C:\data`, which writers of answers seldom double; so is one before the last quote.
+What is written is read again.
 Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 """
 
@@ -20,10 +21,12 @@ from rag_eval_pipeline.formats.model import Model
 # digits as any document may need: Python refuses to read those of thousands.
 _PLACES = (
     r":(?P<page>\d{1,9}):(?P<spans>\d{1,15}-\d{1,15}(?:,\d{1,15}-\d{1,15})*)"
-    r'(?:\s*\|\s*excerpt:\s*"(?P<excerpt>(?:[^"\\]|\\.)*+)")?\]'
+    r'(?:\s*\|\s*excerpt:\s*"(?:(?P<excerpt>(?:[^"\\]|\\.)*+)"|(?P<bare>[^"\n]*+(?<=\\))"))?\]'
 )
 _LONGEST_NAME = 400
 _CITATION = re.compile(rf"\[(?P<file>[^\n]{{1,{_LONGEST_NAME}}}?){_PLACES}", re.DOTALL)
+_FILLER = "\x1a"  # SUBSTITUTE: no writer uses it
+_GAP = re.compile(rf"[ \t]*{_FILLER}[ \t{_FILLER}]*(?P<end>(?=[.,;:!?)\n]|$))?", re.MULTILINE)
 _ESCAPED = re.compile(r'\\(["\\n])')
 
 
@@ -89,7 +92,8 @@ def parse_citations(answer: str, known_files: Collection[str] = ()) -> list[Cita
 
 def _marker(match: re.Match[str], known_files: Collection[str], first_page: int) -> Marker:
     begin = _name_start(match["file"], known_files)
-    name, page, excerpt = match["file"][begin:], int(match["page"]) + 1 - first_page, match["excerpt"]
+    name, page = match["file"][begin:], int(match["page"]) + 1 - first_page
+    excerpt = match["excerpt"] if match["bare"] is None else match["bare"]
     if excerpt is not None:
         excerpt = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], excerpt)
     pairs = ((int(start), int(end)) for start, end in (span.split("-") for span in match["spans"].split(",")))
@@ -108,8 +112,14 @@ def strip_citations(answer: str, known_files: Collection[str] = ()) -> str:
     for marker in find_citations(answer, known_files):
         bare.append(answer[position : marker.start])
         position = marker.end
-    text = re.sub(r"[ \t]{2,}", " ", "".join([*bare, answer[position:]]))
-    return re.sub(r"[ \t]+(?=[.,;:!?]|$)", "", text, flags=re.MULTILINE).strip()
+    if not bare:
+        return answer
+    # Only the gap that a citation leaves is closed: the blanks of tables and code stay.
+    return _GAP.sub(_closed, _FILLER.join([*bare, answer[position:]])).strip()
+
+
+def _closed(gap: re.Match[str]) -> str:
+    return " " if gap["end"] is None and gap[0] != gap[0].strip(" \t") else ""
 
 
 def _name_start(matched: str, known_files: Collection[str]) -> int:

@@ -96,6 +96,17 @@ class ClaimShare(Model):
     reason: str | None = None
 
 
+class CitationValidation(Model):
+    """Whether the cited places exist in the corpus. Source: Citation Accuracy Evaluation 4.2."""
+
+    total_citations: int = 0
+    invalid_citations: int = 0
+    validation_details: dict[str, int] = pydantic.Field(
+        default_factory=dict,
+        description="Invalid citations by reason: document_not_found, page_not_found, span_out_of_bounds.",
+    )
+
+
 class CitationMetrics(Model):
     """How well the system cites."""
 
@@ -107,6 +118,7 @@ class CitationMetrics(Model):
         "hallucination, the weights spread over what an answer has. Source: Citation Accuracy Evaluation 5.1.",
     )
     overall_coverage: Metric = pydantic.Field(description="Sum of the weights of what the answers have, in [0, 1].")
+    validation: CitationValidation = CitationValidation()
 
 
 class Abstention(Model):
@@ -355,6 +367,9 @@ class EvaluationResults(FileModel):
     )
     warnings: tuple[str, ...] = pydantic.Field(
         (), description="What to know before reading the scores, such as passages that name no document of the corpus."
+    )
+    models: dict[str, int] = pydantic.Field(
+        default_factory=dict, description="Answers by the model that the system's replies name."
     )
     quality_thresholds: dict[str, ThresholdResult] = pydantic.Field(
         default_factory=dict, description="Limits that people have set in verdicts.config.yaml, by name."

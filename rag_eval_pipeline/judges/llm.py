@@ -31,7 +31,7 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 
-CODE = "openai/5"  # raised whenever the same replies may be read differently
+CODE = "openai/6"  # raised whenever the same replies may be read differently
 UNUSABLE_IN_A_ROW = 10  # replies of a judge that can no longer be paid for
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
 _CUT = "it was cut at the limit of tokens; write shorter rationales"

@@ -25,12 +25,11 @@ from rag_eval_pipeline.judges.judgement import (
 from rag_eval_pipeline.judges.prompts import JudgementPrompt, LabelledClaim
 from rag_eval_pipeline.judges.ratings import RatingProtocol
 from rag_eval_pipeline.storage.json_files import checked_json
+from rag_eval_pipeline.text.model_output import final_text, unfenced
 
 Value = Literal["supported", "conflicting", "not_found", "no_text"]
 FALLBACK = "fallback_scoring"
 REASON_CHARS = 300  # of a rationale as it is stored
-_FENCED = regex.compile(r"\A```(?:json)?\s*\n(?P<json>.*)\n\s*```\Z", regex.DOTALL)
-_THOUGHT = regex.compile(r"\A\s*<think>.*?</think>", regex.DOTALL)
 _DECLINES = regex.compile(
     r"\b(?:i'?m sorry|i am sorry|i apologi[sz]e|i can(?:no|')t|i am (?:unable|not able)|i'm (?:unable|not able)|"
     r"i (?:must|have to) decline|i won'?t|as an ai)\b"
@@ -117,9 +116,10 @@ class JudgedPart(NamedTuple):
 
 def _parse_reply(text: str, form: type[Form], nonce: str) -> Form:
     """Parse a reply; thoughts before it and one code fence around all of it are skipped."""
-    body = _THOUGHT.sub("", text).strip()
-    if fenced := _FENCED.match(body):
-        body = fenced["json"]
+    final = final_text(text)
+    if final is None:
+        raise Unparsable("it ended within the model's thoughts")
+    body = unfenced(final)
     if not body:
         raise Unparsable("it was empty")
     try:

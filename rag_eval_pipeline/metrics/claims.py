@@ -57,6 +57,7 @@ def claim_scores(
         supports = [c.support for c in citations if c.support is not None]
         if supports:
             scores["citation_support"] = math.fsum(supports) / len(supports)
+        scores["citation_support_all"] = math.fsum(supports) / n_citations
     resolved = [c.by_citations for c in claims if c.by_citations is not None]
     scores["resolved_claims"] = float(len(resolved))
     if resolved:

@@ -24,7 +24,7 @@ from rag_eval_pipeline.scaffold.system_proposal import (
 )
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, Guesses, body_with, guess_paths, missing_fields
+from rag_eval_pipeline.systems.guessing import FACTS, PASSAGE_PARTS, Guesses, body_with, guess_paths, missing_fields
 from rag_eval_pipeline.systems.http import SECRET_HEADER, HttpSettings, HttpSystem, fill_template
 from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
@@ -163,6 +163,7 @@ def _http_paths(guesses: Guesses, wanted: Wanted, *, is_stream: bool) -> dict[st
         found["contexts"] = {"path": path} | {
             name: inner for name in PASSAGE_PARTS if (inner := guesses.path(name)) is not None
         }
+    found |= {name: path for name in FACTS if (path := guesses.path(name)) is not None}
     return found | ({"page_base": 0} if guesses.page_base == 0 else {})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.scaffold.writer import comment_lines, quote_scalar
-from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, Guesses
+from rag_eval_pipeline.systems.guessing import FACTS, PASSAGE_PARTS, Guesses
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 
 
@@ -105,6 +105,9 @@ def http_lines(
             lines += indent([*(guessed(name) if name != "path" else []), f"{name}: {quote_scalar(path)}"])
         missing = [name for name in PASSAGE_PARTS if name in guesses.parts and guesses.path(name) is None]
         lines += indent([f"# {name}: nothing was found" for name in missing])
+    for name in FACTS:
+        if name in settings:
+            lines += [*guessed(name), f"{name}: {quote_scalar(settings[name])}"]
     if "page_base" in settings:
         lines += ["# The server counts pages from 0.", "page_base: 0"]
     return lines

@@ -226,6 +226,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         costs: Label and text: latency, tokens, money.
         judgement: Verdict and reason of the judge on the whole answer.
         partial: What had arrived of an answer that was cut.
+        raw: The answer as the system wrote it, with thoughts and special tokens; empty if it had none.
     """
 
     id: str
@@ -253,6 +254,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     judgement: tuple[str, str] | None = None
     error: str = ""
     partial: str = ""
+    raw: str = ""
 
 
 def document_spans(answer: RagAnswer, query: EvaluationQuery | None) -> list[DocumentSpan]:
@@ -317,6 +319,7 @@ def question_details(
         judgement=_verdict(judgement),
         error=shortened(row.error or (judgement.error if judgement else None) or "", ERROR_LENGTH),
         partial=shortened(answer.partial or "", ANSWER_LENGTH),
+        raw=shortened(answer.raw or "", ANSWER_LENGTH),
     )
 
 

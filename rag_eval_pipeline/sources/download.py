@@ -24,7 +24,7 @@ from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Progress, fetcher
-from rag_eval_pipeline.web.server_settings import HEADER_NAME, RESERVED_HEADERS
+from rag_eval_pipeline.web.server_settings import is_free_header
 from rag_eval_pipeline.web.urls import check_url
 
 MAX_SOURCE_BYTES = UNPACKED.max_bytes  # a document's 100 MB would stop every large benchmark
@@ -108,7 +108,7 @@ def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: 
     values: dict[str, str] = {}
     for name, stated in headers.items():
         lower = name.lower()
-        if not HEADER_NAME.fullmatch(name) or lower in RESERVED_HEADERS or lower.startswith("proxy-"):
+        if not is_free_header(name) or lower.startswith("proxy-"):
             raise InputError("bad_header", url, "a header that a source may set", field=name)
         if "${" in _VARIABLE.sub("", stated):
             raise InputError("bad_header", url, "variables as ${NAME}", field=name)

@@ -86,6 +86,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
         score: The system's own; higher is better. None if it does not say.
         start: First code point in the document's extracted text, if the system knows it.
         kind: `text`, or what the text describes: `table`, `chart`, `image`, `audio`.
+        source_id: The system's own id of the passage, by which its citations may name it.
     """
 
     document: str
@@ -96,6 +97,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True):
     start: int | None = None
     end: int | None = None
     kind: str = "text"
+    source_id: str | None = None
 
 
 class Citation(msgspec.Struct, frozen=True):
@@ -144,6 +146,8 @@ class RagAnswer(msgspec.Struct, frozen=True):
         reused_from: The evaluation that measured this answer, if a deterministic system was not asked again.
         partial: What had arrived of a truncated answer; kept for people, never scored.
         timings: Milliseconds by name, as far as known: `first_token`, `retrieval`, `reranking`, `generation`.
+        model: As the reply names it.
+        raw: The answer as the system wrote it, with thoughts and special tokens; None if `answer` is that.
     """
 
     query_id: str
@@ -161,6 +165,7 @@ class RagAnswer(msgspec.Struct, frozen=True):
     timings: dict[str, float] = {}
     raw_sha256: str | None = None
     model: str | None = None
+    raw: str | None = None
 
 
 class System(Protocol):

@@ -23,7 +23,7 @@ from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, part,
 from rag_eval_pipeline.systems.passages import TEXT, ParsedPassage, parse_passages, split_page
 from rag_eval_pipeline.text.normalise import plain_text
 
-NUMBER = ("source_id", "document_index", "index", "number")  # of a passage, in a citation
+NUMBER = ("source_id", "document_index", "number", "index")  # of a passage, in a citation
 QUOTE = ("quote", "cited_text", "context_text")  # besides the keys of a passage's text
 QUOTE_LENGTH_MIN = 12  # folded characters of a text without a document, which is searched in the passages
 INDEXED_DOCUMENTS = 64  # kept for searching; each takes some twenty times its text
@@ -35,11 +35,13 @@ NO_BASE = "is a number that may count from 0 or from 1; set citation_base"
 NO_PLACE = "names a document, but no place in it"
 NOT_FOUND = "is a passage or quote whose text is not in a document of the corpus"
 NO_CITATION = "is no citation"
+NO_SPAN = "has an empty or reversed span, or a page before the first"
 
 _NUMBERED = re.compile(
     r"\[\s*\^?(?:(?:doc|document|source|passage|context|ref)s?\.?\s*#?\s*)?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]",
     re.IGNORECASE,
 )
+_COUNTED_ID = re.compile(r"doc[_:-]?(\d{1,6})")  # Cohere's, for a document without an id: its place, from 0
 _CITATION_QUERY_ENGINE = re.compile(r"\ASource \d+:\n")  # before the text of each of LlamaIndex's citable nodes
 
 Span = tuple[int, int]
@@ -124,7 +126,7 @@ class CitationReader:
         first = self._first_number
         first = self._first_of(items, passages, answer) if first is None else first
         for number, item in enumerate(items):
-            found += self._stated(item, number, passages, first)
+            found += self._stated(item, number, passages, first, answer)
         return tuple(found)
 
     def warnings(self) -> list[str]:
@@ -138,24 +140,27 @@ class CitationReader:
     # --- Marks
 
     def _marked(self, text: str) -> list[Citation]:
-        found = (
-            self.at(span.file_name, span.page_number, span.start_char, span.end_char, marker=(marker.start, marker.end))
-            for marker in find_citations(text, self._known, first_page=self._first_page)
-            for span in marker.spans
-        )
+        found = []
+        for marker in find_citations(text, self._known, first_page=self._first_page):
+            if not marker.spans:
+                self._leave_out(NO_SPAN)
+            for one in marker.spans:
+                found.append(self.at(one.file_name, one.page_number, one.start_char, one.end_char, marker=marker[:2]))
         return [citation for citation in found if citation is not None]
 
     # --- Stated apart
 
     def _stated(
-        self, item: Any, number: int, passages: Sequence[RetrievedPassage], first: int | None
+        self, item: Any, number: int, passages: Sequence[RetrievedPassage], first: int | None, answer: str
     ) -> Iterable[Citation]:
         if isinstance(item, str):
             return self._stated_text(plain_text(item), number, passages, first)
         if isinstance(item, int) and not isinstance(item, bool):
             return self._by_number(item, "", passages, first)
+        if ids := _passage_ids(item):
+            return [_with_marker(one) for given in ids for one in self._by_id(given, passages)]
         quote = part(item, *QUOTE)
-        passage = whole_number(part(item, *NUMBER))
+        passage = _number_of(item)
         try:
             (parsed,) = parse_passages([item])
         except WrongShape:
@@ -166,13 +171,29 @@ class CitationReader:
                 return self._by_number(passage, text, passages, first)
             return self._in_passages(text, passages) if text.strip() else self._odd(item, number)
         document, page = self._place(parsed)
-        if parsed.start is not None and parsed.end is not None:
-            found = self.at(document, page, parsed.start, parsed.end)
+        start, end = parsed.start, parsed.end
+        if start is not None and end is not None and not self._is_of_answer(parsed, document, answer):
+            found = self.at(document, page, start, end)
             marker = (whole_number(part(item, key)) for key in ("marker_start", "marker_end"))
-            return [] if found is None else [_with_marker(found, *marker)]
+            return self._leave_out(NO_SPAN) if found is None else [_with_marker(found, *marker)]
         if text.strip():
             return self._quoted(document, page, text)
-        return self._leave_out(NO_PLACE) if passage is None else self._by_number(passage, "", passages, first)
+        index = -1 if passage is None or first is None else passage - first
+        is_meant = 0 <= index < len(passages) and passages[index].document == document
+        return self._by_number(passage or 0, "", passages, first) if is_meant else self._leave_out(NO_PLACE)
+
+    def _is_of_answer(self, parsed: ParsedPassage, document: str, answer: str) -> bool:
+        """Return whether a citation's offsets are a place in the answer: that has its text there, the document not."""
+        span = slice(parsed.start, parsed.end)
+        whole = PAGE_BREAK.join(page.text for page in self._texts.get(document, []))
+        return bool(parsed.text) and answer[span] == parsed.text != whole[span]
+
+    def _by_id(self, given: str, passages: Sequence[RetrievedPassage]) -> list[Citation]:
+        """Return the citation of the passage that a system's id means."""
+        index = next((place for place, passage in enumerate(passages) if passage.source_id == given), None)
+        if index is None and (counted := _COUNTED_ID.fullmatch(given)):
+            index = int(counted[1])
+        return self._of_passage(passages, -1 if index is None else index, (0, 0))
 
     def _stated_text(
         self, text: str, number: int, passages: Sequence[RetrievedPassage], first: int | None
@@ -217,8 +238,7 @@ class CitationReader:
         """
         numbers, shown = set(), set()
         for item in items:
-            number = item if isinstance(item, int) else None if isinstance(item, str) else peek(item, *NUMBER)
-            number = whole_number(number)
+            number = item if isinstance(item, int) else None if isinstance(item, str) else _number_of(item)
             if number is None:
                 continue
             numbers.add(number)
@@ -320,6 +340,20 @@ class CitationReader:
         for page in self._pages():
             texts.setdefault(page.document, []).append(page)
         return {name: sorted(pages, key=lambda page: page.start) for name, pages in texts.items()}
+
+
+def _number_of(item: Any) -> int | None:
+    """Return the number of a passage in a citation; `index` of OpenAI's annotations is a place in the answer."""
+    is_annotation = str(peek(item, "type") or "").endswith("_citation")
+    return whole_number(part(item, *(NUMBER[:-1] if is_annotation else NUMBER)))
+
+
+def _passage_ids(item: Any) -> list[str]:
+    """Return the ids of passages in a citation of Cohere's, whose offsets and text are those of the answer."""
+    ids = part(item, "document_ids")
+    if ids is None and isinstance(sources := part(item, "sources"), list):
+        ids = [part(source, "id") for source in sources if not isinstance(source, str)]
+    return [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []
 
 
 def _with_marker(citation: Citation, start: int | None = None, end: int | None = None) -> Citation:

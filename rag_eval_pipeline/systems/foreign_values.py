@@ -5,10 +5,10 @@ import json
 import math
 import sys
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
 MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
 
@@ -36,6 +36,15 @@ def peek(value: Any, *names: str) -> Any:
         get = functools.partial(dict.get, one) if isinstance(one, dict) else one.get  # observed ones override `get`
         found |= {name: inner for name in names if (inner := get(name)) is not None}
     return part(found, *names)
+
+
+def joined_text(values: Sequence[Any]) -> str | None:
+    """Return the text of a list: sentences with a blank between them, or a message's parts; None without any text."""
+    if len(values) > 1 and all(isinstance(item, str) for item in values):
+        return plain_text(" ".join(item.strip() for item in values if item.strip()))
+    parts = [item if isinstance(item, str) else part(item, "text") for item in values]
+    texts = [item for item in parts if isinstance(item, str)]
+    return plain_text("".join(texts)) if texts else None
 
 
 def identifier(value: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage, failed_answer
+from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage
 from rag_eval_pipeline.systems.citations import cited_place
 from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, is_amount, part, peek, whole_number
 from rag_eval_pipeline.systems.messages import (
@@ -18,13 +18,16 @@ from rag_eval_pipeline.systems.messages import (
     message_text,
     newest_turn,
     retrieved_by_tools,
+    stated_finish,
     stated_model,
     stated_usage,
     summed_usage,
     unread_documents,
 )
-from rag_eval_pipeline.systems.parsing import AnswerReader, Incomplete, incomplete_chat
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, is_passage, parse_passages
+from rag_eval_pipeline.systems.reply import COMPLETION_TOKENS, PROMPT_TOKENS
+from rag_eval_pipeline.systems.user_streams import first_choice
 from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
 ANSWERS = (
@@ -41,7 +44,8 @@ class ParsedAnswer(NamedTuple):
         citations: As stated, usually a list; None if the system states none.
         usage: A mapping or an object.
         unread: Keys under which there are documents, if no passages were found where they are looked for.
-        incomplete: Why the answer is not the whole one.
+        finish_reason: Why the generation ended, in the words of the model's server.
+        refusal: What a chat model stated in place of an answer.
     """
 
     answer: str | None
@@ -51,7 +55,8 @@ class ParsedAnswer(NamedTuple):
     usage: Any = None
     model: str | None = None
     unread: tuple[str, ...] = ()
-    incomplete: Incomplete | None = None
+    finish_reason: str | None = None
+    refusal: str | None = None
 
 
 def parse_answer(value: Any) -> ParsedAnswer:
@@ -85,41 +90,44 @@ def to_rag_answer(
     if parsed.answer is None and not parsed.abstained:
         return reader.retrieval(query, contexts, latency_ms=latency_ms, usage=usage)
     text = parsed.answer or ""
-    if parsed.incomplete is not None:
-        status, code, error = parsed.incomplete
-        return failed_answer(
-            query, status, code=code, error=error, latency_ms=latency_ms, usage=usage, partial=text or None
-        )
-    citations = in_text = reader.citations(text, contexts)
-    if parsed.citations is not None:
-        stated = reader.stated_citations(parsed.citations, contexts, answer=text)
-        if stated or not parsed.citations:  # those that name no place do not replace marks that do
-            citations = tuple(_with_valid_marker(citation, in_text, len(text)) for citation in stated)
+
+    def cite(final: str) -> tuple[Citation, ...]:
+        in_text = reader.citations(final, contexts)
+        if parsed.citations is not None:
+            stated = reader.stated_citations(parsed.citations, contexts, answer=final)
+            if stated or not parsed.citations:  # those that name no place do not replace marks that do
+                return tuple(_with_valid_marker(citation, in_text, text, final) for citation in stated)
+        return in_text
+
     return reader.record(
         query,
         text,
         latency_ms=latency_ms,
         usage=usage,
         contexts=contexts,
-        citations=citations,
+        cite=cite,
         abstained=parsed.abstained,
+        finish_reason=parsed.finish_reason,
+        refusal=parsed.refusal,
         model=parsed.model,
     )
 
 
-def _with_valid_marker(citation: Citation, in_text: tuple[Citation, ...], length: int) -> Citation:
-    """Return the citation with its stated marker, else with that of an equal citation in the text."""
+def _with_valid_marker(citation: Citation, in_text: tuple[Citation, ...], text: str, final: str) -> Citation:
+    """Return the citation with its marker as stated of the whole text, else with that of an equal one in the answer."""
     if citation.marker_start is not None and citation.marker_end is not None:
-        if 0 <= citation.marker_start < citation.marker_end <= length:
-            return citation
+        before = max(0, text.find(final))  # characters of thoughts
+        start, end = citation.marker_start - before, citation.marker_end - before
+        if 0 <= start < end <= len(final):
+            return msgspec.structs.replace(citation, marker_start=start, marker_end=end)
         citation = msgspec.structs.replace(citation, marker_start=None, marker_end=None)
     return next((other for other in in_text if cited_place(other) == cited_place(citation)), citation)
 
 
 def parse_usage(value: Any) -> Usage:
     """Parse the usage of one question: one request unless more are stated."""
-    prompt = _count(value, "prompt_tokens", "input_tokens") or 0
-    completion = _count(value, "completion_tokens", "output_tokens") or 0
+    prompt = _count(value, *PROMPT_TOKENS) or 0
+    completion = _count(value, *COMPLETION_TOKENS) or 0
     total = _count(value, "total_tokens")
     requests = _count(value, "requests", "total_requests")
     cost = part(value, "estimated_cost_usd", "cost_usd", "cost")
@@ -161,7 +169,7 @@ def answer_with_passages(value: Any) -> ParsedAnswer | None:
     text = None if isinstance(answer, list | tuple) or is_passage(answer) else message_text(answer)
     if text is None or not all(isinstance(item, str) or is_passage(item) for item in passages):
         return None
-    return ParsedAnswer(text, parse_passages(passages), usage=stated_usage(answer), model=stated_model(answer))
+    return ParsedAnswer(text, parse_passages(passages), **_facts(answer))
 
 
 def haystack_answer(value: Any) -> ParsedAnswer | None:
@@ -182,8 +190,7 @@ def haystack_answer(value: Any) -> ParsedAnswer | None:
         return ParsedAnswer(
             reply or "",
             parse_passages(_list(flat.get("documents"))) or retrieved_by_tools(flat),
-            usage=stated_usage(first) or stated_usage(meta),
-            model=stated_model(first) or stated_model(meta),
+            **_facts(first, meta),
         )
     best = next(iter(answers), None)  # they are sorted, best first
     documents = _list(flat.get("documents")) or _list(part(best, "documents")) or _list(part(best, "document"))
@@ -192,8 +199,7 @@ def haystack_answer(value: Any) -> ParsedAnswer | None:
         answer or "",
         parse_passages(documents),
         abstained=answer is None,
-        usage=stated_usage(best),
-        model=stated_model(best),
+        **_facts(best),
     )
 
 
@@ -212,26 +218,22 @@ def llama_index_answer(value: Any) -> ParsedAnswer | None:
         plain_text(answer),
         parse_passages(_list(nodes)),
         citations=None if structured is None else part(response, "citations"),
-        usage=stated_usage(value),
+        **_facts(value),
     )
 
 
 def openai_answer(value: Any) -> ParsedAnswer | None:
     """Read OpenAI's chat completion: its first choice, and what a server that retrieves has added to it."""
     choices = part(value, "choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
+    first = first_choice(choices) if isinstance(choices, list) else None
     message = part(first, "message")
     if message is None:
         return None
-    text, usage = message_text(part(message, "content")), stated_usage(value)
-    tokens = whole_number(part(usage, "completion_tokens"))
-    incomplete = incomplete_chat(part(message, "refusal"), part(first, "finish_reason"), tokens)
     return ParsedAnswer(
-        text or "",
+        message_text(part(message, "content")) or "",
         _stated_passages(value) or _stated_passages(message),
-        usage=usage,
-        model=stated_model(value),
-        incomplete=incomplete,
+        refusal=part(message, "refusal"),
+        **_facts(value, first),
     )
 
 
@@ -249,8 +251,7 @@ def message_answer(value: Any) -> ParsedAnswer | None:
         answer,
         _stated_passages(value) or retrieved_by_tools(value),
         citations=part(part(value, "structured_response"), "citations"),
-        usage=summed_usage(newest_turn(messages)) or stated_usage(value),
-        model=stated_model(last),
+        **_facts(last, value) | {"usage": summed_usage(newest_turn(messages)) or stated_usage(value)},
     )
 
 
@@ -275,16 +276,15 @@ def plain_answer(value: Any) -> ParsedAnswer | None:
         if answer is None and not _has(value, *ANSWERS):
             return None
         raise WrongShape(f"an answer that is {describe(answer)}")
-    messages = peek(value, "messages")
+    messages, facts = peek(value, "messages"), _facts(value, answer)
+    if facts["usage"] is None and isinstance(messages, list):
+        facts["usage"] = summed_usage(newest_turn(messages))
     return ParsedAnswer(
         answer=text or "",
         passages=_stated_passages(value) or _stated_passages(inner) or retrieved_by_tools(value),
         citations=part(value, "citations") if peek(value, "citations") is not None else part(inner, "citations"),
         abstained=abstained,
-        usage=stated_usage(value)
-        or stated_usage(answer)
-        or (summed_usage(newest_turn(messages)) if isinstance(messages, list) else None),
-        model=stated_model(value) or stated_model(answer),
+        **facts,
     )
 
 
@@ -306,6 +306,12 @@ ADAPTERS: tuple[Callable[[Any], ParsedAnswer | None], ...] = (
     plain_answer,
     retrieved_alone,
 )
+
+
+def _facts(*values: Any) -> dict[str, Any]:
+    """Return usage, model and end of generation, each as the first of some values states it."""
+    read = {"usage": stated_usage, "model": stated_model, "finish_reason": stated_finish}
+    return {name: next(filter(None, map(stated, values)), None) for name, stated in read.items()}
 
 
 def _has_components(value: Any) -> bool:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from rag_eval_pipeline.systems.foreign_values import describe, identifier, whole_number
+from rag_eval_pipeline.systems.foreign_values import describe, identifier, joined_text, whole_number
+from rag_eval_pipeline.systems.reply import COMPLETION_TOKENS, FINISH_REASONS, MODELS, PROMPT_TOKENS
+from rag_eval_pipeline.systems.user_streams import join_pieces
 
 ANSWERS = """answer final_answer answer_text response output output_text generated_text generation completion reply
     result text content message token delta chunk summary""".split()
@@ -25,9 +27,16 @@ PASSAGE_PARTS = ("document", "page", "text", "score")
 SCORES = """score relevance_score rerank_score similarity similarity_score relevance certainty""".split()
 NOT_ANSWERS = """question query input prompt q user_input id model object role status type created session_id
     conversation_id request_id trace_id finish_reason""".split()
-OTHER_WORDS = {"error", "warning", "status", "question", "query"}  # in the key of a text that is no answer
+# In the key of a text that is no answer.
+OTHER_WORDS = set("error warning status question questions query suggestions".split())
 TURNS = ("messages", "history", "conversation", "turns")  # lists with the newest item at the end
+ALTERNATIVES = ("answers", "choices", "generations", "candidates", "replies", "outputs")  # lists of several answers
 NOT_PASSAGES = (*TURNS, "answers", "choices", "generations", "candidates")
+# Facts about the generation, by the setting that has their path.
+FACTS = {
+    "prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS, "model": MODELS,
+    "finish_reason": FINISH_REASONS,
+}  # fmt: skip
 QUESTION_KEYS = "question query q text input prompt message user_input user_query messages".split()
 
 _FILE = re.compile(r"[^\n]{1,300}\.(pdf|html?|md|markdown|txt|docx?|pptx?|xlsx?|csv|json|png|jpe?g)([#?][^\n]*)?", re.I)
@@ -65,7 +74,7 @@ class Guesses:
 
 
 class _Step(NamedTuple):
-    """A place in JSON: keys, indexes, and `[]` for each item of a list."""
+    """A place in JSON: keys, indexes, `[]` for each item of a list, and `join` for the texts of a list as one."""
 
     parts: tuple[str | int, ...] = ()
 
@@ -75,13 +84,16 @@ class _Step(NamedTuple):
     def at(self, number: int) -> "_Step":
         return _Step((*self.parts, number))
 
+    def joined(self) -> "_Step":
+        return _Step((*self.parts, "join"))
+
     def items(self) -> "_Step":
         return _Step((*self.parts, "[]"))
 
     @property
     def last_key(self) -> str:
         """The innermost key, in lower case with underscores."""
-        named = [part[1:] for part in self.parts if isinstance(part, str) and part != "[]"]
+        named = [part[1:] for part in self.parts if isinstance(part, str) and part not in ("[]", "join")]
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", named[-1]).lower().strip("_") if named else ""
 
     @property
@@ -89,7 +101,9 @@ class _Step(NamedTuple):
         """The path as an expression; `@` for the value itself."""
         text = ""
         for part in self.parts:
-            if isinstance(part, int) or part == "[]":
+            if part == "join":
+                text = f"join(' ', {text or '@'})"
+            elif isinstance(part, int) or part == "[]":
                 text += f"[{part}]" if isinstance(part, int) else "[]"
             else:
                 name = part[1:] if _NAME.fullmatch(part[1:]) else json.dumps(part[1:], ensure_ascii=False)
@@ -110,6 +124,7 @@ def guess_paths(values: Sequence[Any], question: str, is_document: Callable[[str
         (found for value in values for found in _lists(value, is_document)), key=lambda found: found.rank, default=None
     )
     guesses.parts["answer"] = _answer(values, question, best)
+    guesses.parts |= _facts(values, best)
     if best is None:
         guesses.parts["contexts"] = Guess(None, "No list looks like passages.")
         return guesses
@@ -148,7 +163,7 @@ def _answer(values: Sequence[Any], question: str, contexts: "_List | None") -> G
         path = max(long or texts, key=lambda path: len(texts[path][0][1]))
     leaves = found[path]
     pieces = f" in {len(leaves)} events" if len(leaves) > 1 else ""
-    return Guess(path, f"{_shown(''.join(str(leaf) for _, leaf in leaves))}{pieces}")
+    return Guess(path, f"{_shown(join_pieces([str(leaf) for _, leaf in leaves]))}{pieces}")
 
 
 def _could_answer(step: _Step, leaf: Any, question: str) -> bool:
@@ -170,17 +185,46 @@ def _rank(step: _Step, names: Sequence[str]) -> int | None:
 
 
 def _leaves(value: Any, step: _Step) -> Iterator[tuple[_Step, Any]]:
-    """Yield strings and numbers with their places; of a list only the first, of a conversation the last."""
+    """Yield strings and numbers with their places; sentences as one text, else of a list only the first.
+
+    Of a conversation the last item is the answer, and of alternatives the first.
+    """
     if len(step.parts) > _DEPTH:
         return
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves(inner, step.key(str(key)))
     elif isinstance(value, list):
-        if value:
+        is_text = len(value) > 1 and all(isinstance(item, str) for item in value)
+        is_prose = is_text and 2 * sum(" " in item.strip() for item in value) > len(value)
+        if is_prose and step.last_key not in (*TURNS, *ALTERNATIVES):
+            yield step.joined(), joined_text(value)
+        elif value:
             yield from _leaves(value[-1 if step.last_key in TURNS else 0], step.at(-1 if step.last_key in TURNS else 0))
     elif value is not None:
         yield step, value
+
+
+def _facts(values: Sequence[Any], contexts: "_List | None") -> dict[str, Guess]:
+    """Return the places of usage, model and end of generation, those that there are."""
+    leaves = {
+        step.jmespath: (step, leaf)
+        for value in values
+        for step, leaf in _leaves(value, _Step())
+        if contexts is None or not contexts.holds(step)
+    }
+    found = {}
+    for setting, names in FACTS.items():
+        is_count = setting.endswith("_tokens")
+        fitting = [
+            (names.index(step.last_key), len(step.parts), path, leaf)
+            for path, (step, leaf) in leaves.items()
+            if step.last_key in names and leaf != "" and isinstance(leaf, int if is_count else str)
+        ]
+        if fitting:
+            *_, path, leaf = min(fitting, key=lambda one: one[:3])
+            found[setting] = Guess(path, _shown(leaf))
+    return found
 
 
 # --- Passages
@@ -206,7 +250,9 @@ class _List(NamedTuple):
         """Return whether a place is inside the list."""
         own = self.step.parts
         same = zip(own, step.parts, strict=False)
-        return len(step.parts) >= len(own) and all(a == b or (a == "[]" and isinstance(b, int)) for a, b in same)
+        return len(step.parts) >= len(own) and all(
+            a == b or (a == "[]" and (isinstance(b, int) or b == "join")) for a, b in same
+        )
 
 
 def _lists(value: Any, is_document: Callable[[str], bool]) -> Iterator[_List]:

@@ -11,7 +11,6 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.formats.model import JsonValue, Model
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
-from rag_eval_pipeline.systems.citations import merge_citations
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
 from rag_eval_pipeline.systems.parsing import (
@@ -21,11 +20,14 @@ from rag_eval_pipeline.systems.parsing import (
     estimated_usage,
     failed_request,
 )
+from rag_eval_pipeline.systems.reply import incomplete_generation
+from rag_eval_pipeline.systems.user_streams import join_pieces
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.server_settings import HEADER_NAME, EndpointSettings, Prices
+from rag_eval_pipeline.web.server_settings import EndpointSettings, Prices, is_free_header
 from rag_eval_pipeline.web.sse import DONE, json_values
 
 SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)
+FACTS = ("prompt_tokens", "completion_tokens", "cost", "model", "finish_reason")  # settings: paths beside the answer
 _QUESTION = "{question}"
 JSON_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
@@ -93,6 +95,11 @@ class HttpSettings(ReadingSettings):
     completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
     cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
+    finish_reason: JsonPath | None = pydantic.Field(
+        None,
+        description="JMESPath of why the generation ended, such as stop; length is a truncated answer, content_filter "
+        "a refused one, error a failed one.",
+    )
     prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
     configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
         default_factory=dict,
@@ -103,8 +110,8 @@ class HttpSettings(ReadingSettings):
     @classmethod
     def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if not HEADER_NAME.fullmatch(name) or not text.isascii() or not text.isprintable():
-                raise ValueError("names and values of headers, in ASCII")
+            if not is_free_header(name) or not text.isascii() or not text.isprintable():
+                raise ValueError("headers that a request may carry beside its own, in ASCII")
             if SECRET_HEADER.search(name):
                 raise PydanticCustomError(
                     "misplaced_secret",
@@ -134,7 +141,7 @@ class HttpSystem:
         self._benchmark = benchmark
         self._lists = {"contexts": settings.contexts, "citations": settings.citations}
         whole = {f"{name}.path": paths.path for name, paths in self._lists.items() if paths is not None}
-        whole |= {name: getattr(settings, name) for name in ("prompt_tokens", "completion_tokens", "cost", "model")}
+        whole |= {name: getattr(settings, name) for name in FACTS}
         self._unfound = UnfoundPaths(whole, of="replies")
         self._unfound_in = {
             name: UnfoundPaths({f"{name}.{key}": path for key, path in _inner_paths(paths).items()}, of=of)
@@ -191,19 +198,19 @@ class HttpSystem:
             values, first_token_ms = [self._reader.observe(reply.json())], None
         self._raise_stated_error(values, reply)
         pieces = [text for value in values if (text := text_at(value, settings.answer)) is not None]
+        answer = join_pieces(pieces)
         if isinstance(reply, StreamReply) and reply.is_cut:
             message = f"the connection ended after {len(reply.events)} events"
-            raise reply.failure("stream_truncated", message, status="truncated", partial="".join(pieces))
-        if not pieces:
+            raise reply.failure("stream_truncated", message, status="truncated", partial=answer)
+        finish_reason = _last(text_at, values, settings.finish_reason)
+        if not pieces and incomplete_generation(finish_reason, None) is None:
             found = values[-1] if values else None
             raise WrongShape(f"a text at {settings.answer!r}, found nothing there in {str(found)[:200]!r}")
         self._unfound.search(values)
         if settings.contexts is None:
             self._reader.notice_unset("contexts", values, query.text)
-        answer = "".join(pieces)
         contexts = self._reader.passages_at(*self._items(values, "contexts"))
         _, cited = self._items(values, "citations")
-        stated = self._reader.stated_citations(cited, contexts, answer=answer)
         usage = estimated_usage(
             settings.prices,
             reply.requests,
@@ -215,11 +222,12 @@ class HttpSystem:
             query,
             answer,
             contexts=contexts,
-            citations=merge_citations(self._reader.citations(answer, contexts), stated),
+            cite=lambda text: self._reader.all_citations(text, contexts, cited),
             latency_ms=reply.elapsed_ms,
             usage=usage,
             timings={} if first_token_ms is None else {"first_token": first_token_ms},
             raw_sha256=reply.raw_sha256,
+            finish_reason=finish_reason,
             model=_last(text_at, values, settings.model),
         )
 
@@ -242,7 +250,7 @@ class HttpSystem:
         path = self._settings.error
         for number, value in enumerate(values if path is not None else ()):
             if error := value_at(value, str(path)):
-                so_far = "".join(text_at(earlier, self._settings.answer) or "" for earlier in values[:number])
+                so_far = join_pieces([text_at(earlier, self._settings.answer) or "" for earlier in values[:number]])
                 message = f"the server states {str(error)[:300]!r} at {path!r}"
                 raise reply.failure("error_reply", message, partial=so_far or None)
 

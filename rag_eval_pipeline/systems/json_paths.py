@@ -12,7 +12,7 @@ import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.systems.foreign_values import MAX_EXACT, WrongShape, is_amount
+from rag_eval_pipeline.systems.foreign_values import MAX_EXACT, WrongShape, is_amount, joined_text
 from rag_eval_pipeline.text.normalise import scalar_text
 
 T = TypeVar("T")
@@ -51,8 +51,12 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def text_at(value: Any, path: str) -> str | None:
-    """Return the text at a path, also of a number or a boolean; None if there is none."""
-    return _converted(value, path, scalar_text, "a text")
+    """Return the text at a path, also of a number, a boolean or a list of texts; None if there is none."""
+    return _converted(value, path, _text, "a text")
+
+
+def _text(found: Any) -> str | None:
+    return joined_text(found) if isinstance(found, list) else scalar_text(found)
 
 
 def items_at(value: Any, path: str) -> list[Any]:

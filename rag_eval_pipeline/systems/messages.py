@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag_eval_pipeline.systems.foreign_values import part, peek, whole_number
+from rag_eval_pipeline.systems.foreign_values import joined_text, part, peek, whole_number
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_passage, parse_passages
+from rag_eval_pipeline.systems.reply import COMPLETION_TOKENS, FACTS_IN, FINISH_REASONS, MODELS, PROMPT_TOKENS, USAGE
 from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 
-USAGE = ("usage", "usage_metadata", "token_usage")
 ASKING = ("human", "user")
 TOOLS = ("tool", "function")
 SPEAKERS = ("ai", "assistant", "system", "developer", *ASKING, *TOOLS)
@@ -32,11 +32,7 @@ def message_text(value: Any) -> str | None:
     content = value if isinstance(value, list) else part(value, "answer", "content", "text")
     if isinstance(content, str | int | float):
         return scalar_text(content)
-    if isinstance(content, list) and content:
-        parts = [item if isinstance(item, str) else part(item, "text") for item in content]
-        texts = [item for item in parts if isinstance(item, str)]
-        return plain_text("".join(texts)) if texts else None
-    return None
+    return joined_text(content) if isinstance(content, list) else None
 
 
 def stated_usage(value: Any) -> Any:
@@ -44,15 +40,24 @@ def stated_usage(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return None
     found = part(value, *USAGE)
-    return found if found is not None else part(part(value, "meta", "metadata", "response_metadata"), *USAGE)
+    return found if found is not None else part(part(value, *FACTS_IN), *USAGE)
 
 
 def stated_model(value: Any) -> str | None:
     """Return the name of the model that a value or its metadata states."""
+    return _stated_text(value, MODELS)
+
+
+def stated_finish(value: Any) -> str | None:
+    """Return why the generation ended, as a value or its metadata states it."""
+    return _stated_text(value, FINISH_REASONS)
+
+
+def _stated_text(value: Any, names: Sequence[str]) -> str | None:
     if value is None or isinstance(value, str):
         return None
-    found = part(value, "model")
-    found = found if found is not None else part(part(value, "response_metadata", "meta"), "model_name", "model")
+    found = part(value, *names)
+    found = found if found is not None else part(part(value, *FACTS_IN), *names)
     return plain_text(found) if isinstance(found, str) else None
 
 
@@ -74,11 +79,10 @@ def summed_usage(messages: Sequence[Any]) -> dict[str, int] | None:
     found = [usage for message in messages if (usage := stated_usage(message)) is not None]
     if not found:
         return None
-    prompt = sum(_count(usage, "prompt_tokens", "input_tokens") for usage in found)
-    completion = sum(_count(usage, "completion_tokens", "output_tokens") for usage in found)
+    prompt = sum(_count(usage, *PROMPT_TOKENS) for usage in found)
+    completion = sum(_count(usage, *COMPLETION_TOKENS) for usage in found)
     total = sum(
-        _count(usage, "total_tokens")
-        or _count(usage, "prompt_tokens", "input_tokens") + _count(usage, "completion_tokens", "output_tokens")
+        _count(usage, "total_tokens") or _count(usage, *PROMPT_TOKENS) + _count(usage, *COMPLETION_TOKENS)
         for usage in found
     )
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, "requests": len(found)}

@@ -24,6 +24,7 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import SystemCorpus
 from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply
+from rag_eval_pipeline.web.rate_limits import PERMANENT_STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ FIRST_POLL_SECONDS = 0.1  # doubled up to the settings' `poll_seconds`
 LOCK_SECONDS = 0.2  # between two attempts to get the lock
 LISTED_MAX = 1_000_000  # bound of max_results; its default of 1,000 would hide the rest of a larger corpus
 DOCUMENT_BYTES = 2_000  # of one document in the list, generously
-PERMANENT_STATUSES = frozenset(range(400, 500)) - {408, 409, 425, 429}
 
 # httpx writes these characters of a file name so, and python-multipart does not decode them. ESC is left as it is.
 _ESCAPED = {number: f"%{number:02X}" for number in range(0x20) if number != 0x1B} | {ord('"'): "%22"}

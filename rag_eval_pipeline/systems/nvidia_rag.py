@@ -233,11 +233,12 @@ class NvidiaSystem:
             contexts=tuple(
                 read_chunks(stream.citations, self._reader, has_pages=has_pages, has_scores=has_scores),
             ),
-            citations=self._reader.citations(text),
+            cite=self._reader.citations,
             latency_ms=reply.elapsed_ms,
             usage=self._usage(stream.usage, reply.requests),
             timings={name: float(ms) for name, ms in timings.items() if is_amount(ms)},
             raw_sha256=reply.raw_sha256,
+            finish_reason=stream.finish_reason,
             model=stream.model,
         )
 

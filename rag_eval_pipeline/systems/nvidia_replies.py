@@ -17,6 +17,7 @@ from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from rag_eval_pipeline.systems.foreign_values import finite_number
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.parsing import AnswerReader
+from rag_eval_pipeline.systems.user_streams import join_pieces
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.sse import DONE, Event, json_values
 
@@ -60,7 +61,7 @@ class StreamedAnswer:
 
     Args:
         citations: The last list of results that was not empty.
-        is_finished: A chunk had a finish_reason.
+        finish_reason: The last one that a chunk had.
         usage: Tokens, of the last chunk that counted any.
         metrics: Milliseconds by the server's names.
         first_token_ms: When the first text came; None if none did.
@@ -68,7 +69,7 @@ class StreamedAnswer:
 
     text: str = ""
     citations: list[Any] = field(default_factory=list)
-    is_finished: bool = False
+    finish_reason: str | None = None
     usage: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     model: str | None = None
@@ -83,6 +84,7 @@ def read_stream(
 ) -> StreamedAnswer:
     """Read the events of a stream, complete or not."""
     stream = StreamedAnswer()
+    pieces: list[str] = []
     for event in events:
         for chunk in map(observe, _chunks(event)):
             stream.chunks += 1
@@ -91,13 +93,13 @@ def read_stream(
             text = next((text for text in texts if isinstance(text, str) and text), "")
             kind = chunk.get("event_type")
             if kind in ANSWER_EVENTS:
-                stream.text += text
+                pieces.append(text)
                 if text and stream.first_token_ms is None:
                     stream.first_token_ms = event.at_ms
             elif kind == ERROR_EVENT:
                 stream.error = (stream.error or "") + (text or "an error event without text")
             stream.has_choices |= isinstance(part_at(chunk, "choices", 0), dict)
-            stream.is_finished |= bool(part_at(chunk, "choices", 0, "finish_reason"))
+            stream.finish_reason = part_at(chunk, "choices", 0, "finish_reason") or stream.finish_reason
             results, usage, metrics = (part_at(chunk, "citations", "results"), chunk.get("usage"), chunk.get("metrics"))
             if isinstance(results, list) and results:
                 stream.citations = results
@@ -107,6 +109,7 @@ def read_stream(
                 stream.metrics = metrics
             if isinstance(model := chunk.get("model"), str) and model:
                 stream.model = model
+    stream.text = join_pieces(pieces)
     if unescape_html:  # other entities are the answer's own
         stream.text = _ESCAPED.sub(lambda match: _CHARACTERS[match[1]], stream.text)
     return stream
@@ -140,7 +143,7 @@ def check_stream(stream: StreamedAnswer, *, is_cut: bool, body: bytes) -> None:
     if ERROR_TEXTS.match(stream.text):
         message = f"the server wrote in place of an answer: {stream.text.strip()[:500]}"
         raise EndpointError("error_reply", message)
-    if not stream.is_finished:
+    if not stream.finish_reason:
         if not stream.has_choices and not is_cut:
             raise EndpointError("no_generator", "the stream has no choices: the server has no model to answer with")
         message = "the stream ended without a finish_reason"

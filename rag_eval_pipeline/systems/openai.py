@@ -9,7 +9,6 @@ import pydantic
 
 from rag_eval_pipeline.formats.citation_marks import format_citation
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
     Configuration,
     Query,
@@ -19,19 +18,18 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
-from rag_eval_pipeline.systems.citations import merge_citations
 from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSettings, EmbeddedSystem
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
 from rag_eval_pipeline.systems.parsing import (
     ABSTENTION,
-    ERROR_LENGTH,
     AnswerReader,
     ReadingSettings,
     estimated_usage,
     failed_request,
-    incomplete_chat,
 )
+from rag_eval_pipeline.systems.reply import ERROR_LENGTH
+from rag_eval_pipeline.systems.user_streams import join_pieces
 from rag_eval_pipeline.web.client import Endpoint, EndpointError
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings, Message
 from rag_eval_pipeline.web.server_settings import EndpointSettings
@@ -147,9 +145,6 @@ class OpenAiSystem:
         self, query: Query, reply: ChatReply, passages: list[RetrievedPassage] | None, retrieval_ms: float
     ) -> RagAnswer:
         settings, reader = self._settings, self._reader
-        incomplete = incomplete_chat(reply.refusal, reply.finish_reason, reply.usage.completion_tokens)
-        if incomplete is not None:
-            return self._failed(query, reply, retrieval_ms, *incomplete)
         try:
             objects = [reader.observe(value) for value in reply.objects]
             self._unfound.search(objects)
@@ -158,38 +153,34 @@ class OpenAiSystem:
             if passages is None:
                 contexts = reader.passages_at(*_last_items(objects, settings.contexts_path))
                 _, cited = _last_items(objects, settings.citations_path)
-                stated = reader.stated_citations(cited, contexts, answer=reply.text)
             else:
-                contexts, stated = tuple(passages), ()
+                contexts, cited = tuple(passages), ()
         except WrongShape as wrong:
-            return self._failed(query, reply, retrieval_ms, "error", "bad_response", f"expected {wrong}")
+            return failed_answer(
+                query,
+                "error",
+                code="bad_response",
+                error=" ".join(f"expected {wrong}".split())[:ERROR_LENGTH],
+                latency_ms=retrieval_ms + reply.elapsed_ms,
+                usage=self._usage(reply),
+                partial=reply.text or None,
+                raw_sha256=reply.raw_sha256,
+            )
         timings = {} if passages is None else {"retrieval": retrieval_ms}
         if reply.first_token_ms is not None:
             timings["first_token"] = retrieval_ms + reply.first_token_ms
         return reader.record(
             query,
-            reply.text,
+            join_pieces(reply.pieces),
             contexts=contexts,
-            citations=merge_citations(reader.citations(reply.text, contexts), stated),
+            cite=lambda text: reader.all_citations(text, contexts, cited),
             latency_ms=retrieval_ms + reply.elapsed_ms,
             usage=self._usage(reply),
             timings=timings,
             raw_sha256=reply.raw_sha256,
+            finish_reason=reply.finish_reason,
+            refusal=reply.refusal,
             model=reply.model,
-        )
-
-    def _failed(
-        self, query: Query, reply: ChatReply, retrieval_ms: float, status: Status, code: str, error: str
-    ) -> RagAnswer:
-        return failed_answer(
-            query,
-            status,
-            code=code,
-            error=" ".join(error.split())[:ERROR_LENGTH],
-            latency_ms=retrieval_ms + reply.elapsed_ms,
-            usage=self._usage(reply),
-            partial=reply.text or None,
-            raw_sha256=reply.raw_sha256,
         )
 
     def _usage(self, reply: ChatReply) -> Usage:

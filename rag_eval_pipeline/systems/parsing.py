@@ -7,15 +7,14 @@ offsets are code points of the document's text.
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from rag_eval_pipeline.corpus.document_names import read_name_map
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.systems.base import (
     Citation,
     Query,
@@ -25,18 +24,20 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
-from rag_eval_pipeline.systems.citations import CitationReader
+from rag_eval_pipeline.systems.citations import CitationReader, merge_citations
 from rag_eval_pipeline.systems.foreign_values import WrongShape, whole_number
 from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
+from rag_eval_pipeline.systems.reply import Incomplete, incomplete_generation
+from rag_eval_pipeline.text.model_output import final_text, json_keys
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.server_settings import Prices
 
 ABSTENTION = "The documents do not answer this question."
-ERROR_LENGTH = 500  # characters
 UNREAD_SHOWN = 3  # keys, in warnings
+KEYS_LENGTH = 100  # characters of the keys of an answer that is JSON
 GUESSED_MAX = 20  # replies, and JSON values of a stream, in which passages without a path are looked for
 RISING_LEAST = 10  # answers; fewer may be chance
 NO_DOCUMENT = ""  # of a passage whose document the system does not name
@@ -116,26 +117,6 @@ class ReadingSettings(Model):
 # --- Answers
 
 
-class Incomplete(NamedTuple):
-    """Why a reply is not a whole answer."""
-
-    status: Status
-    code: str
-    error: str
-
-
-def incomplete_chat(refusal: Any, finish_reason: Any, completion_tokens: int | None) -> Incomplete | None:
-    """Return why the message of a chat model is not a whole answer; None if it is one."""
-    if not refusal and finish_reason == "content_filter":
-        refusal = finish_reason
-    if isinstance(refusal, str) and refusal:
-        return Incomplete("refused", "refused", " ".join(f"the server refused: {refusal}".split())[:ERROR_LENGTH])
-    if finish_reason == "length":
-        error = f"the answer was cut after {completion_tokens or 'all'} tokens allowed"
-        return Incomplete("truncated", "max_tokens_reached", error)
-    return None
-
-
 class AnswerReader:
     """Converts what one system states to names, pages and offsets of one corpus."""
 
@@ -153,6 +134,7 @@ class AnswerReader:
         self._uses_paths = False
         self._score_orders: Counter[str] = Counter()
         self._guessed: list[str | None] = []
+        self._json_answers: Counter[str] = Counter()
         self.names = corpus.names()
         path = None if settings.contexts is None else settings.contexts.path_of_names(corpus)
         if path is not None:
@@ -216,6 +198,7 @@ class AnswerReader:
             start=None if span is None else span.start_char,
             end=None if span is None else span.end_char,
             kind=parsed.kind,
+            source_id=parsed.source_id,
         )
 
     def _is_name(self, text: str) -> bool:
@@ -238,6 +221,13 @@ class AnswerReader:
     ) -> tuple[Citation, ...]:
         """Return the citations that a system states apart from its answer; those without a place are counted."""
         return self._citations.stated(items, passages, answer=answer)
+
+    def all_citations(
+        self, answer: str, passages: Sequence[RetrievedPassage], stated: Sequence[Any]
+    ) -> tuple[Citation, ...]:
+        """Return the citations in an answer, and after them those stated beside it."""
+        apart = self.stated_citations(stated, passages, answer=answer)
+        return merge_citations(self.citations(answer, passages), apart)
 
     def notice_unread(self, keys: Sequence[str]) -> None:
         """Count an answer without passages that has documents under other keys."""
@@ -264,6 +254,11 @@ class AnswerReader:
             for key, count in self._unread.most_common(UNREAD_SHOWN)
         ]
         found += dict.fromkeys(filter(None, self._guessed))
+        found += [
+            f"{count:,} answers are JSON in a text, with the keys {keys[:KEYS_LENGTH]}, and are scored as such. "
+            "Have the system return the answer's text alone, or parse it in a system of kind python."
+            for keys, count in self._json_answers.most_common(UNREAD_SHOWN)
+        ]
         found += self._citations.warnings()
         rising, other = self._score_orders["rising"], self._score_orders["other"]
         if rising >= RISING_LEAST and rising > other:
@@ -315,42 +310,63 @@ class AnswerReader:
         latency_ms: float | None,
         usage: Usage,
         contexts: tuple[RetrievedPassage, ...],
-        citations: tuple[Citation, ...],
+        cite: Callable[[str], tuple[Citation, ...]],
         abstained: bool | None = None,
+        finish_reason: str | None = None,
+        refusal: str | None = None,
         timings: dict[str, float] | None = None,
         raw_sha256: str | None = None,
         model: str | None = None,
     ) -> RagAnswer:
-        """Return the record of an answer; an empty one is an error, unless that is how the system abstains.
+        """Return the record of an answer without the model's thoughts and special tokens, whatever the kind of system.
+
+        A generation that was cut, filtered or failed is no answer, and an empty one is an error, unless that is how the
+        system abstains.
 
         Args:
+            text: As the system wrote it.
             usage: Also counted for an empty answer.
+            cite: Returns the citations of the answer, given its text without thoughts.
             abstained: What the system states; None to decide by the text.
+            finish_reason: Why the generation ended, if the system states it.
+            refusal: What a chat model stated in place of an answer.
         """
         self._notice_order(contexts)
-        if not text.strip() and abstained is not True and self._empty_answer == "error":
+        final = final_text(text)
+        answer = final or ""
+        failure = incomplete_generation(finish_reason, usage.completion_tokens, refusal)
+        if failure is None and final is None:
+            failure = Incomplete("truncated", "only_thoughts", "the reply ends within the model's thoughts")
+        elif failure is None and not answer.strip() and abstained is not True and self._empty_answer == "error":
+            empty = "empty but for the model's thoughts" if text.strip() else "empty"
+            error = f"the answer is {empty}; if that is how this system abstains, set empty_answer: abstained"
+            failure = Incomplete("error", "empty_answer", error)
+        if failure is not None:
             return failed_answer(
                 query,
-                "error",
-                code="empty_answer",
-                error="the answer is empty; if that is how this system abstains, set empty_answer: abstained",
+                failure.status,
+                code=failure.code,
+                error=failure.error,
                 latency_ms=latency_ms,
                 usage=usage,
                 partial=text or None,
                 raw_sha256=raw_sha256,
             )
+        if (keys := json_keys(answer)) is not None:
+            self._json_answers[", ".join(keys)] += 1
         return RagAnswer(
             query_id=query.query_id,
             status="ok",
-            answer=text,
-            abstained=self.abstained(text) if abstained is None else abstained,
+            answer=answer,
+            abstained=self.abstained(answer) if abstained is None else abstained,
             contexts=contexts,
-            citations=citations,
+            citations=cite(answer),
             latency_ms=latency_ms,
             usage=usage,
             timings=timings or {},
             raw_sha256=raw_sha256,
             model=model,
+            raw=None if answer == text else text,
         )
 
     def abstained(self, text: str) -> bool:

@@ -28,6 +28,7 @@ METADATA = ("metadata", "meta")
 SCORE = ("score", "relevance_score", "similarity")
 PAGE = ("page", "page_number", "page_no", "page_num", "pageNumber", "pg")
 PAGE_FROM_ZERO = ("page_index", "page_idx")
+IDS = ("id", "chunk_id", "passage_id", "node_id", "id_", "_id")  # of the passage, not of its document
 WRAPPED = ("node", "kwargs", "document", "doc", "chunk", "passage")  # the passage itself, beside its score
 
 _PAGE_FRAGMENT = re.compile(r"#page=(\d{1,6})\b.*", re.DOTALL)  # of a PDF's URL, counted from 1
@@ -43,6 +44,7 @@ class ParsedPassage(NamedTuple):
         text: May be empty if a document is named.
         score: Finite; None if there is none or it may be a distance.
         other_names: Further names of the document, used if the corpus does not know `document`.
+        source_id: The system's id of the passage.
     """
 
     document: str | None
@@ -54,6 +56,7 @@ class ParsedPassage(NamedTuple):
     end: int | None = None
     kind: str = "text"
     other_names: tuple[str, ...] = ()
+    source_id: str | None = None
 
 
 def parse_passages(values: Sequence[Any]) -> tuple[ParsedPassage, ...]:
@@ -109,6 +112,7 @@ def _parse_passage(value: Any, number: int) -> ParsedPassage:
         end=whole_number(part(value, "end", "end_char")),
         kind=kind if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str) and kind else "text",
         other_names=names[1:],
+        source_id=next((found for of in (value, inner) if (found := identifier(peek(of, *IDS))) is not None), None),
     )
 
 

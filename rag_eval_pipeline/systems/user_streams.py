@@ -1,4 +1,4 @@
-"""Streams that a user's code returns: read to their end, their pieces merged to the value that they add up to.
+"""Streams that a user's code or a server returns: their pieces are joined to the value that they add up to.
 
 Like `user_code`, this module also runs by its path in the user's own interpreter: it needs only the standard library
 of Python 3.9 or newer, and imports nothing of this package.
@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 GRAPH_MODES = ("values", "updates", "messages", "custom")  # of LangGraph, by how much of the answer they have
-CUMULATIVE_PIECES = 3  # texts that each begin with the whole one before are one growing text, from so many on
 
 
 class Streams:
@@ -130,7 +129,7 @@ def merge(pieces: Sequence[Any], answer_keys: Sequence[str]) -> Any:
     """
     pieces = _of_one_mode([piece for piece in pieces if piece is not None])
     if all(isinstance(piece, str) for piece in pieces):
-        return _joined(pieces)
+        return join_pieces(pieces)
     messages = [piece[0] if _is_message_with_metadata(piece) else piece for piece in pieces]
     if all(_is_message(piece) for piece in messages):
         return _merged_messages(messages)
@@ -141,16 +140,46 @@ def merge(pieces: Sequence[Any], answer_keys: Sequence[str]) -> Any:
     return pieces[-1]
 
 
-def _joined(texts: Sequence[str]) -> str:
+def join_pieces(texts: Sequence[str]) -> str:
+    """Return the text of a stream: its pieces joined, or the last one where that has all of the others in it.
+
+    A text may grow (`No`, `No, it is`), and the last events may repeat the whole. Pieces of one word or number that
+    happen to begin like what came before (`1`, `10`) are joined.
+    """
     filled = [text for text in texts if text]
-    if len(filled) >= CUMULATIVE_PIECES and _is_growing(filled) and len(set(filled)) == len(filled):
-        return filled[-1]
-    return "".join(filled)
+    if not filled:
+        return ""
+    *before, last = filled
+    while len(before) > 2 and before[-1] == last:
+        del before[-1]
+    whole, repeated = "".join(before).strip(), last.strip()
+    is_whole = len(whole) > 1 and repeated == whole
+    is_more = sum(map(bool, map(str.strip, before))) > 1 and " " in whole and repeated.startswith(whole)
+    return last if is_whole or is_more or _grows(filled) else "".join(filled)
+
+
+def _grows(texts: Sequence[str]) -> bool:
+    """Return whether texts are the stages of one, and not pieces that happen to begin alike."""
+    stages = list(dict.fromkeys(texts))
+    if len(stages) < 2 or not _is_growing(texts):
+        return False
+    before, after = stages[:2]
+    is_within_a_word = before[-1].isalnum() and after[len(before)].isalnum()
+    return len(stages) > 2 or (any(map(str.isalnum, before)) and not is_within_a_word)
 
 
 def _is_growing(texts: Sequence[str]) -> bool:
     """Return whether each text begins with the whole one before it."""
     return all(after.startswith(before) for before, after in zip(texts, texts[1:]))  # noqa: B905  # one is shorter
+
+
+def first_choice(choices: Sequence[Any]) -> Any:
+    """Return the choice of index 0 of a chat completion, of which there may be several; None if it has none."""
+    for choice in choices:
+        index = choice.get("index") if isinstance(choice, Mapping) else getattr(choice, "index", None)
+        if index in (0, None):
+            return choice
+    return None
 
 
 def _of_one_mode(pieces: list[Any]) -> list[Any]:
@@ -178,7 +207,7 @@ def _merged_mappings(pieces: Sequence[Any], answer_keys: Sequence[str]) -> dict[
         # The states of a graph repeat the answer so far, beside its other values; pieces of an answer come alone.
         is_repeated = _is_growing(texts) and all(len(piece) > 1 for piece in mappings if piece.get(key) is not None)
         if len(texts) == len(items) > 1 and not is_repeated:
-            merged[key] = _joined(texts)
+            merged[key] = join_pieces(texts)
         elif len(items) > 1 and not texts and all(_is_message(item) for item in items):
             merged[key] = _merged_messages(items)
     return merged
@@ -234,12 +263,17 @@ def _is_completion_chunk(value: Any) -> bool:
 
 def _merged_completion(chunks: Sequence[Any]) -> dict[str, Any]:
     usage = [chunk.usage for chunk in chunks if getattr(chunk, "usage", None) is not None]
-    merged = {"answer": "".join(map(_completion_text, chunks)), "model": getattr(chunks[-1], "model", None)}
+    ends = [end for chunk in chunks if (end := getattr(first_choice(chunk.choices), "finish_reason", None))]
+    merged = {
+        "answer": join_pieces([_completion_text(chunk) for chunk in chunks]),
+        "model": getattr(chunks[-1], "model", None),
+        **({"finish_reason": ends[-1]} if ends else {}),
+    }
     return {**merged, "usage": usage[-1]} if usage else merged
 
 
 def _completion_text(chunk: Any) -> str:
-    return "".join(getattr(choice.delta, "content", None) or "" for choice in chunk.choices[:1])
+    return getattr(getattr(first_choice(chunk.choices), "delta", None), "content", None) or ""
 
 
 def _has_text(piece: Any, answer_keys: Sequence[str]) -> bool:

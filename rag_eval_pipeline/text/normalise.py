@@ -32,13 +32,15 @@ _STRIPPED = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}++")
 
 # The part of `[file:page:start-end]` after the name; a pattern for the whole would start again at every bracket.
 _PLACES = regex.compile(
-    r':[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+"(?:[^"\\]|\\(?s:.))*+")?+\]'
+    r":[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+"
+    r'(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+(?:"(?:[^"\\]|\\(?s:.))*+"|"[^"\n]*+(?<=\\)"))?+\]'
 )
 _NUMBERED = r"[\[［]\^?[0-9]{1,3}(?:[ ]?[,;–-][ ]?[0-9]{1,3}){0,40}[\]］]"
 _FILE = r"\[[^\[\]\n]{0,300}?\.(?:pdf|txt|md|html?|docx?|xlsx?|pptx?|csv|json)(?:#[^\[\]\n]{0,100}|:[0-9:,-]{1,60})?\]"
 _MARKS = regex.compile(rf"{_NUMBERED}|{_FILE}|【[^【】\n]{{0,300}}】|(?<=\])\([^()\s]{{1,500}}\)", regex.IGNORECASE)
 _LINK = regex.compile(rf"\[([^\[\]\n]{{1,300}})\](?={FILLER})")
-_EMPHASIS = regex.compile(r"\*{1,3}|__|~~|`++|(?m:^[ \t]*+(?:#{1,6}(?=[ \t])|>++))")
+_FENCE = r"(?m:^[ \t]*+`{3,}+[\w+-]*+[ \t]*+$)"
+_EMPHASIS = regex.compile(rf"\*{{1,3}}|__|~~|{_FENCE}|`++|(?m:^[ \t]*+(?:#{{1,6}}(?=[ \t])|>++))")
 _GAP = regex.compile(rf"[ \t]*+{FILLER}[ \t{FILLER}]*+(?P<end>(?=[.,;:!?)\n]|$))?|[ \t]{{2,}}+")
 
 
@@ -104,11 +106,16 @@ def mask_citations(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
     return "".join([*parts, answer[position:]])
 
 
-def plain(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
-    """Return the unified answer without citations and without marks of Markdown; offsets are lost."""
+def unmarked(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
+    """Return the answer without citations, code fences and marks of Markdown; offsets are lost."""
     bare = _EMPHASIS.sub("", _LINK.sub(r"\1", mask_citations(answer, marks)))
     # A mark between words is a gap; one before a full stop or at a line's end is nothing.
-    return unify(_GAP.sub(lambda match: " " if match["end"] is None else "", bare))
+    return _GAP.sub(lambda match: " " if match["end"] is None else "", bare)
+
+
+def plain(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
+    """Return what is compared of an answer: unified, without citations and Markdown."""
+    return unify(unmarked(answer, marks))
 
 
 def _opening(answer: str, end: int) -> int:

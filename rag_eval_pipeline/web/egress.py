@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import expectation, value_hint
 from rag_eval_pipeline.storage.yaml_files import read_settings
-from rag_eval_pipeline.web.server_settings import HEADER_NAME, RESERVED_HEADERS, VARIABLE_NAME
+from rag_eval_pipeline.web.server_settings import VARIABLE_NAME, is_free_header
 from rag_eval_pipeline.web.tls import authorities
 
 _HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
@@ -138,7 +138,7 @@ class EgressConfig(BaseModel):
             if origin_of(entry) is None or urlsplit(entry).path not in {"", "/"}:
                 raise ValueError(f"{entry!r} is not an origin such as https://wiki.example.com")
             for header, variable in headers.items():
-                if not HEADER_NAME.fullmatch(header) or header.lower() in RESERVED_HEADERS:
+                if not is_free_header(header):
                     raise ValueError(f"{header!r} cannot be sent as a header of credentials")
                 if not VARIABLE_NAME.fullmatch(variable):
                     raise ValueError(

@@ -20,6 +20,9 @@ from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamR
 from rag_eval_pipeline.web.server_settings import Prices
 from rag_eval_pipeline.web.sse import DONE, Event, json_values, parse_events
 
+# Fields of a request that are made of the question and of other settings.
+OWN_FIELDS = frozenset({"messages", "model", "temperature", "top_p", "seed", "max_tokens", "stream", "stream_options"})
+
 
 class ChatSettings(Model):
     """One model of an OpenAI-compatible server; null is not sent, so the server's default holds."""
@@ -35,6 +38,13 @@ class ChatSettings(Model):
     )
     prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
     extra_body: JsonObject = pydantic.Field(default_factory=dict, description="Further fields of every request.")
+
+    @pydantic.field_validator("extra_body")
+    @classmethod
+    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if OWN_FIELDS & value.keys():
+            raise ValueError(f"fields other than {', '.join(sorted(OWN_FIELDS))}, which have settings of their own")
+        return value
 
 
 Mode = Literal["json_schema", "json_object", "plain"]
@@ -125,9 +135,9 @@ class ChatReply:
     """A completion.
 
     Args:
-        text: The answer; empty if there is none.
+        pieces: The answer, as it was streamed; none if there is none.
         model: As the server names it.
-        finish_reason: `stop`, `length` for a truncated answer, `content_filter`; None if not stated.
+        finish_reason: `stop`, `length` for a truncated answer, `content_filter`, ...; None if not stated.
         refusal: Why the model or a filter refused.
         usage: Tokens and cost, without failed attempts.
         requests: HTTP requests, failed attempts included.
@@ -136,7 +146,7 @@ class ChatReply:
         objects: All JSON objects, in order; several for a stream.
     """
 
-    text: str
+    pieces: tuple[str, ...]
     model: str | None
     finish_reason: str | None
     refusal: str | None
@@ -147,18 +157,31 @@ class ChatReply:
     raw_sha256: str
     objects: tuple[Any, ...] = field(repr=False)
 
+    @property
+    def text(self) -> str:
+        """The pieces as one text."""
+        return "".join(self.pieces)
+
 
 @dataclass(slots=True)
 class _Parts:
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     refusal: str = ""
+    has_choices: bool = False
     objects: list[Any] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
     first_token_ms: float | None = None
 
+    @property
+    def text(self) -> str:
+        """The text so far, for people."""
+        return "".join(self.pieces)
+
     def add(self, value: Any, part: str, at_ms: float | None = None) -> None:
         """Add one JSON object; `part` is the key of its message, `message` or `delta`.
+
+        Of several choices that of index 0 is the answer. An event of a stream may have no choices, such as a ping.
 
         Raises:
             ValueError: Names what the protocol requires.
@@ -168,18 +191,23 @@ class _Parts:
         self.objects.append(value)
         self.facts |= {key: value[key] for key in ("model", "usage") if value.get(key)}
         choices = value.get("choices")
+        if choices is None and part == "delta":
+            return
         if not isinstance(choices, list):
             raise ValueError("a list at choices")
-        for choice in choices[:1]:
+        self.has_choices = True
+        for choice in choices:
             if not isinstance(choice, dict):
                 raise ValueError("an object at choices[0]")
+            if choice.get("index") not in (0, None):
+                continue
             message = choice.get(part)
             if message is None and part == "delta":
                 message = {}
             if not isinstance(message, dict):
                 raise ValueError(f"an object at choices[0].{part}")
             text = _text(message.get("content"), part)
-            self.text += text
+            self.pieces.append(text)
             self.refusal += _text_or_empty(message.get("refusal"))
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
             if self.first_token_ms is None and (text or message.get("reasoning_content") or message.get("reasoning")):
@@ -188,7 +216,7 @@ class _Parts:
     def reply(self, reply: Reply, prices: Prices) -> ChatReply:
         """Return the completion."""
         return ChatReply(
-            text=self.text,
+            pieces=tuple(filter(None, self.pieces)),
             model=_text_or_empty(self.facts.get("model")) or None,
             finish_reason=self.finish_reason,
             refusal=self.refusal or ("content_filter" if self.finish_reason == "content_filter" else None),
@@ -238,8 +266,8 @@ def read_stream(reply: StreamReply, prices: Prices) -> ChatReply:
             raise reply.bad(f"JSON in event {number}") from None
         except ValueError as error:
             raise reply.bad(f"{error} in event {number}") from None
-    if not parts.objects:
-        raise reply.bad("server-sent events with JSON objects")
+    if not parts.has_choices:
+        raise reply.bad("server-sent events with choices")
     if not (is_done or parts.finish_reason):
         message = f"the stream ended without its end, after {len(reply.events)} events"
         raise reply.failure("stream_truncated", message, status="truncated", partial=parts.text)

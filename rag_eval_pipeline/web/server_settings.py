@@ -30,6 +30,11 @@ MASK = "***"
 BODY_SECRET_LENGTH = 12  # characters
 
 
+def is_free_header(name: str) -> bool:
+    """Return whether a text is a header's name, and none of those that the client sets itself."""
+    return HEADER_NAME.fullmatch(name) is not None and name.lower() not in RESERVED_HEADERS
+
+
 class EndpointSettings(Model):
     """A server and how it is called."""
 
@@ -102,7 +107,7 @@ class EndpointSettings(Model):
     @classmethod
     def _headers(cls, value: dict[str, str]) -> dict[str, str]:
         for header, variable in value.items():
-            if not HEADER_NAME.fullmatch(header) or header.lower() in RESERVED_HEADERS:
+            if not is_free_header(header):
                 raise ValueError("headers that a request may carry beside its own")
             if not VARIABLE_NAME.fullmatch(variable):
                 raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -164,7 +165,33 @@ def test_what_no_answer_of_a_run_states_is_null_and_never_0(pair, results_of):
     assert {mean.reason for mean in results.retrieval_metrics.values()} == {"no_contexts"}
     assert (spans.mean_tolerance_jaccard, spans.reason, spans.f1.reason) == (None, "no_citations", "no_citations")
     assert citations.overall_citation_accuracy.value is None
-    assert [name for name, mean in results.further_metrics.items() if mean.value == 0] == []
+    zero = [name for name, mean in results.further_metrics.items() if mean.value == 0]
+    assert [name for name in zero if not name.startswith("squad/")] == []  # of answers, which there are
+
+
+def test_results_name_equal_answers_places_that_do_not_exist_and_models_that_change(pair, results_of):
+    document = pair.queries[0].relevant_documents[0]
+    places = [(document, 0, 5, 1), ("gone.pdf", 0, 5, 1), (document, 0, 5, 99), (document, 0, 10**6, 1)]
+    cited = tuple(Citation(*place) for place in places)
+    first, *others = (answered(query) for query in pair.queries)
+    others = [msgspec.structs.replace(one, answer="Bilmiyorum.") for one in others]
+    answers = [msgspec.structs.replace(first, answer="In 1888.", citations=cited), *others]
+
+    results = results_of(
+        [msgspec.structs.replace(one, model="m-1" if at < 30 else "m-2") for at, one in enumerate(answers)]
+    )
+
+    validation = results.citation_metrics.validation
+    reasons = {"document_not_found": 1, "page_not_found": 1, "span_out_of_bounds": 1}
+    assert (validation.total_citations, validation.invalid_citations, validation.validation_details) == (4, 3, reasons)
+    assert results.models == {"m-1": 30, "m-2": 10}
+    for start in (
+        "39 of 40 answers are the same text: 'Bilmiyorum.'.",
+        "3 of 4 citations name a place that does not exist: 1 document_not_found, 1 page_not_found, "
+        "1 span_out_of_bounds. The first: 'gone.pdf', page 1, characters 0 to 5.",
+        "The replies name 2 models: m-1 (30 answers), m-2 (10 answers); it changed at question ",
+    ):
+        assert any(line.startswith(start) for line in results.warnings), start
 
 
 SPANS = QueryScores("0", "scored", None, {"tolerance_jaccard": 0.5})

@@ -146,7 +146,8 @@ def test_impossible_question_is_answered_right_by_abstaining(abstained, expected
     answer = answered(query.query_id, "The documents do not say.", abstained=abstained)
 
     assert score(score_answers, answer).scores == {
-        "exact_match": expected, "f1": expected, "abstained": float(abstained)
+        "exact_match": expected, "f1": expected, "squad/exact_match": 0.0, "squad/f1": 0.0,
+        "abstained": float(abstained),
     }  # fmt: skip
     for scorer in (score_retrieval, score_citations):
         row = score(scorer, answer)
@@ -163,12 +164,30 @@ def test_answer_that_reads_like_a_refusal_is_right_where_it_is_the_gold_answer(p
     assert score(score_answers, answered(query.query_id, "Unknown", abstained=True)).scores["exact_match"] == 0.0
 
 
-def test_citations_in_an_answer_are_not_words_of_it(pair, score):
-    query = first(pair, lambda q: not q.is_impossible)
+MARKED = {
+    #                            answer                                           gold           exact match   as the official scorer
+    "as it is":                 ("31 metres.",                                    "31 metres",   1.0,          1.0),
+    "a number":                 ("31 metres[1]",                                  "31 metres",   1.0,          0.0),
+    "a place":                  ("31 metres [x.pdf:1:0-9]",                       "31 metres",   1.0,          0.0),
+    "a file":                   ("31 metres [dock.md]",                           "31 metres",   1.0,          0.0),
+    "a link":                   ("[31 metres](https://ports.example/dock)【4†a】", "31 metres",   1.0,          0.0),
+    "emphasis":                 ("**31** metres",                                 "31 metres",   1.0,          1.0),
+    "a fence":                  ("```text\n31 metres\n```",                       "31 metres",   1.0,          0.0),
+    "brackets that are gold":   ("The vector [1, 2].",                            "vector [1, 2]", 1.0,        1.0),
+    "brackets that are wrong":  ("The vector [3, 4].",                            "vector [1, 2]", 0.0,        0.0),
+}  # fmt: skip
 
-    row = score(score_answers, answered(query.query_id, f"{query.accepted_answers[0]} [x.pdf:1:0-9]"))
 
-    assert row.scores["exact_match"] == 1.0
+@pytest.mark.parametrize(("text", "gold", "exact_match", "official"), MARKED.values(), ids=MARKED)
+def test_marks_in_an_answer_are_not_words_of_it(text, gold, exact_match, official, evaluation, pair):
+    query = first(pair, lambda q: not q.is_impossible).model_copy(update={"metadata": {"answers": [gold]}})
+    queries = [query if one.query_id == query.query_id else one for one in pair.queries]
+    asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
+    evaluation.write_answers(answered(one.query_id, text) for one in queries)
+
+    scores = next(row.scores for row in score_answers(evaluation, asked).rows if row.query_id == query.query_id)
+
+    assert (scores["exact_match"], scores["squad/exact_match"]) == (exact_match, official)
 
 
 # --- documents that the corpus does not have

@@ -45,13 +45,14 @@ SOURCE = {"file": "line-opening.pdf", "page": 1, "text": TEXT, "score": 0.9}
 PATHS = {"document": "file", "page": "page", "text": "text", "score": "score"}
 
 
-def proposed(answer, path=None, *, streaming=None, page_base=None, **parts):
-    """The settings of a reply: paths of the answer, of the passages, and of their parts."""
+def proposed(answer, path=None, *, streaming=None, page_base=None, facts=None, **parts):
+    """The settings of a reply: paths of the answer, of the passages, of their parts, and of facts about the answer."""
     settings = {
         "answer": answer,
         "contexts": path and {"path": path, **parts},
         "streaming": streaming,
         "page_base": page_base,
+        **(facts or {}),
     }
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -167,6 +168,16 @@ SHAPES = {
         proposed("bot_answer", "search_results", document="meta.filename", page="meta.doc_items[0].prov[0].page_no", text="chunk_text"),
         [("line-opening.pdf", 2)],
     ),
+    "sentences": (
+        {"reply": {"sentences": ["Good question!", ANSWER]}, "sources": [SOURCE]},
+        proposed("join(' ', reply.sentences)", "sources", **PATHS),
+        [("line-opening.pdf", 1)],
+    ),
+    "usage and model": (
+        {"answer": ANSWER, "model": "m-1", "finish_reason": "stop", "usage": {"prompt_tokens": 9, "completion_tokens": 3}},
+        proposed("answer", facts={"finish_reason": "finish_reason", "model": "model", "prompt_tokens": "usage.prompt_tokens", "completion_tokens": "usage.completion_tokens"}),
+        [],
+    ),
     "a stream of events": (
         events({"token": "The line "}, {"token": "opened in 1888."}, {"sources": [SOURCE], "took_ms": 3}),
         proposed("token", "sources", streaming="sse", **PATHS),
@@ -227,7 +238,7 @@ def test_reply_is_read_with_the_settings_that_are_proposed(reply, settings, pass
         proposal = propose(workspace, f"{server.url}/ask")
 
     assert settings_of(proposal, tmp_path) == settings
-    assert proposal.row["answer"] == ANSWER
+    assert proposal.row["answer"].removeprefix("Good question! ") == ANSWER
     assert [(one["document"], one["page"]) for one in proposal.row["passages"]] == passages
     assert server.bodies == [{"question": QUESTION}]
 

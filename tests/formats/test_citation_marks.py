@@ -58,10 +58,18 @@ def test_citations_are_read_as_they_were_written(signs, most, data):
     assert strip_citations(answer, known) == "It opened in 1887."
 
 
-def test_answer_without_its_citations_is_what_scorers_compare():
-    answer = "Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6]."
+STRIPPED = {
+    "gaps are closed":                 ("Ada Thorne [a.pdf:1:0-4], in 1887 [b.pdf:2:5-6].", "Ada Thorne, in 1887."),
+    "of two in a row":                 ("Ada [a.pdf:1:0-4] [b.pdf:2:5-6] Thorne",          "Ada Thorne"),
+    "no blank comes between letters":  ("1887[a.pdf:1:0-4]年",                              "1887年"),
+    "other blanks stay":               ("a  | b ;\n  x = 1  # [a.pdf:1:0-4]",               "a  | b ;\n  x = 1  #"),
+    "without citations nothing moves": ("  a  | b ;\n",                                    "  a  | b ;\n"),
+}  # fmt: skip
 
-    assert strip_citations(answer) == "Ada Thorne, in 1887."
+
+@pytest.mark.parametrize(("answer", "bare"), STRIPPED.values(), ids=STRIPPED)
+def test_answer_without_its_citations(answer, bare):
+    assert strip_citations(answer) == bare
 
 
 def test_marker_is_where_its_bracket_is():
@@ -91,10 +99,15 @@ def test_excerpt_is_written_on_one_line_and_read_as_it_was(excerpt, written):
     assert span.context_text == excerpt
 
 
-def test_backslash_that_escapes_nothing_is_a_backslash():
-    (span,) = parse_citations(r'[a.pdf:2:1-4 | excerpt: "C:\data"]')
+BACKSLASHES = {
+    "escapes nothing": (r'[a.pdf:2:1-4 | excerpt: "C:\data"]', [r"C:\data"]),
+    "is the last":     (r'[a.pdf:2:1-4 | excerpt: "C:\"] and [a.pdf:2:1-4 | excerpt: "x\"y"]', ["C:\\", 'x"y']),
+}  # fmt: skip
 
-    assert span.context_text == r"C:\data"
+
+@pytest.mark.parametrize(("answer", "excerpts"), BACKSLASHES.values(), ids=BACKSLASHES)
+def test_backslash_in_an_excerpt(answer, excerpts):
+    assert [span.context_text for span in parse_citations(answer)] == excerpts
 
 
 def test_unknown_file_is_not_taken_for_the_beginning_of_a_known_one_s_citation():

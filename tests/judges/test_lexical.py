@@ -165,7 +165,7 @@ def test_lexical_refusal_has_no_claims():
 def test_lexical_settings_change_the_fingerprint(changed):
     assert LexicalJudge(LexicalSettings(**changed)).fingerprint != LexicalJudge().fingerprint
     assert LexicalJudge().fingerprint == LexicalJudge(LexicalSettings()).fingerprint
-    assert LexicalJudge().fingerprint.startswith("lexical/5-")
+    assert LexicalJudge().fingerprint.startswith("lexical/6-")
 
 
 HOSTILE = {

@@ -35,6 +35,7 @@ def test_claim_scores_of_four_claims_and_three_citations():
             "citation_completeness": 3 / 4,
             "citation_correctness": 1 / 3,
             "citation_support": (0.9 + 0.3) / 2,
+            "citation_support_all": (0.9 + 0.3) / 3,
             "factual_consistency": 1 / 2,
             "faithfulness": 3 / 4,
             "hallucination_vs_citations": 3 / 4,

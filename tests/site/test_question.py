@@ -5,9 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.judges.judgement import Claim
-from rag_eval_pipeline.site.question_page import annotate_answer, answer_diff, changed_words, nearest_gold_answer
+from rag_eval_pipeline.site.marked_pages import DocumentTexts
+from rag_eval_pipeline.site.question_page import (
+    annotate_answer,
+    answer_diff,
+    changed_words,
+    nearest_gold_answer,
+    question_details,
+)
 from rag_eval_pipeline.site.run_data import QuestionRow
-from rag_eval_pipeline.systems.base import Citation
+from rag_eval_pipeline.systems.base import Citation, RagAnswer
 
 DIFFERENCES = {
     #                                   gold            given              stretches
@@ -88,6 +95,15 @@ def test_annotate_answer_loses_nothing_whatever_the_offsets(answer, claims, mark
     )
 
     assert sum(len(part.text) for part in segments) == len(answer)
+
+
+def test_question_page_has_what_the_system_wrote():
+    row = QuestionRow("0", "Who?", "ok", "She.", False, {})
+    answer = RagAnswer("0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.")
+
+    details = question_details(row, answer, None, None, texts=DocumentTexts([], {}), pictures=[])
+
+    assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
 
 
 OUTCOMES = {

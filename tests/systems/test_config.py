@@ -41,6 +41,8 @@ SETTINGS = [
     ("http", {"contexts": {"path": "a", "text": "]"}}, "settings.contexts.text"),
     ("http", {"body": {"q": "what"}}, "settings"),
     ("http", {"headers": {"X-Api-Key": "abc"}}, "settings.headers"),
+    ("http", {"headers": {"Content-Length": "3"}}, "settings.headers"),
+    ("openai", {"chat": {"model": "m", "extra_body": {"messages": []}}}, "settings.chat.extra_body"),
     ("openai", {"abstention": ["("]}, "settings.abstention"),
     ("openai", {"retrieval": {}, "contexts_path": "a"}, "settings"),
     ("openai", {"retrieval": {}, "offset_base": "page"}, "settings"),

@@ -123,7 +123,8 @@ def test_framework_answers_are_equal(value, corpus):
     answer = read(value, corpus)
 
     assert (answer.status, answer.answer, answer.abstained) == ("ok", "They do.", False)
-    assert answer.contexts == (RetrievedPassage("cats.pdf", 2, "Cats sleep.", 0.5, 1),)
+    [passage] = answer.contexts
+    assert passage == RetrievedPassage("cats.pdf", 2, "Cats sleep.", 0.5, 1, source_id=passage.source_id)
 
 
 ANSWERS = {

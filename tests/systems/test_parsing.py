@@ -110,7 +110,7 @@ def test_passages_with_rising_scores_are_warned_of(scores, warned, tmp_path):
     for number, row in enumerate(scores):
         contexts = of_corpus.passages_at("sources", [{"text": "x", "document": "tollan", "score": one} for one in row])
         of_corpus.record(
-            Query(str(number), "?"), "1901", latency_ms=1.0, usage=Usage(), contexts=contexts, citations=()
+            Query(str(number), "?"), "1901", latency_ms=1.0, usage=Usage(), contexts=contexts, cite=of_corpus.citations
         )
 
     found = [line[: len(warned or "")] for line in of_corpus.warnings()]

@@ -29,8 +29,9 @@ class ToolMessage:
     id: str = "tool-1"
 
 
-def completion(text, usage=None):
-    return SimpleNamespace(choices=[SimpleNamespace(delta=SimpleNamespace(content=text))], usage=usage, model="m-1")
+def completion(text, usage=None, **more):
+    choice = SimpleNamespace(delta=SimpleNamespace(content=text), **more)
+    return SimpleNamespace(choices=[choice], usage=usage, model="m-1")
 
 
 USAGE_ONLY = SimpleNamespace(choices=[], usage={"total_tokens": 9}, model="m-1")
@@ -38,8 +39,15 @@ LAST = SimpleNamespace(delta=" do.", text="They do.")
 MERGED = {
     "nothing":                             ([],                                                              ""),
     "texts":                               (["They", "", " do", "."],                                        "They do."),
-    "texts that repeat":                   (["ha", "ha"],                                                    "haha"),
+    "texts that repeat":                   (["ha", "ha", "ha"],                                              "hahaha"),
     "one growing text":                    (["They", "They do", "They do."],                                 "They do."),
+    "one growing text of two pieces":      (["No", "No, they don't."],                                       "No, they don't."),
+    "one that stands still":               (["They do", "They do", "They do."],                              "They do."),
+    "digits of a number":                  (["1", "10"],                                                     "110"),
+    "one piece, then the whole":           (["31", {"answer": "31", "done": True}],                          {"answer": "31", "done": True}),
+    "pieces, then the whole":              (["They", " do.", {"answer": "They do.", "done": True}],          {"answer": "They do.", "done": True}),
+    "pieces, then the whole and more":     (["They ", "do", "They do [1]."],                                 "They do [1]."),
+    "pieces, then the whole twice":        (["Sk", "arn", "Skarn", "Skarn"],                                 "Skarn"),
     "messages":                            ([Chunk("They"), Chunk(" do.", tokens=7)],                        Chunk("They do.", tokens=7)),
     "pieces of an answer":                 ([{"input": "?"}, {"context": [1]}, {"answer": "They"}, {"answer": " do."}], {"input": "?", "context": [1], "answer": "They do."}),
     "pieces beside other values":          ([{"answer": "They", "model": "m"}, {"answer": " do.", "model": "m"}], {"answer": "They do.", "model": "m"}),
@@ -53,6 +61,8 @@ MERGED = {
     "LangGraph, messages":                 ([(Chunk("They"), {}), (Chunk(" do."), {})],                      Chunk("They do.")),
     "LangGraph, messages of an agent":     ([(ToolMessage("found"), {}), (Chunk("They"), {}), (Chunk(" do."), {})], {"messages": [ToolMessage("found"), Chunk("They do.")]}),
     "OpenAI":                              ([completion("They"), completion(None), completion(" do."), USAGE_ONLY], {"answer": "They do.", "model": "m-1", "usage": {"total_tokens": 9}}),
+    "OpenAI, cut":                         ([completion("They", finish_reason=None), completion(None, finish_reason="length")], {"answer": "They", "model": "m-1", "finish_reason": "length"}),
+    "OpenAI, two choices":                 ([completion("They", index=0), completion("Other", index=1), completion(" do.", index=0)], {"answer": "They do.", "model": "m-1"}),
     "objects that have all so far":        ([SimpleNamespace(delta="They", text="They"), LAST],              LAST),
 }  # fmt: skip
 

@@ -118,8 +118,9 @@ class QuestionPage {
     const f1 = new Map(question.scores).get("f1");
     const present = section(earlier ? "Present answer" : "Answer", earlier ? this.scored(question.outcome, f1, this.place.dataset.night) : null, this.answer(question.answer, question.claims ?? [], "extra", true));
     if (earlier?.is_same) present.append(element("p", { class: "quiet" }, "The same words as before."));
-    const raw = (question.answer ?? []).some((part) => part[2].length) ? element("details", {}, element("summary", {}, "As the system wrote it"), element("p", { class: "text code" }, question.answer.map(([text]) => text).join(""))) : null;
-    if (raw) present.append(raw);
+    const isMarked = (question.answer ?? []).some((part) => part[2].length);
+    const written = question.raw || (isMarked ? question.answer.map(([text]) => text).join("") : "");
+    if (written) present.append(element("details", {}, element("summary", {}, "As the system wrote it"), element("p", { class: "text code" }, written)));
     parts.push(present);
     if (question.partial) parts.push(section("What had arrived", element("p", { class: "text" }, question.partial)));
     const outer = element("div", {}, element("div", { class: "pair answers" }, ...parts));
