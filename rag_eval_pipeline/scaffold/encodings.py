@@ -19,7 +19,7 @@ def read_text(
     """Return a relation, the keys of `source` with which it was read, and notes.
 
     `encoding: cp1252` is added if the file is not UTF-8 and its letters beyond ASCII mostly stand alone, as they do
-    not in other scripts, nor in UTF-8 that is read as cp1252.
+    not in other scripts, nor in UTF-8 that is read as cp1252; `quote: none` if quotes would swallow rows.
 
     Raises:
         InputError: The relation cannot be read; `bad_encoding` if its header is in an unknown encoding.
@@ -27,6 +27,9 @@ def read_text(
     try:
         relation = _read(paths, name, stated)
     except InputError as error:
+        if error.code == "quotes_as_text":
+            relation, stated, notes = read_text(paths, name, {**stated, "quote": "none"})
+            return relation, stated, (f"quote: quotes in {name} are text, not around cells.", *notes)
         if error.code != "bad_encoding" or (western := _read_western(paths, name, stated)) is None:
             raise
         return western

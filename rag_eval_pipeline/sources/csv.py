@@ -1,21 +1,28 @@
-"""Read CSV and TSV: every cell is text, and every record is a row or a rejected row.
+"""Read CSV and TSV: every cell is text, and every record that has a cell is a row or a rejected row.
 
-Numbers, `NA` and `None` stay the texts they are. A record of the wrong width is a rejected row, and so is a last line
-that was cut inside quotes. A quote that swallowed several lines is an error of the file, whose rows cannot be counted.
+Numbers, `NA` and `None` stay the texts they are; `="007"` and links, which Excel writes as formulas, are what it shows.
+A record of the wrong width is a rejected row, and so is a last line that was cut inside quotes. A quote that swallowed
+several lines is an error of the file, whose rows cannot be counted.
 """
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
-from rag_eval_pipeline.sources.detect import sniff_delimiter
+from rag_eval_pipeline.sources.detect import Layout, sniff_layout
 
+NO_QUOTES = "none"
+_QUOTED = r'"((?:[^"]|"")*)"'
+_FORMULA = re.compile(rf"=(?:{_QUOTED}|HYPERLINK\(\s*{_QUOTED}\s*(?:[,;].*)?\))", re.IGNORECASE | re.DOTALL)
+_SHORTENED = r"^\d\.\d+E\+1\d$"  # as Excel shows, and saves, numbers of more than eleven digits
 MAX_CELL = 10_000_000  # characters; a longer cell lost a quote
 BATCH_ROWS = 5_000
 
@@ -33,9 +40,18 @@ def read_csv(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
-    delimiter = file.spec.delimiter or ("\t" if file.spec.format == "tsv" else _sniffed_delimiter(file))
-    reader = csv.reader(text, delimiter=delimiter, quotechar=file.spec.quote or '"', strict=True)
+    layout = _layout(file)
+    above = layout.lines_above if not file.spec.columns or file.spec.header or not layout.title else 0
+    for _ in range(above):
+        text.readline()
+    quote = file.spec.quote or '"'
+    quoting = csv.QUOTE_NONE if quote == NO_QUOTES else csv.QUOTE_MINIMAL
+    reader = csv.reader(
+        text, delimiter=layout.delimiter, quotechar=None if quote == NO_QUOTES else quote, quoting=quoting, strict=True
+    )
+    notes = _Notes(file)
     names: list[str] | None = None
+    header: list[str] = []
     if file.spec.columns and file.spec.header is None:
         names = header_names(file.spec.columns, file, 1)
     number = 0  # of the last row
@@ -44,13 +60,13 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
     lines: list[int] = []
     rejected: list[RejectedRow] = []
     while True:
-        line = 1 + reader.line_num
+        line = 1 + above + reader.line_num
         try:
             record = next(reader)
         except StopIteration:
             break
         except csv.Error as error:
-            _refuse_lost_rows(error, file, line, reader.line_num, has_header=names is not None)
+            _refuse_lost_rows(error, file, line, above + reader.line_num, has_header=names is not None)
             number += 1
             fault = RowError("bad_quoting", None, "quotes around whole cells, doubled inside")
             if _is_open(error):
@@ -58,15 +74,22 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
             fault.found = str(error)
             rejected.append(fault.at(file.name, number, line))
             continue
-        if not record:
+        if not "".join(record).strip():  # rows of separators alone, as spreadsheets write empty ones
             continue
+        record[0] = record[0].removeprefix("\ufeff")  # files that were appended to another keep their mark
         if names is None:
-            names = header_names(file.spec.columns or record, file, line)
+            names, header = header_names(file.spec.columns or record, file, line), record
             columns = [[] for _ in names]
+            if layout.title:
+                notes.add(f"the header is line {line}, below {layout.title[:60]!r}")
             continue
         number += 1
         try:
             _check_cells(record, names)
+            if record == header:
+                raise RowError("repeated_header", None, "a row; the header stands here again", record)
+            if reader.line_num + above > line:
+                _refuse_swallowed_rows(record, file, f"{file.shown}, line {line} to {above + reader.line_num}")
         except RowError as fault:
             rejected.append(fault.at(file.name, number, line))
         else:
@@ -75,10 +98,10 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
             numbers.append(number)
             lines.append(line)
         if len(numbers) + len(rejected) >= BATCH_ROWS:
-            yield _batch(names, columns, numbers, lines, rejected)
+            yield _batch(names, columns, numbers, lines, rejected, notes)
             columns, numbers, lines, rejected = [[] for _ in names], [], [], []
     if names is not None:
-        yield _batch(names, columns, numbers, lines, rejected)
+        yield _batch(names, columns, numbers, lines, rejected, notes)
 
 
 def _refuse_lost_rows(error: csv.Error, file: InputFile, start: int, end: int, *, has_header: bool) -> None:
@@ -94,12 +117,59 @@ def _refuse_lost_rows(error: csv.Error, file: InputFile, start: int, end: int, *
         raise InputError("bad_quoting", place, "a header", found=str(error))
 
 
+def _refuse_swallowed_rows(record: Sequence[str], file: InputFile, place: str) -> None:
+    """Raise if a cell of several lines has tabs in a file of tabs: its quotes are texts, and it is several rows."""
+    if file.spec.quote is None and _layout(file).delimiter == "\t" and any("\n" in c and "\t" in c for c in record):
+        hint = "State `quote: none` in benchmark.yaml if quotes are texts here, or `quote: '\"'` if they are not."
+        found = next(cell for cell in record if "\n" in cell and "\t" in cell)
+        raise InputError("quotes_as_text", place, "cells of one line, or without tabs", found=found, hint=hint)
+
+
+class _Notes:
+    """What is said once about a file, whatever the number of its batches."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._shown = file.shown
+        self._new: list[str] = []
+        self._known: set[str] = set()
+
+    def add(self, note: str, kind: str | None = None) -> None:
+        """Note something, unless there is a note of its kind."""
+        if (kind or note) not in self._known:
+            self._known.add(kind or note)
+            self._new.append(note)
+
+    def taken(self) -> list[str]:
+        """Return the notes since the last call."""
+        new, self._new = self._new, []
+        return new
+
+
 def _batch(
-    names: Sequence[str], columns: list[list[str]], numbers: list[int], lines: list[int], rejected: list[RejectedRow]
-) -> DecodedBatch:
-    arrays = [pa.array(cells, pa.string()) for cells in columns]
+    names: Sequence[str], columns: list[list[str]], numbers: list[int], lines: list[int], rejected: list[RejectedRow],
+    notes: _Notes,
+) -> DecodedBatch:  # fmt: skip
+    arrays = [
+        _shown_by_excel(name, pa.array(cells, pa.string()), notes) for name, cells in zip(names, columns, strict=True)
+    ]
     batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
-    return DecodedBatch(batch, numbers, lines, rejected, dict.fromkeys(names, "text"))
+    return DecodedBatch(batch, numbers, lines, rejected, dict.fromkeys(names, "text"), notes.taken())
+
+
+def _shown_by_excel(name: str, cells: pa.StringArray, notes: _Notes) -> pa.StringArray:
+    """Return cells as Excel shows its two formulas that are texts: `="007"` and `=HYPERLINK("https://...","name")`."""
+    if (shortened := pc.index(pc.match_substring_regex(cells, _SHORTENED), True).as_py()) >= 0:
+        found = cells[shortened].as_py()
+        notes.add(f"column {name} has {found}, of which Excel has cut digits: format it as text and export again", name)
+    if not pc.any(pc.starts_with(cells, "=")).as_py():
+        return cells
+    shown = [
+        (match[1] or match[2] or "").replace('""', '"') if (match := _FORMULA.fullmatch(cell)) else cell
+        for cell in cells.to_pylist()
+    ]
+    if shown != cells.to_pylist():
+        notes.add('cells such as ="007" and =HYPERLINK("https://...") are read as the text or the address in them')
+    return pa.array(shown, pa.string())
 
 
 def _is_open(error: csv.Error) -> bool:
@@ -107,12 +177,14 @@ def _is_open(error: csv.Error) -> bool:
     return "unexpected end of data" in str(error)
 
 
-def _sniffed_delimiter(file: InputFile) -> str:
+def _layout(file: InputFile) -> Layout:
     text = io.TextIOWrapper(io.BytesIO(file.sample), encoding=file.encoding, errors="surrogateescape", newline="")
     try:
-        return sniff_delimiter(text.read())
+        found = sniff_layout(text.read())
     except UnicodeDecodeError:  # the sample ends inside a character of UTF-16
-        return sniff_delimiter(file.sample[: len(file.sample) & ~3].decode(file.encoding, "replace"))
+        found = sniff_layout(file.sample[: len(file.sample) & ~3].decode(file.encoding, "replace"))
+    stated = file.spec.delimiter or ("\t" if file.spec.format == "tsv" else found.delimiter)
+    return found if stated == found.delimiter else Layout(stated)
 
 
 def header_names(record: Sequence[str], file: InputFile, line: int) -> list[str]:

@@ -5,8 +5,10 @@ import csv
 import io
 import json
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import list_zip
@@ -59,6 +61,7 @@ _OTHER_KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\x89HDF"), "an HDF5 file", _EXPORT),
     (re.compile(rb"\{\\rtf"), "an RTF document", "Save its table of questions as CSV or .xlsx."),
 )
+_SEP_LINE = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
 _ZIP = re.compile(rb"PK(?:\x03\x04|\x05\x06|\x07\x08)")
 _ARROW = re.compile(rb"ARROW1|\xff{4}[^\xff]{4}")  # a file, or a stream, which begins with the size of its schema
 
@@ -102,7 +105,7 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
         return _json_layout(text, start, suffix, whole=whole)
     if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
         raise _unsupported(shown, "an HTML page", "Was it a log-in page?")
-    return "tsv" if sniff_delimiter(text) == "\t" else "csv"
+    return "tsv" if sniff_layout(text).delimiter == "\t" else "csv"
 
 
 def zip_format(path: Path, shown: str) -> Format | None:
@@ -156,27 +159,59 @@ def _unsupported(shown: str, found: str, hint: str) -> InputError:
     )
 
 
-def sniff_delimiter(text: str) -> str:
-    """Return the delimiter that gives most rows the width of the header; a comma for a single column."""
-    best, best_score = ",", (0.0, 1)
+class Layout(NamedTuple):
+    """How a CSV is laid out: its delimiter, and what stands above its header.
+
+    Args:
+        lines_above: Physical lines that are no table: `sep=;`, remarks that begin with `#`, titles in one cell.
+        title: The first of them that is not `sep=`; empty if there is none.
+    """
+
+    delimiter: str
+    lines_above: int = 0
+    title: str = ""
+
+
+def sniff_layout(text: str) -> Layout:
+    """Return the layout in which most rows have the width of the header; a comma for a single column."""
+    if stated := _SEP_LINE.match(text):  # Excel's own way to state the delimiter
+        return Layout(stated[1], 1)
+    best, best_score = Layout(","), (0.0, 1)
     for delimiter in DELIMITERS:
-        widths = []
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        records: list[tuple[int, list[str]]] = []  # with the number of lines before each
         try:
-            for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-                if cells:
-                    widths.append(len(cells))
-                if len(widths) > SNIFFED_ROWS:
-                    break
+            before = 0
+            while len(records) <= SNIFFED_ROWS and (cells := next(reader, None)) is not None:
+                if any(cells):
+                    records.append((before, cells))
+                before = reader.line_num
         except csv.Error:
             continue
         # The last record of a sample may be cut.
-        widths = widths[:-1] if len(widths) > 2 else widths
+        records = records[:-1] if len(records) > 2 else records
+        above = _records_above(records)
+        widths = [len(cells) for _, cells in records[above:]]
         if not widths or widths[0] == 1:
             continue
         score = (widths.count(widths[0]) / len(widths), widths[0])
         if score > best_score:
-            best, best_score = delimiter, score
+            title = " ".join(filter(None, records[0][1])) if above else ""
+            best, best_score = Layout(delimiter, records[above][0] if above else 0, title), score
     return best
+
+
+def _records_above(records: Sequence[tuple[int, list[str]]]) -> int:
+    """Return how many records stand above the header: remarks, and titles that fill one cell of three or more."""
+    if not records:
+        return 0
+    width, _ = max(Counter(len(cells) for _, cells in records).items(), key=lambda item: (item[1], item[0]))
+    fullest = max(sum(map(bool, cells)) for _, cells in records)
+    for number, (_, cells) in enumerate(records):
+        is_remark = cells[0].startswith("#") and len(cells) != width
+        if not is_remark and not (fullest > 2 and sum(map(bool, cells)) == 1):
+            return number
+    return 0
 
 
 def _decoded(sample: bytes, encoding: str) -> str:

@@ -71,8 +71,9 @@ class SourceSpec(SpecPart):
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="Separator of CSV cells; by default the one that gives rows of equal width."
     )
-    quote: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
-        default=None, description="The quote character of CSV cells; by default the double quote."
+    quote: Annotated[str, Field(pattern=r"^(.|none)$")] | None = Field(
+        default=None,
+        description="The quote character of CSV cells, by default the double quote; `none`: quotes are text.",
     )
     columns: tuple[Text, ...] = Field(
         default=(),

@@ -4,14 +4,17 @@
 """
 
 import datetime
+import html
+import io
 import math
 import re
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 from openpyxl import load_workbook
@@ -23,12 +26,26 @@ from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, RefusedErro
 
 ROW_NUMBER = "row"
 BATCH_ROWS = 4_096
+LINKED_CELLS = 10_000  # of one link; a whole column may be linked
+_HOURS = re.compile("[hs]", re.IGNORECASE)  # in the format of a time of day
 HEADER_ROWS = 50  # among which the header is looked for
 
-_PERCENT = re.compile(r"0(?:\.(0+))?\s?%")
+_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')  # of a number format: texts, escapes, padding, colours
 _LEADING_ZEROS = re.compile(r"0{2,}")
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=\"([A-Z0-9:]+)\"")
 _FORMULA = re.compile(rb"<(?:\w+:)?f[\s/>]")
+_HIDDEN_ROW = re.compile(rb"<(?:\w+:)?row\s(?=[^>]*\bhidden=\"(?:1|true)\")[^>]*\br=\"(\d+)\"")
+_LINK = re.compile(rb"<(?:\w+:)?hyperlink\s[^>]*>")
+_ATTRIBUTE = re.compile(rb"([\w:]+)=\"([^\"]*)\"")
+_LINK_FORMULA = re.compile(r'=\s*HYPERLINK\(\s*"(https?://[^"]+)"', re.IGNORECASE)
+_STRICT = {  # what "Strict Open XML" calls the namespaces that openpyxl knows
+    b"http://purl.oclc.org/ooxml/spreadsheetml/main": b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    b"http://purl.oclc.org/ooxml/officeDocument/relationships": (
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    ),
+}
+_EMPTY_FILL = re.compile(rb"<((?:\w+:)?)fill\s*/>")  # of several exporters; openpyxl refuses the workbook for it
+_ESCAPE = re.compile(rb"_x(000[Dd])_\n|_x([0-9A-Fa-f]{4})_")
 
 
 class Row(NamedTuple):
@@ -39,18 +56,26 @@ class Row(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """The rows of a sheet that have cells, places of cells without a value by the reason, and merged ranges."""
+    """The rows of a sheet that have cells, places of cells without a value by the reason, and merged ranges.
+
+    Args:
+        links: (place, row) of a cell -> the address that it links to.
+        hidden: Numbers of the rows that a person does not see.
+    """
 
     title: str
     rows: list[Row]
     faults: Mapping[str, Sequence[str]]
     merged: Sequence[tuple[int, int, int, int]]
+    links: Mapping[tuple[int, int], str]
+    hidden: Sequence[int]
 
 
 def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     """Decode the stated sheet, or the first that has cells; or return the names of the sheets that can be read."""
-    with open(STANDARD_INPUT, "rb") as file:
-        _refuse_bomb(file)
+    with open(STANDARD_INPUT, "rb") as raw:
+        _refuse_bomb(raw)
+        file = _readable(raw)
         workbook = load_workbook(file, read_only=True, data_only=True)
         if job.get("names_only"):
             return {"names": [sheet.title for sheet in _candidates(workbook, None)]}
@@ -62,6 +87,7 @@ def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     filled = _fill_merged(found.rows, found.merged)
     header = _header(found.rows, job["header_row"])
     body = [row for row in found.rows if row.number > header.number]
+    linked = _add_links(header, body, found.links)
     columns = zip_longest(*(row.cells for row in [header, *body]), fillvalue=None)
     places = [place for place, cells in enumerate(columns) if any(cells)]
     names = [header.cells[place] if place < len(header.cells) else None for place in places]
@@ -74,6 +100,10 @@ def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
         title = next(cell for cell in found.rows[0].cells if cell is not None)
         notes.append(f"the header is row {header.number}, below {title[:60]!r}; `header_row` chooses another row")
     notes += [_count_note(what, cells) for what, cells in found.faults.items()]
+    if linked:
+        notes.append(f"addresses of links are in the columns {', '.join(map(repr, linked))}")
+    if hidden := [number for number in found.hidden if number in {row.number for row in body}]:
+        notes.append(f"{len(hidden)} hidden rows are read like the others; the first is row {hidden[0]}")
     if filled:
         notes.append(_count_note("merged over several rows; each of these rows has the value", filled))
     return {"header": [name or "" for name in names], "header_row": header.number, "notes": notes}
@@ -89,6 +119,59 @@ def _refuse_bomb(file: Any) -> None:
             f"{unpacked:,} from {size:,}",
             code="archive_bomb",
         )
+
+
+def _readable(file: BinaryIO) -> BinaryIO:
+    """Return a workbook as openpyxl reads it right: in the namespaces that it knows, without escapes in its texts."""
+    with zipfile.ZipFile(file) as archive:
+        if all(_mended(name, part := archive.read(name)) == part for name in archive.namelist()):
+            return file
+        copied = io.BytesIO()
+        with zipfile.ZipFile(copied, "w") as copy:
+            for name in archive.namelist():
+                copy.writestr(name, _mended(name, archive.read(name)))
+    return copied
+
+
+def _mended(name: str, part: bytes) -> bytes:
+    if not name.endswith((".xml", ".rels")):
+        return part
+    for strict, known in _STRICT.items():
+        part = part.replace(strict, known)
+    if name == "xl/styles.xml":
+        return _EMPTY_FILL.sub(rb"<\1fill><\1patternFill/></\1fill>", part)
+    return _unescaped(part) if name == "xl/sharedStrings.xml" or name.startswith("xl/worksheets/") else part
+
+
+def _unescaped(part: bytes) -> bytes:
+    """Return texts without the escapes of characters: `_x000D_` is a line break, `_x005F_` an underscore."""
+
+    def character(match: re.Match[bytes]) -> bytes:
+        number = int(match[1] or match[2], 16)
+        if number == 13:
+            return b"\n"
+        return match[0] if number < 32 and number not in (9, 10) else f"&#{number};".encode()
+
+    return _ESCAPE.sub(character, part)
+
+
+def _add_links(header: Row, body: Sequence[Row], links: Mapping[tuple[int, int], str]) -> list[str]:
+    """Give each column with links a further column of their addresses, and return the names of these."""
+    added = []
+    numbers = {row.number for row in body}
+    width = max([len(header.cells), *(len(row.cells) for row in body)])
+    for place in sorted({place for place, number in links if number in numbers}):
+        name = (header.cells[place] if place < len(header.cells) else None) or get_column_letter(place + 1)
+        name = f"{name} link"
+        while name in header.cells:
+            name += "_"
+        for row in (header, *body):
+            address = name if row is header else links.get((place, row.number))
+            row.cells.extend([None] * (width - len(row.cells)))
+            row.cells.append(address)
+        width += 1
+        added.append(name)
+    return added
 
 
 def _candidates(workbook: Any, stated: str | None) -> list[Any]:
@@ -109,6 +192,8 @@ def _read_sheet(file: Any, sheet: Any) -> Sheet:
     """Return a sheet of a workbook that was opened read-only; formulas are looked up where their values are missing."""
     with zipfile.ZipFile(file) as archive:
         raw = archive.read(sheet._worksheet_path)
+        links = _links(archive, sheet._worksheet_path, raw)
+    hidden = [int(number) for number in _HIDDEN_ROW.findall(raw)]
     merged = [range_boundaries(found.decode()) for found in _MERGED.findall(raw)]
     has_formulas = _FORMULA.search(raw) is not None
     del raw
@@ -130,12 +215,40 @@ def _read_sheet(file: Any, sheet: Any) -> Sheet:
             elif value is None and place < len(written) and written[place].data_type == "f":
                 what = "with a formula whose value is not stored, read as empty (open and save the workbook in Excel)"
                 faults.setdefault(what, []).append(_place(place, number))
+            elif value == datetime.time() and not _HOURS.search(cell.number_format or ""):
+                faults.setdefault("with 0 as a date, read as empty", []).append(_place(place, number))
+                value = None
+            formula = written[place].value if place < len(written) else None
+            if isinstance(formula, str) and (link := _LINK_FORMULA.match(formula)):
+                links[place, number] = link[1]
             texts.append(cell_text(value, cell))
         while texts and texts[-1] is None:
             texts.pop()
         if texts:
             rows.append(Row(number, texts))
-    return Sheet(sheet.title, rows, faults, merged)
+    return Sheet(sheet.title, rows, faults, merged, links, hidden)
+
+
+def _links(archive: zipfile.ZipFile, path: str, raw: bytes) -> dict[tuple[int, int], str]:
+    """Return the web addresses that cells of a sheet link to."""
+    folder, _, name = path.rpartition("/")
+    try:
+        relations = archive.read(f"{folder}/_rels/{name}.rels")
+    except KeyError:
+        return {}
+    targets = {}
+    for tag in re.findall(rb"<(?:\w+:)?Relationship\s[^>]*>", relations):
+        facts = dict(_ATTRIBUTE.findall(tag))
+        targets[facts.get(b"Id")] = html.unescape(facts.get(b"Target", b"").decode("utf-8", "replace"))
+    found: dict[tuple[int, int], str] = {}
+    for tag in _LINK.findall(raw):
+        facts = {key.rpartition(b":")[2]: value for key, value in _ATTRIBUTE.findall(tag)}
+        target = targets.get(facts.get(b"id"), "")
+        if target.startswith(("http://", "https://")):
+            left, top, right, bottom = range_boundaries(facts[b"ref"].decode())
+            cells = ((column - 1, row) for row in range(top, bottom + 1) for column in range(left, right + 1))
+            found |= dict.fromkeys(islice(cells, LINKED_CELLS), target)
+    return found
 
 
 def cell_text(value: Any, cell: Any) -> str | None:
@@ -147,7 +260,7 @@ def cell_text(value: Any, cell: Any) -> str | None:
     if isinstance(value, int | float):
         return _number_text(value, cell.number_format or "")
     if isinstance(value, datetime.datetime):
-        is_day = value.time() == datetime.time() and not re.search("[hs]", cell.number_format or "", re.IGNORECASE)
+        is_day = value.time() == datetime.time() and not _HOURS.search(cell.number_format or "")
         return value.date().isoformat() if is_day else value.isoformat(timespec="seconds")
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
@@ -158,14 +271,29 @@ def cell_text(value: Any, cell: Any) -> str | None:
 
 
 def _number_text(value: float, number_format: str) -> str:
-    if percent := _PERCENT.fullmatch(number_format):
-        return f"{value * 100:.{len(percent[1] or '')}f}%"
     if not math.isfinite(value):
         return str(value)
+    if "%" in (shown := _NOT_SHOWN.sub("", number_format)):
+        return _percent_text(value, shown)
     if value == int(value) and abs(value) < 1e15:
         text = str(int(value))
         return text.zfill(len(number_format)) if _LEADING_ZEROS.fullmatch(number_format) else text
     return f"{value:.15g}"  # the digits that Excel keeps: 0.1 + 0.2 is 0.3
+
+
+def _percent_text(value: float, number_format: str) -> str:
+    """Return a share as its format shows it, with digits that are not optional, and half rounded up as Excel does."""
+    sections = number_format.split(";")
+    section = sections[1] if value < 0 and len(sections) > 1 and "%" in sections[1] else sections[0]
+    digits = re.search(r"\.([0#?]+)", section)
+    places = digits[1] if digits else ""
+    share = (Decimal(repr(value)) * 100).quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP)
+    text = f"{share:f}"
+    optional = len(places) - len(places.rstrip("#?"))
+    while optional and text.endswith("0"):
+        text, optional = text[:-1], optional - 1
+    text = text.rstrip(".") if "." in text else text
+    return f"{text.removeprefix('-') if share == 0 else text}%"
 
 
 def _fill_merged(rows: list[Row], merged: Sequence[tuple[int, int, int, int]]) -> list[str]:

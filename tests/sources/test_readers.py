@@ -67,6 +67,49 @@ def rejected(rows):
 
 
 class TestCsv:
+    EXCEL = {  # text -> columns, lines
+        "a stated delimiter":    ("sep=;\nq;a\nx;1,5\n",                         {"q": ["x"], "a": ["1,5"]},           [3]),
+        "remarks above":         ("# exported\n# by hand\nq,a\nx,1\ny,2\n",      {"q": ["x", "y"], "a": ["1", "2"]},  [4, 5]),
+        "a title above":         ("Report,,\n,,\nq,a,d\nx,1,\ny,2,d\n",          {"q": ["x", "y"], "a": ["1", "2"], "d": ["", "d"]}, [4, 5]),
+        "a number as header":    ("#,q,a\n1,x,2\n",                              {"#": ["1"], "q": ["x"], "a": ["2"]}, [2]),
+        "rows of separators":    ("q;a\nx;1\n;\n ; \ny;2\n;\n",                 {"q": ["x", "y"], "a": ["1", "2"]},  [2, 5]),
+        "texts as formulas":     ('q,a\n="001","=""a""""b"""\n=A1,="x"&1\n',    {"q": ["001", "=A1"], "a": ['a"b', '="x"&1']}, [2, 3]),
+        "links as formulas":     ('q,a\n"=HYPERLINK(""https://e.org/a"";""dock"")",=hyperlink("b")\n', {"q": ["https://e.org/a"], "a": ["b"]}, [2]),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(("raw", "columns", "lines"), EXCEL.values(), ids=EXCEL)
+    def test_csv_of_a_spreadsheet_is_read_as_it_is_shown(self, raw, columns, lines):
+        rows = decode(read_csv, raw)
+
+        assert (rows.columns, rows.lines, rows.rejected) == (columns, lines, [])
+
+    def test_csv_header_that_stands_again_is_a_rejected_row(self):
+        rows = decode(read_csv, "q,a\nx,1\nq,a\n\ufeffq,a\n\ufeffy,2\n")
+
+        assert rows.columns == {"q": ["x", "y"], "a": ["1", "2"]}
+        assert rejected(rows) == [(2, 3, "repeated_header"), (3, 4, "repeated_header")]
+
+    def test_tsv_whose_quotes_swallow_rows_is_refused_until_it_is_said_what_they_are(self):
+        raw = 'id\tq\n1\t"to be or not\n2\twhat is that"\n3\tx\n'
+
+        with pytest.raises(InputError, match="line 2 to 3.*quote: none") as caught:
+            decode(read_csv, raw)
+        assert caught.value.code == "quotes_as_text"
+        assert decode(read_csv, raw, quote="none").columns["q"] == ['"to be or not', 'what is that"', "x"]
+        assert decode(read_csv, raw, quote='"').columns["id"] == ["1", "3"]
+
+    def test_csv_notes_what_it_reads_otherwise_than_it_stands(self):
+        raw = 'Report 2024,,\nid,q,a\n="1",x,4.55679E+15\n="2",y,1.5E+11\n'
+        [batch] = read_csv(
+            io.BytesIO(raw.encode()), InputFile(None, "f", "f", SourceSpec(path=("f",)), sample=raw.encode())
+        )
+
+        assert batch.notes == [
+            "the header is line 2, below 'Report 2024'",
+            'cells such as ="007" and =HYPERLINK("https://...") are read as the text or the address in them',
+            "column a has 4.55679E+15, of which Excel has cut digits: format it as text and export again",
+        ]
+
     def test_csv_without_header_gets_the_stated_names(self):
         rows = decode(read_csv, "one,1\ntwo,2\n", columns=("q", "a"))
 
@@ -116,13 +159,14 @@ class TestCsv:
 
         decoded = decode(read_csv, text.getvalue(), delimiter=",")
 
-        assert list(zip(*decoded.columns.values(), strict=True)) == rows
-        assert decoded.numbers == list(range(1, len(rows) + 1))
-        lines, line = [], 2
-        for row in rows:
-            lines.append(line)
+        lines, line = {}, 2
+        for number, row in enumerate(rows):
+            lines[number] = line
             line += 1 + sum(cell.count("\n") for cell in row)
-        assert decoded.lines == lines
+        filled = [number for number, cells in enumerate(rows) if "".join(cells).strip()]
+        assert list(zip(*decoded.columns.values(), strict=True)) == [rows[number] for number in filled]
+        assert decoded.numbers == list(range(1, len(filled) + 1))
+        assert decoded.lines == [lines[number] for number in filled]
 
 
 class TestJsonLines:

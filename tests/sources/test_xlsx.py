@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import re
 import zipfile
 from types import SimpleNamespace
 
@@ -19,6 +20,13 @@ TEXTS = {
     "digits that Excel keeps": (0.1 + 0.2, "General", "0.3"),
     "a percentage": (0.125, "0.0%", "12.5%"),
     "a percentage without decimals": (0.12, "0%", "12%"),
+    "a percentage of thousands": (0.5, "#,##0%", "50%"),
+    "a percentage with a section for what is negative": (-0.123, "0.0%;[Red]-0.0%", "-12.3%"),
+    "a percentage with padding": (0.5, "0%_)", "50%"),
+    "a percentage with optional digits": (0.125, "0.0##%", "12.5%"),
+    "a percentage that rounds to nothing": (-0.004, "0%", "0%"),
+    "a percentage in the middle": (0.125, "0%", "13%"),
+    "a percent sign that is text": (0.5, '0.0"%"', "0.5"),
     "a number with leading zeros": (7, "000", "007"),
     "a text with leading zeros": ("007", "General", "007"),
     "a day": (datetime.datetime.fromisoformat("1888-06-09"), "dd.mm.yyyy", "1888-06-09"),
@@ -153,3 +161,58 @@ def test_xlsx_without_its_package_is_one_line_with_what_to_do(benchmark, tmp_pat
     with pytest.raises(InputError, match=r"expected the package openpyxl, .* -m pip install openpyxl") as caught:
         read(benchmark, PLAIN)
     assert caught.value.code == "missing_package"
+
+
+def rewritten(raw, change):
+    """A workbook with its parts changed by name and bytes."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(file, "w") as new:
+        for info in old.infolist():
+            new.writestr(info.filename, change(info.filename, old.read(info)))
+    return file.getvalue()
+
+
+def strict(name, part):
+    part = part.replace(
+        b"schemas.openxmlformats.org/spreadsheetml/2006/main", b"purl.oclc.org/ooxml/spreadsheetml/main"
+    )
+    relations = b"purl.oclc.org/ooxml/officeDocument/relationships"
+    return part.replace(b"schemas.openxmlformats.org/officeDocument/2006/relationships", relations)
+
+
+def empty_fill(name, part):
+    return re.sub(rb"<fills.*</fills>", b'<fills count="1"><fill/></fills>', part) if name == "xl/styles.xml" else part
+
+
+@pytest.mark.parametrize("change", [strict, empty_fill])
+def test_xlsx_of_other_programs_is_read(benchmark, change):
+    raw = rewritten(saved(workbook(Q=[["question", "answer"], ["How deep?", "31 m"]])), change)
+
+    assert read(benchmark, raw).table.select(["question", "answer"]).to_pylist() == [
+        {"question": "How deep?", "answer": "31 m"}
+    ]
+
+
+def test_xlsx_escapes_of_characters_are_characters(benchmark):
+    raw = saved(workbook(Q=[["q"], ["one_x000D_\ntwo"], ["_x005F_x0041_"], ["_x0041_"], ["x_x0026_y"]]))
+
+    assert read(benchmark, raw).table["q"].to_pylist() == ["one\ntwo", "_x0041_", "A", "x&y"]
+
+
+def test_xlsx_links_are_a_column_and_hidden_rows_and_zero_dates_are_said(benchmark):
+    book = workbook(Q=[["q", "Source", "when"], ["a", "Dock", 0], ["b", "Quay", 1], ["c", "none", None]])
+    sheet = book["Q"]
+    sheet["B2"].hyperlink, sheet["B3"].hyperlink = "https://e.org/dock?a=1&b=2", "mailto:x@e.org"
+    sheet["C2"].number_format = sheet["C3"].number_format = "dd.mm.yyyy"
+    sheet["B4"] = '=HYPERLINK("https://e.org/none", "none")'
+    sheet.row_dimensions[3].hidden = True
+
+    found = read(benchmark, saved(book))
+
+    assert found.table["Source link"].to_pylist() == ["https://e.org/dock?a=1&b=2", None, "https://e.org/none"]
+    assert found.table["when"].to_pylist() == [None, "1900-01-01", None]
+    assert {
+        "q.xlsx: addresses of links are in the columns 'Source link'",
+        "q.xlsx: 1 hidden rows are read like the others; the first is row 3",
+        "q.xlsx: 1 cell with 0 as a date, read as empty; the first is C2",
+    } <= set(found.notes)
