@@ -54,6 +54,7 @@ class Origin(NamedTuple):
     sheet: str | None = None
     format: str | None = None
     encoding: str | None = None  # of text that is not UTF-8
+    quote: str | None = None  # none: quotes are text
     columns: tuple[str, ...] | None = None  # of a file without a header
 
     def keys(self) -> dict[str, str | tuple[str, ...]]:
@@ -64,7 +65,7 @@ class Origin(NamedTuple):
     def shown(self) -> str:
         """The relation's name in a sentence."""
         place = self.path or self.files or self.url or ""
-        part = self.root or self.sheet
+        part = self.root or self.sheet or self.member
         return f"{place} ({part})" if part else place
 
 
@@ -195,9 +196,9 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     origin = Origin(url=url) if url else Origin(path=name)
     relation, stated, notes = read_text(paths, name, stated)
     origin = origin._replace(**stated)
-    if not stated and (names := _columns_without_header(relation.table)):
+    if not stated.keys() - {"quote"} and (names := _columns_without_header(relation.table)):
         origin = origin._replace(columns=names)
-        relation, _, notes = read_text(paths, name, {"columns": names})
+        relation, _, notes = read_text(paths, name, {**stated, "columns": names})
     table, notes = _unquoted_table(relation.table), (*notes, *(f"{note}." for note in relation.notes))
     sampled = _sampled_rows(table)
     columns = [

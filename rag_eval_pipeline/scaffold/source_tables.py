@@ -1,11 +1,13 @@
 """Which relations a folder's files hold: files alone, the shards of a split, saved datasets, and lists inside files."""
 
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.sources.archive import list_zip
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_files import shard_glob
 from rag_eval_pipeline.sources.source_spec import SourceSpec
@@ -18,6 +20,7 @@ MAX_PARSED_BYTES = 200_000_000  # of a JSON file that is parsed to find the list
 SAVED_DATASET = "state.json"  # beside the .arrow files of `Dataset.save_to_disk`
 SAVED_SPLITS = "dataset_dict.json"  # beside the folders of `DatasetDict.save_to_disk`
 WORKBOOKS = frozenset({".xlsx", ".xlsm"})
+MEMBERS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".parquet"})  # of an archive, that are tried one by one
 MAX_SHEETS = 20  # the first ones of a workbook are read
 MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
 INSPECT_LOG = ".eval"
@@ -49,6 +52,9 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
     """Return what to state of a file that cannot be read without: the lists of objects in it, outermost first."""
     if error.code == "archive_member" and path.suffix == INSPECT_LOG:
         return [INSPECT_SAMPLES]
+    if error.code == "archive_member" and zipfile.is_zipfile(path):
+        members = sorted(list_zip(path, error.file)[0])
+        return [{"member": name} for name in members if PurePosixPath(name).suffix.lower() in MEMBERS][:MAX_SHEETS]
     if error.code != "missing_root" or path.stat().st_size > MAX_PARSED_BYTES:
         return []
     value = _parsed(path)

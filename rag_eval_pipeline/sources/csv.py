@@ -68,7 +68,8 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
         except csv.Error as error:
             _refuse_lost_rows(error, file, line, above + reader.line_num, has_header=names is not None)
             number += 1
-            fault = RowError("bad_quoting", None, "quotes around whole cells, doubled inside")
+            escape = " and not escaped by a backslash" if b'\\"' in file.sample else ""
+            fault = RowError("bad_quoting", None, f"quotes around whole cells, doubled inside{escape}")
             if _is_open(error):
                 fault = RowError("truncated", None, "a closing quote before the end of the file")
             fault.found = str(error)
@@ -107,6 +108,8 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
 def _refuse_lost_rows(error: csv.Error, file: InputFile, start: int, end: int, *, has_header: bool) -> None:
     """Raise if a quote that was open at the end of its line may have swallowed any number of rows."""
     place = f"{file.shown}, line {start}"
+    if end > start and _may_have_no_quotes(file):
+        raise _quotes_as_text(f"{place} to {end}", str(error))
     if _is_open(error) and (end > start or not has_header):
         hint = "Close it, or double a quote inside a cell."
         raise InputError("unclosed_quote", place, "a closing quote before the end of the file", hint=hint)
@@ -119,10 +122,18 @@ def _refuse_lost_rows(error: csv.Error, file: InputFile, start: int, end: int, *
 
 def _refuse_swallowed_rows(record: Sequence[str], file: InputFile, place: str) -> None:
     """Raise if a cell of several lines has tabs in a file of tabs: its quotes are texts, and it is several rows."""
-    if file.spec.quote is None and _layout(file).delimiter == "\t" and any("\n" in c and "\t" in c for c in record):
-        hint = "State `quote: none` in benchmark.yaml if quotes are texts here, or `quote: '\"'` if they are not."
-        found = next(cell for cell in record if "\n" in cell and "\t" in cell)
-        raise InputError("quotes_as_text", place, "cells of one line, or without tabs", found=found, hint=hint)
+    swallowed = next((cell for cell in record if "\n" in cell and "\t" in cell), None)
+    if swallowed is not None and _may_have_no_quotes(file):
+        raise _quotes_as_text(place, swallowed)
+
+
+def _may_have_no_quotes(file: InputFile) -> bool:
+    return file.spec.quote is None and _layout(file).delimiter == "\t"
+
+
+def _quotes_as_text(place: str, found: str) -> InputError:
+    hint = "State `quote: none` in benchmark.yaml if quotes are texts here, or `quote: '\"'` if they are not."
+    return InputError("quotes_as_text", place, "cells of one line, or without tabs", found=found, hint=hint)
 
 
 class _Notes:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import tempfile
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -67,6 +68,27 @@ def test_refused_origin_leaves_nothing(empty, tmp_path, name, files, code):
 
     assert error.value.code == code
     assert everything(empty) == before
+
+
+def test_archive_of_several_tables_states_which_is_read(empty, tmp_path):
+    origin = tmp_path / "two.zip"
+    with zipfile.ZipFile(origin, "w") as archive:
+        archive.writestr("a.csv", TABLE)
+        archive.writestr("b.csv", "number,size\n1,2\n")
+
+    _, proposal = start_benchmark(empty, "scratch", origin)
+
+    assert "source: {path: two.zip, member: a.csv}\n" in proposal.text
+    assert any("Left out: two.zip (b.csv)" in guess for guess in proposal.guesses)
+
+
+def test_quotes_that_would_swallow_rows_are_proposed_as_text(empty, tmp_path):
+    table = 'id\tquestion\tanswer\n1\t"to be or not\tx\n2\twhat is that"\ty\n'
+
+    paths, _ = start_benchmark(empty, "scratch", write(tmp_path / "origin", {"a.tsv": table}))
+
+    assert "quote: none" in (paths.source / "benchmark.yaml").read_text()
+    assert plan(empty.benchmark("scratch")).counts.accepted == 2
 
 
 def test_existing_folder_is_not_touched(empty, tmp_path):
