@@ -45,10 +45,10 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
     for _ in range(above):
         text.readline()
     quote = file.spec.quote or '"'
-    quoting = csv.QUOTE_NONE if quote == NO_QUOTES else csv.QUOTE_MINIMAL
-    reader = csv.reader(
-        text, delimiter=layout.delimiter, quotechar=None if quote == NO_QUOTES else quote, quoting=quoting, strict=True
-    )
+    if quote == NO_QUOTES:
+        reader = csv.reader(text, delimiter=layout.delimiter, quoting=csv.QUOTE_NONE, strict=True)
+    else:
+        reader = csv.reader(text, delimiter=layout.delimiter, quotechar=quote, strict=True)
     notes = _Notes(file)
     names: list[str] | None = None
     header: list[str] = []
