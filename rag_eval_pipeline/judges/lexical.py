@@ -20,10 +20,11 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.claim_splitting import split_claims
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
+from rag_eval_pipeline.text.hedges import Denials
 from rag_eval_pipeline.text.normalise import fold, plain, unify
 from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
-from rag_eval_pipeline.text.tokens import english_stem, tokenize
+from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
 
 RULES = "lexical/6"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
@@ -32,7 +33,6 @@ LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr
 DECIMAL_COMMA: frozenset[LanguageCode] = frozenset({"de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr"})
 """Languages that write 1,5 for one and a half."""
 _YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "en": (("yes", "yeah", "yep"), ("no", "nope")),
     "de": (("ja",), ("nein",)),
     "fr": (("oui",), ("non",)),
     "es": (("si",), ("no",)),
@@ -48,7 +48,14 @@ _YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ar": (("نعم",), ("لا",)),
     "hi": (("हाँ", "हां"), ("नहीं",)),
 }
-"""Folded words that an agreeing and a disagreeing answer begin with. Only English is calibrated."""
+"""Folded words that an agreeing and a disagreeing answer begin with; not calibrated."""
+# "The correct answer is 42" and "True North" are no yes.
+_ENGLISH_YES_NO = re.compile(
+    r"(?:the answer is |(?:that|this|it|the (?:statement|claim|answer))(?: is|'s) (?=not |true|correct|false|inc))?"
+    r"(?:(?P<yes>(?:yes|yeah|yep)\b|(?:true|correct)(?=\W*(?:$|[,.;:!\n-])))"
+    r"|(?P<no>(?:no|nope)\b|(?:false|incorrect|not true|not correct)(?=\W*(?:$|[,.;:!\n-]))))"
+)
+_ONLY_YES_NO = re.compile(r"(?:yes|no|true|false|correct|incorrect)\W*")
 _STOP_WORDS = frozenset(
     """
     a about above after again all also am an and any are as at be because been before being below between both but
@@ -63,8 +70,23 @@ _STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905  # as lines of words
 )
 
+_OPPOSITES = tuple(
+    tuple(frozenset(map(english_stem, side.split())) for side in row.split("/"))
+    for row in (
+        "increase rise rose risen grow grew grown gain more higher above up / "
+        "decrease fall fell fallen decline drop shrink shrank reduce less fewer lower below down",
+        "maximum most largest highest longest / minimum least smallest lowest shortest",
+        "before earlier / after later", "first / last", "left / right", "north northern / south southern",
+        "east eastern / west western", "win won / lose lost", "buy bought / sell sold", "import / export",
+        "true / false", "inside / outside", "allowed permitted / forbidden prohibited",
+    )
+)  # fmt: skip
+"""Words of which a text has one side: an answer that has the other side only says the opposite."""
+
 _BRIEF = 3  # words of a gold answer that is little but its number
 _SHORT = 4  # words of a gold answer that is a name
+_SPELT = 4  # letters from which a close spelling is a misspelling
+_DENIED = 0.5  # of the weight of the words in common: those that one of both denies
 _YES_NO_RECALL = 0.45  # of the words after an equal yes or no
 _NUMBERS_HALF = 0.5
 _NUMBERS_RECALL = 0.20  # of the words around numbers that match
@@ -73,10 +95,18 @@ _SURE_WRONG_RECALL = 0.50  # below it, and without a matching number, nothing sp
 _SPELLING = 0.25  # subtracted from a fuzzy ratio: chance agreement of letters
 _QUESTION_WEIGHT = 0.25  # of a gold answer's word that the question has
 
+# "Above what height is boarding suspended?" is answered by "above 2.5 metres".
+_ASKS_BOUND = re.compile(
+    r"\b(?:above|over|more|exceed\w*|least|min(?:imum)?|below|under|less|most|max(?:imum)?|up to|limit|threshold|before"
+    r"|after|deadline)\b"
+)
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 _ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
 _THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
 _ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w{2})")
+# C, C++ and C#, A and A+ are different words.
+_SIGNED = re.compile(r"(?<!\w)([A-Za-z]{1,2})(\+\+|[+#]|-(?=[\s.,;)]|$))(?!\w)")
+_SIGN_NAMES = {"++": "plusplus", "+": "plus", "#": "sharp", "-": "minus"}
 _POSSESSIVE = re.compile(r"'s$|'$")
 # "No. 12" is a number, not a "no".
 _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
@@ -205,6 +235,8 @@ class _Text(NamedTuple):
     stems: list[str]
     spelling: list[str]
     weights: dict[str, int]
+    affirmed: frozenset[str]
+    denied: frozenset[str]
     folded: str
     quantities: list[Quantity]
 
@@ -217,13 +249,38 @@ class _Comparison:
         self.given = given
         self.settings = settings
         self.numbers = _wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= _BRIEF)
-        matches = [index.match(number, settings.number_tolerance) for number in self.numbers]
-        self.matched = matches.count("yes")
-        self.missed = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "no"]
-        self.signs = [number.text for number, match in zip(self.numbers, matches, strict=True) if match == "sign"]
+        matches = [(number.text, index.match(number, settings.number_tolerance)) for number in self.numbers]
+        if _ASKS_BOUND.search(asked.folded):
+            matches = [(text, "yes" if match == "bound" else match) for text, match in matches]
+        self.matched = sum(match == "yes" for _, match in matches)
+        self.missed = [text for text, match in matches if match == "no"]
+        self.doubts = [f"{match} differs of {text}" for text, match in matches if match not in ("yes", "no")]
         self.recall, self.missing = _recall(gold.weights, frozenset(given.stems), frozenset(asked.stems))
 
     def verdict(self) -> Correctness:
+        """Apply the rules; an answer that says the opposite in the same words is not surely correct."""
+        found = self._verdict()
+        if found.verdict != "correct" or found.reason.startswith("yes/no"):
+            return found
+        doubt = self._opposite()
+        return found if doubt is None else _unsure(0.5, f"{found.reason}, but {doubt}", leans_correct=False)
+
+    def _opposite(self) -> str | None:
+        gold, given = self.gold, self.given
+        common = [stem for stem in gold.weights if stem in given.affirmed or stem in given.denied]
+        alike = (gold.affirmed & given.affirmed) | (gold.denied & given.denied)
+        denied = [stem for stem in common if stem not in alike]
+        if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(
+            gold.weights[stem] for stem in common
+        ):
+            return f"one of both denies {', '.join(denied[:5])}"
+        wanted, said = frozenset(gold.stems), frozenset(given.stems)
+        for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
+            if wanted & one and not wanted & other and said & other and not said & one:
+                return f"{min(said & other)} is the opposite of {min(wanted & one)}"
+        return None
+
+    def _verdict(self) -> Correctness:
         found = _compare_yes_no(self.gold, self.given, "en")
         if found is not None and (found.verdict == "incorrect" or not self.numbers):
             return found
@@ -241,23 +298,28 @@ class _Comparison:
         share = self.matched / len(self.numbers)
         if len(self.gold.stems) <= _BRIEF:
             reason = f"number: {self._counted()}"
-            if self.matched:
+            if share == 1:
                 return Correctness("correct", 1.0, reason)
-            return _unsure(0.5, reason, False) if self.signs else Correctness("incorrect", 0.0, reason)
+            return _unsure(0.5, reason, share > 0) if share or self.doubts else Correctness("incorrect", 0.0, reason)
         reason = f"numbers and words: {self._counted()}, recall {self.recall:.2f}"
         if share == 1 and self.recall >= _SURE_RECALL:
             return Correctness("correct", 1.0, reason)
-        if not self.matched and not self.signs and self.recall < _SURE_WRONG_RECALL:
+        if not self.matched and not self.doubts and self.recall < _SURE_WRONG_RECALL:
             return Correctness("incorrect", round(self.recall, 6), reason)
         return _unsure((share + self.recall) / 2, reason, share >= _NUMBERS_HALF and self.recall >= _NUMBERS_RECALL)
 
     def _worded(self) -> Correctness:
-        if f" {' '.join(self.gold.stems)} " in f" {' '.join(self.given.stems)} ":
-            return Correctness("correct", 1.0, "all of the gold answer in a row")
+        places = self._places()
+        if _ONLY_YES_NO.fullmatch(self.gold.folded):
+            return _unsure(0.0, "the answer begins with neither yes nor no", bool(places))
+        if places:
+            reason = "all of the gold answer in a row"
+            alternatives = "or" not in self.gold.stems and all(map(self._is_alternative, places))
+            return _unsure(0.5, f"{reason}, beside or", True) if alternatives else Correctness("correct", 1.0, reason)
         is_short = len(self.gold.stems) <= _SHORT
         needed = self.settings.gold_recall_short if is_short else self.settings.gold_recall_long
         share, by = self.recall, "recall"
-        if is_short and len(self.given.folded) >= len(self.gold.folded):
+        if is_short and _SPELT <= len(self.gold.folded) <= len(self.given.folded):
             spelled = partial_ratio(self.gold.folded, self.given.folded) / 100 - _SPELLING
             if spelled > share:
                 share, by = spelled, "spelling"
@@ -268,11 +330,22 @@ class _Comparison:
             return _unsure(share, reason, share >= needed)
         return Correctness("correct" if share >= needed else "incorrect", round(share, 6), reason)
 
+    def _places(self) -> list[int]:
+        """Return where the gold answer's words are in the answer's, in a row."""
+        gold, given = self.gold.stems, self.given.stems
+        first = [place for place, stem in enumerate(given) if stem == gold[0]] if gold else []
+        return [place for place in first if given[place : place + len(gold)] == gold]
+
+    def _is_alternative(self, place: int) -> bool:
+        """Whether "or" is beside the gold answer's words, or one word apart: "Mr Smith or Mr Grey"."""
+        end = place + len(self.gold.stems)
+        return "or" in self.given.stems[max(place - 2, 0) : place] + self.given.stems[end : end + 2]
+
     def _counted(self) -> str:
         text = f"{self.matched} of {len(self.numbers)} numbers"
         if self.missed:
             text += f", missing {', '.join(self.missed)}"
-        return text + (f", sign differs of {', '.join(self.signs)}" if self.signs else "")
+        return ", ".join((text, *self.doubts))
 
 
 def _unsure(share: float, reason: str, leans_correct: bool) -> Correctness:
@@ -294,6 +367,9 @@ def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correc
 
 def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
     text = text.lstrip(" \t\n\"'*_-")
+    if language == "en":
+        opening = _ENGLISH_YES_NO.match(text)
+        return (None, text) if opening is None else (opening.lastgroup, text[opening.end() :])
     for meaning, words in zip(("yes", "no"), _YES_NO[language], strict=True):
         for word in map(fold, words):
             rest = text[len(word) :]
@@ -305,22 +381,26 @@ def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
 
 def _read(text: str, *, decimal_comma: bool) -> _Text:
     unified = unify(text)
-    words = [_word(token) for token in _tokens(unified, decimal_comma=decimal_comma)]
+    written = _SIGNED.sub(
+        lambda match: match[1] + _SIGN_NAMES[match[2]],
+        _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(unified)),
+    )
+    written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
+    denials = Denials(written.lower())
+    words = [
+        (_word(token[0]), denials.cover(token.start())) for token in iterate_tokens(written, keep_apostrophes=True)
+    ]
     # Of function words alone ("The Who") all count.
-    content = {word.stem: word.weight for word in words if not word.is_stop}
+    content = {word.stem: word.weight for word, _ in words if not word.is_stop}
     return _Text(
-        stems=[word.stem for word in words],
-        spelling=[word.folded for word in words],
-        weights=content or {word.stem: word.weight for word in words},
+        stems=[word.stem for word, _ in words],
+        spelling=[word.folded for word, _ in words],
+        weights=content or {word.stem: word.weight for word, _ in words},
+        affirmed=frozenset(word.stem for word, is_denied in words if not is_denied),
+        denied=frozenset(word.stem for word, is_denied in words if is_denied),
         folded=fold(unified),
         quantities=quantities(unified, decimal_comma=decimal_comma),
     )
-
-
-def _tokens(text: str, *, decimal_comma: bool) -> list[str]:
-    """Split a unified text into words; numbers lose their separators of thousands, abbreviations their dots."""
-    written = _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(text))
-    return tokenize(_THOUSANDS[decimal_comma].sub("", written).replace("%", " percent "), keep_apostrophes=True)
 
 
 @lru_cache(maxsize=100_000)
@@ -340,12 +420,13 @@ def _word(token: str) -> _Word:
 
 
 def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
-    """Return the numbers an answer must have: not the question's years, and `one` only if it is the whole answer."""
+    """Return the numbers an answer must have: not the question's years nor the 0 of `0 h 17`, and `one` only alone."""
     years = {quantity.value for quantity in asked if quantity.is_year}
     years |= {float(quantity.date.year) for quantity in asked if quantity.date and quantity.date.year}
     wanted = []
     for quantity in gold:
-        if (quantity.is_year and quantity.value in years) or (quantity.is_weak and not is_brief):
+        is_nothing = quantity.value == 0 and quantity.unit != "code" and quantity.date is None and len(gold) > 1
+        if (quantity.is_year and quantity.value in years) or (quantity.is_weak and not is_brief) or is_nothing:
             continue
         date = quantity.date
         if date is not None and date.year in years and date.day is not None:

@@ -20,13 +20,15 @@ _SPELLINGS = str.maketrans(
         **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
         **dict.fromkeys("\u00a0\u2007\u202f\u2009\u200a\u3000", " "),
         **dict.fromkeys("\u00ad\u200b\u2060\ufeff", None),  # soft hyphens and other marks without a width
-        **dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", " "),  # marks of notes: NFKC would make 1887³ a number of five digits
+        **dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹", " "),  # marks of notes: NFKC would make 1887³ a number of five digits
+        **dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)),  # CO₂
         **{"½": " 1/2", "¼": " 1/4", "¾": " 3/4"},  # 2½ would be 21/2
         "٫": ".",
         "٬": ",",
         "٪": "%",
     }
 )
+_SQUARED = regex.compile(r"(?<=\b(?:[kcm]?m|ft|mi|in|yd))[²³]")
 _DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _STRIPPED = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}++")
 
@@ -69,6 +71,7 @@ def unify(text: str) -> str:
     """Return the text in NFKC with one kind of quotes, dashes, spaces and digits; case and accents stay."""
     if text.isascii():
         return text.replace("`", "'")
+    text = _SQUARED.sub(lambda match: "2" if match[0] == "²" else "3", text)
     text = unicodedata.normalize("NFKC", text.translate(_SPELLINGS)).translate(_SPELLINGS)
     return text if text.isascii() else _DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
 

@@ -15,13 +15,21 @@ RULES = {
     "an ambiguous refusal":         ("None",                     "The text gives no information on it.",      "unsure",    "refusal"),
     "yes for yes":                  ("Yes",                      "Yes, it did.",                              "correct",   "yes/no"),
     "yes with another number":      ("Yes, it rose by 5%",       "Yes, by 7 percent.",                        "unsure",    "yes/no"),
-    "now is not a no":              ("Yes",                      "Now, it rose.",                             "incorrect", "spelling"),
+    "now is not a no":              ("Yes",                      "Now, it rose.",                             "unsure",    "the answer begins with neither"),
+    "no roof is not a no":          ("No",                       "It had no roof.",                           "unsure",    "the answer begins with neither"),
+    "true for yes":                 ("yes",                      "True",                                      "correct",   "yes/no: yes"),
+    "yes for true":                 ("true",                     "Yes, it is deep.",                          "correct",   "yes/no: yes"),
+    "no for false":                 ("FALSE",                    "No.",                                       "correct",   "yes/no: no"),
+    "correct for yes":              ("Yes",                      "Correct.",                                  "correct",   "yes/no: yes"),
+    "not correct for yes":          ("Yes",                      "That is not correct.",                      "incorrect", "yes/no: no for yes"),
+    "the correct answer is no yes": ("yes",                      "The correct answer is 42.",                 "unsure",    "the answer begins with neither"),
     "no changes are not a no":      ("No changes were made",     "Yes, no changes were made.",                "correct",   "all of the gold"),
     "a brief number":               ("$1,577.00",                "It was $1.577 billion.",                    "correct",   "number"),
     "a sign":                       ("$(546)",                   "A gain of $546.",                           "unsure",    "number: 0 of 1 numbers, sign differs of $(546);"),
     "one is a number when alone":   ("one",                      "There was 1 child.",                        "correct",   "number"),
     "all numbers and the words":    ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $4.5 million.",  "correct",   "numbers and words"),
     "half of the numbers":          ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $9.5 million.",  "unsure",    "numbers and words: 1 of 2 numbers, missing $4.5 million,"),
+    "one end of a range":           ("1887-1901",                "It was in 1887.",                           "unsure",    "number: 1 of 2 numbers"),
     "a misspelt name":              ("Ada Szczepanska",          "It was Ada Szczepansca.",                   "unsure",    "spelling"),
     "the words of a sentence":      ("The lamp was lit by the keepers of the harbour", "Harbour keepers lit the lamp.", "correct", "recall"),
     "half of the words":            ("The lamp was lit by the keepers of the harbour", "The lamp was lit by Ada.",      "unsure",    "recall"),
@@ -197,6 +205,55 @@ def test_lexical_judge_judges_any_text_in_any_language(answer, language, mark):
     found = LexicalJudge(LexicalSettings(language=language)).judge_case(case)
 
     assert (found.status, len(found.citation_support)) == ("completed", 1)
+
+
+NOT_SURE = {
+    #                              gold                      answer                                           what differs
+    "a denial":                  ("He was guilty",          "He was not guilty.",                            "one of both denies guilti"),
+    "a denial in the gold":      ("not guilty",             "guilty",                                        "one of both denies guilti"),
+    "must not":                  ("must not enter",         "You must enter.",                               "one of both denies enter"),
+    "never":                     ("signed the treaty",      "He never signed the treaty.",                   "one of both denies"),
+    "a denied name":             ("Bo Sund",                "It was Ada Lund, not Bo Sund.",                 "one of both denies bo, sund"),
+    "a name but another":        ("Peter Grey",             "The keeper was not Peter Grey but Ann Smith.",  "one of both denies peter, grey"),
+    "rather than":               ("York",                   "It was Leeds rather than York.",                "one of both denies york"),
+    "a denied year":             ("1800",                   "It was not lit in 1800 but in 1950.",           "denial differs of 1800"),
+    "every year":                ("1800",                   ", ".join(map(str, range(1700, 1950))),          "list differs of 1800"),
+    "either name":               ("Grey",                   "Mr Smith or Mr Grey.",                          "beside or"),
+    "up or down":                ("It increased by 5%",     "It decreased by 5%.",                           "decreas is the opposite of increas"),
+    "a direction":               ("the north gate of Skarn", "the south gate of Skarn",                      ""),
+    "left or right":             ("on the left bank of the river Skarn", "on the right bank of the river Skarn", "right is the opposite of left"),
+    "a comparator":              ("x > 3",                  "x < 3",                                         "bound differs of 3"),
+    "a unit":                    ("7.1 hours",              "A period of 7.1 days.",                         "unit differs of 7.1 hours"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "answer", "reason"), NOT_SURE.values(), ids=NOT_SURE)
+def test_lexical_judge_is_not_sure_of_the_opposite_in_the_same_words(gold, answer, reason):
+    found = judge([gold], answer)
+
+    assert (found.verdict, reason in found.reason) == ("unsure", True)
+
+
+SURE = {
+    "said instead of the denied": ("Ada Lund",             "It was Ada Lund, not Bo Sund.",                 {}),
+    "both deny":                  ("No changes were made", "There were no changes made.",                   {}),
+    "a bound that is asked for":  ("2.5 metres",           "Boarding stops above 2.5 m.",                   {"question": "Above what height?"}),
+    "subscripts":                 ("CO2 emissions",        "The CO₂ emissions.",                            {}),
+    "zero hours":                 ("0 h 17",               "17 minutes later",                              {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "answer", "more"), SURE.values(), ids=SURE)
+def test_lexical_judge_is_sure_of(gold, answer, more):
+    assert judge([gold], answer, **more).verdict == "correct"
+
+
+def test_lexical_letters_with_signs_are_words_of_their_own():
+    names = ("C", "C++", "C#", "A", "A+", "A-")
+
+    right = [(one, other) for one in names for other in names if judge([one], f"It is {other}.").verdict == "correct"]
+
+    assert right == [(name, name) for name in names]
 
 
 WORDS = {
