@@ -42,6 +42,21 @@ def test_plan_counts_without_writing(rag_eval, workspace):
     assert line.split("\t") == ["https://archive.skarn-railway.example/history/line-opening", "line-opening.pdf", ""]
 
 
+def test_plan_names_lists_refused_urls_with_the_reason(rag_eval, workspace):
+    source = workspace.sources / "mine"
+    source.mkdir()
+    (source / "q.csv").write_text("q,a,u\n1?,x,https://x.org/a?b=1\n2?,x,en.wikipedia.org/wiki/Ada\n")
+    questions = "questions: {question: q, answer: a, urls: u}\n"
+    (source / "benchmark.yaml").write_text(f"name: mine\nversion: 1.0.0\nsource: q.csv\n{questions}")
+
+    _, out, _ = rag_eval("plan", "mine", "--names")
+
+    assert out.splitlines()[:2] == [
+        "https://x.org/a?b=1\ta.pdf\tquery_dropped",
+        "'en.wikipedia.org/wiki/Ada'\t\tbad_url\tq.csv, row 2: expected an http(s) URL",
+    ]
+
+
 def test_convert_and_evaluate_and_report(rag_eval, workspace):
     assert rag_eval("convert", RAILWAY, OBSERVATORY)[0] == 0
     code, out, _ = rag_eval("evaluate", RAILWAY, "--system", "embedded", "--json")

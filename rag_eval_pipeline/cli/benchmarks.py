@@ -1,6 +1,7 @@
 """Commands on benchmarks and their files: init, plan, convert, validate, export, render."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,7 +86,9 @@ def init(
 
 def plan(
     name: BenchmarkName,
-    names: Annotated[bool, typer.Option("--names", help="Print one line per document: URL, file name, flags.")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print a line per document: URL, file name, flags; and refused URLs.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the columns of source and tables: type in SQL, a sample value.")
     ] = False,
@@ -114,8 +117,14 @@ def plan(
     planned = make_plan(root.existing_benchmark(name))
     files = [(document, file) for document in planned.documents for file in document.names]
     if names:
-        rows = [{"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files]
-        emit(rows, as_json, (f"{row['url']}\t{row['file_name']}\t{','.join(row['flags'])}" for row in rows))
+        rows: list[dict[str, Any]] = [
+            {"url": f.url or d.key, "file_name": f.name, "flags": list(f.flags)} for d, f in files
+        ]
+        rows += [
+            {"url": url, "file_name": None, "flags": ["bad_url"], "reason": f"{place}: expected an http(s) URL"}
+            for url, place in planned.refused_urls.items()
+        ]
+        emit(rows, as_json, ("\t".join(_name_fields(row)) for row in rows))
     else:
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
         refused = [record for record in planned.quarantine if record.stage != "where"]
@@ -135,6 +144,11 @@ def plan(
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
     print_next(as_json or names, f"rag-eval convert {name}")
+
+
+def _name_fields(row: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a line of `plan --names`; only a URL that is refused has a reason, and no file name."""
+    return [row["url"], row["file_name"] or "", ",".join(row["flags"]), *([row["reason"]] if "reason" in row else [])]
 
 
 def _print_schemas(paths: BenchmarkPaths, as_json: bool) -> None:

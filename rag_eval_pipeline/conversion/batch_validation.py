@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.mapping import column_values
-from rag_eval_pipeline.conversion.question_spool import context_lists, record_batch
+from rag_eval_pipeline.conversion.question_spool import context_lists, distinct_items, record_batch
 from rag_eval_pipeline.conversion.questions import (
     AMPERSAND_NOTE,
     CONTEXT_FIELDS,
@@ -204,6 +204,8 @@ class BatchValidation:
     def _plain_urls(self, lists: pa.Array) -> pa.Array | None:
         """Return the contexts of lists of URLs, each distinct one looked at once; None if any is not good as it is."""
         urls = lists.flatten().dictionary_encode()
+        if len(distinct_items(lists, urls)[0]) < len(urls):
+            return None  # a URL twice in a row
         distinct = [NamedContext(url) for url in urls.dictionary.to_pylist()]
         try:
             if urls.null_count or any(_with_good_url(context, "urls") is not context for context in distinct):

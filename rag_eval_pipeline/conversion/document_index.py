@@ -21,15 +21,16 @@ from rag_eval_pipeline.conversion.questions import (
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.alignment import fold
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.normalise import composed, scalar_text
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
 # Files whose text is their body, so that source offsets can be checked against it.
 WILDCARDS = re.compile(r"[*?]")  # of a glob in `contexts.file`; brackets alone are part of a name
+SUGGESTIONS_MAX = 20  # unknown names for which like ones are looked for
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 
@@ -45,6 +46,7 @@ class Document:
     content: str | None = None
     given: dict[str, None] = field(default_factory=dict)  # URLs by which rows of `documents` name it
     used: dict[str, None] = field(default_factory=dict)  # URLs by which questions name it, as written
+    more: dict[str, None] = field(default_factory=dict)  # further bodies, of other rows with the same URL
     is_planned: bool = True
 
     def text(self) -> str | None:
@@ -75,7 +77,9 @@ class DocumentIndex:
         self._names: dict[str, str] = {}
         self._files: dict[str, list[str]] = {}
         self._stems: dict[str, list[str]] = {}  # names without their ending
+        self._composed: dict[str, str] = {}  # names in NFC -> key, for those that are spelled otherwise
         self._globs: dict[str, list[str]] = {}  # the paths that a glob fits
+        self._suggestions = 0
         self.escaped_urls = 0  # rows of `documents` whose URL had `&amp;`
 
     def add_row(self, origins: SourceFiles, row: MappedRow) -> None:
@@ -103,13 +107,18 @@ class DocumentIndex:
         known = self._known(document.key, is_url=document.url is not None)
         if known is None:
             self._add(document)
-        elif (known.body, known.path, known.content) != (document.body, document.path, document.content):
-            raise RowError("duplicate_document", "documents", "one body for a document", document.key)
-        elif document.url is not None:
+        elif (known.body, known.path, known.content) == (document.body, document.path, document.content):
+            if document.url is not None:
+                known.given.setdefault(document.url)
+        elif document.url is not None and document.content and known.content and known.body == document.body:
             known.given.setdefault(document.url)
+            known.more.setdefault(document.content)
+        else:
+            raise RowError("duplicate_document", "documents", "one body for a document", document.key)
         alias = values.get("name")
         if document.url is not None and alias is not None:
             key = (known or document).key
+            self._composed.setdefault(composed(alias), key)
             if self._names.setdefault(alias, key) != key:
                 raise RowError("duplicate_document", "documents.name", "one document for a name", alias)
 
@@ -136,8 +145,9 @@ class DocumentIndex:
         if context.url is not None:
             document = self._url_document(context.url)
         elif context.document is not None:
-            if context.document in self._names:
-                document = self.documents[self._names[context.document]]
+            key = self._names.get(context.document) or self._composed.get(composed(context.document))
+            if key is not None:
+                document = self.documents[key]
             else:
                 document = self._by_file(context.document, "contexts.document", "the name of a document")
         elif context.file is not None:
@@ -154,7 +164,7 @@ class DocumentIndex:
             RowError: `ambiguous_file`, for a gold text and several files.
         """
         glob = context.file
-        if glob is None or glob in self._files or not WILDCARDS.search(glob):
+        if glob is None or composed(glob) in self._files or not WILDCARDS.search(glob):
             return [context]
         if glob not in self._globs:
             paths = sorted({str(d.path) for d in self.documents.values() if d.path is not None})
@@ -204,7 +214,8 @@ class DocumentIndex:
             for url in own:
                 name = names[document.key, url]
                 distinct.setdefault(name.name, name)
-            content = document.content if document.body in {"html", "markdown", "text"} else None
+            is_inline = document.body in {"html", "markdown", "text"}
+            content = "\n\n".join([document.content or "", *document.more]) if is_inline else None
             place = (document.body, document.url, document.path)
             planned.append(PlannedDocument(document.key, tuple(distinct.values()), *place, content))
         return planned, {request: name.name for request, name in names.items()}
@@ -213,6 +224,18 @@ class DocumentIndex:
     def unnamed_urls(self) -> int:
         """The number of documents in `documents` that would have to be fetched and that no question uses."""
         return sum(document.body == "url" and not document.is_planned for document in self.documents.values())
+
+    def joined_note(self) -> str | None:
+        """Return how many URLs have several bodies; None without any."""
+        joined = [document for document in self.documents.values() if document.more]
+        if not joined:
+            return None
+        bodies = sum(1 + len(document.more) for document in joined)
+        urls = "1 URL" if len(joined) == 1 else f"{len(joined)} URLs"
+        return (
+            f"documents: rows have {bodies} different bodies for {urls}; those of one URL are joined in their order. "
+            f"The first is {joined[0].url}."
+        )
 
     def own_urls(self) -> dict[str, str | None]:
         """Return by key the URL under which a document is stored when a question names it in another way."""
@@ -255,25 +278,35 @@ class DocumentIndex:
         document.key = self._free_key(value, is_url=is_url)
         self.documents[document.key] = document
         (self._urls if is_url else self._names)[value] = document.key
+        if not is_url:
+            self._composed.setdefault(composed(value), document.key)
         if document.path is not None:
-            for name in {document.path.name, document.path.as_posix()}:
+            for name in {composed(document.path.name), composed(document.path.as_posix())}:
                 self._files.setdefault(name, []).append(document.key)
-            self._stems.setdefault(document.path.stem, []).append(document.key)
+            self._stems.setdefault(composed(document.path.stem), []).append(document.key)
 
     def _by_file(self, file: str, field: str, expected: str) -> Document:
         """Return the document with this path or basename, or with this basename and an ending."""
-        keys = self._files.get(file) or [
+        name = composed(file)
+        keys = self._files.get(name) or [
             key
-            for key in self._files.get(PurePosixPath(file).name, ())
-            if str(self.documents[key].path).endswith(f"/{file}")
+            for key in self._files.get(PurePosixPath(name).name, ())
+            if composed(str(self.documents[key].path)).endswith(f"/{name}")
         ]
-        keys = keys or self._stems.get(file, [])
+        keys = keys or self._stems.get(name, [])
         bodies = {self.documents[key].path for key in keys}
         if not keys:
-            raise RowError("unknown_document", field, expected, file)
+            raise RowError("unknown_document", field, f"{expected}{self._suggestion(name)}", file)
         if len(bodies) > 1:
             raise RowError("ambiguous_file", field, "a name that only one file has", file)
         return self.documents[keys[0]]
+
+    def _suggestion(self, name: str) -> str:
+        """Return which known names are like an unknown one, for the first few: a search takes long among thousands."""
+        self._suggestions += 1
+        known = {*self._names, *self._files} if self._suggestions <= SUGGESTIONS_MAX else ()
+        question = did_you_mean(name, known)
+        return f". {question}" if question is not None else ""
 
 
 def _body_path(origins: SourceFiles, file: str) -> Path:
@@ -289,6 +322,8 @@ def _body_path(origins: SourceFiles, file: str) -> Path:
 def _with_text(context: NamedContext, document: Document) -> NamedContext:
     """Return the context with its text: its own, or the one that its offsets cut from the source's body."""
     body = document.text() if context.start is not None else None
+    if document.more:
+        raise RowError("bad_span", "contexts.start", "no offsets into a document that several rows make", context.start)
     if body is None or context.start is None or context.end is None:
         return context
     if context.end > len(body):

@@ -5,10 +5,12 @@ Every row that was read is accepted, dropped by `where` or quarantined. A few th
 
 import contextlib
 import gc
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.question_checks import QuestionChecks
 from rag_eval_pipeline.conversion.question_spool import (
+    SCHEMA,
     FileNames,
     QuestionSpool,
     count_without_document,
@@ -35,7 +38,8 @@ from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.sources.source_files import SourceFiles
@@ -45,6 +49,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_QUESTIONS = 400_000  # of a benchmark: `bench/memory.py` shows the memory that each step needs at this size
 MAX_NOTES = 20  # of one kind
+JUDGED_SHOWN = 5  # ids in a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class Plan:
     spool: QuestionSpool = field(compare=False, repr=False)  # accepted questions, without the documents' file names
     document_sets: "array[int]" = field(repr=False)  # hashes of the documents of each question that is about some
     names: FileNames = field(repr=False)  # file name by document and the URL that a question uses for it
+    refused_urls: Mapping[str, str]  # excerpts of URLs that name no document, with the place of the first such cell
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
 
@@ -124,7 +130,8 @@ def plan(
             what = f"expected {row.expected}, found {row.found} [{row.code}]."
             places.setdefault(what, []).append(f"table {name}: {row.file}, row {row.row}{line}")
         notes += _each_error_once(places)
-    index = _document_index(origins, spec, relations, mapped.get("documents"), notes)
+    refused_urls: dict[str, str] = {}
+    index = _document_index(origins, spec, relations, mapped.get("documents"), notes, refused_urls)
     rows = QuestionBuilder(spec, index, source)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
@@ -162,10 +169,13 @@ def plan(
     )
     quarantine = _in_order([*unread, *rows.refused], source)
     notes += rows.notes()
+    if (joined := index.joined_note()) is not None:
+        notes.append(joined)
     if index.unnamed_urls:
         hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
         notes.append(f"Not fetched, because no question names them: {index.unnamed_urls} URLs of `documents`; {hint}.")
-    spooled = (rows.spool, rows.document_sets, names, index.own_urls(), origins)
+    notes += _unused_judgements(spec, relations, rows.spool)
+    spooled = (rows.spool, rows.document_sets, names, refused_urls | rows.refused_urls, index.own_urls(), origins)
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
@@ -177,6 +187,7 @@ class QuestionBuilder:
         self.without_document = self.gold_texts = self.bare_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
+        self.refused_urls: dict[str, str] = {}  # as in `Plan`
         self.spool = QuestionSpool()
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
@@ -212,6 +223,7 @@ class QuestionBuilder:
         self._left_out.update(f"the bad URL {url}" for url in found.bad_urls)
         if found.bad_urls:
             self.lost["bad_url"] += len(found.bad_urls)
+            self.refused_urls.update(dict.fromkeys(found.bad_urls, "a context that was left out"))
         if found.questions.num_rows:
             self._accept(found.questions)
 
@@ -234,7 +246,9 @@ class QuestionBuilder:
         self.gold_texts += pc.and_(items.field("document").is_valid(), has_text).true_count
         self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count
         self.without_document += count_without_document(questions, "document")
-        self._checks.add(questions)
+        self._checks.add(questions)  # also of the answers that are then ignored
+        answers = pc.if_else(questions.column("is_impossible"), "", questions.column("answer"))
+        questions = questions.set_column(questions.schema.get_field_index("answer"), SCHEMA.field("answer"), answers)
         self._use(questions.column("contexts"))
         self.spool.add(questions)
 
@@ -270,7 +284,10 @@ class QuestionBuilder:
                     raise
                 self._left_out[f"unknown document {error.found}"] += 1
                 self.lost[error.code] += 1
-        return contexts
+        distinct = list(dict.fromkeys(contexts))
+        if len(distinct) < len(contexts):
+            self._row_notes["contexts: what is stated twice, such as a judgement, is kept once"] += 1
+        return distinct
 
     def _context(self, named: NamedContext) -> Context:
         placed, document = self._index.resolve(named)
@@ -280,6 +297,8 @@ class QuestionBuilder:
 
     def _refuse(self, stage: str, number: int, file: str | None, row: int | None, error: RowError) -> None:
         path = self._source.paths.get(file or "")
+        if error.code == "bad_url":
+            self.refused_urls.setdefault(error.found or "", f"{file}, row {row}" if file else f"id {number}")
         theirs = self._columns.get(error.field or "")
         self.refused.append(
             QuarantineRecord(
@@ -303,6 +322,7 @@ def _document_index(
     relations: Mapping[str, Relation],
     documents: Mapped | None,
     notes: list[str],
+    refused_urls: dict[str, str],
 ) -> DocumentIndex:
     index = DocumentIndex(fetch_unnamed=spec.unnamed_urls == "fetch")
     places: dict[str, list[str]] = {}
@@ -312,6 +332,8 @@ def _document_index(
         except RowError as error:
             what = f"expected {error.expected}, found {error.found} [{error.code}]."
             places.setdefault(what, []).append(f"documents, row {number}")
+            if error.code == "bad_url":
+                refused_urls.setdefault(error.found or "", f"documents, row {number}")
     notes.extend(_each_error_once(places))
     if index.escaped_urls:
         notes.append(f"{AMPERSAND_NOTE} ({index.escaped_urls} rows of `documents`).")
@@ -319,6 +341,28 @@ def _document_index(
         if table.files is not None:
             index.add_files(relations[name].paths)
     return index
+
+
+def _unused_judgements(spec: BenchmarkSpec, relations: Mapping[str, Relation], spool: QuestionSpool) -> Iterator[str]:
+    """Yield a line for each table of judgements (BEIR, TREC) with some of queries that are no question."""
+    asked: set[str | None] | None = None
+    for name in spec.tables:
+        columns = {re.sub(r"\W+", "_", column.lower()): column for column in relations[name].schema.names}
+        query = next((columns[word] for word in QRELS_QUERY if word in columns), None)
+        if query is None or not any(word in columns for word in QRELS_DOCUMENT):
+            continue
+        asked = asked or {one for batch in spool.read() for one in batch.column("source_id").to_pylist()}
+        judged = Counter(chain.from_iterable(batch.column(query).to_pylist() for batch in relations[name].batches()))
+        others = {str(one): count for one, count in judged.items() if one is not None and str(one) not in asked}
+        if others and len(others) < len(judged):  # else `source_id` is something else
+            total = sum(others.values())
+            which = (
+                "judgement is not used, because its query is no question"
+                if total == 1
+                else (f"judgements are not used, because their {len(others)} queries are no questions")
+            )
+            shown = [*map(excerpt, list(others)[:JUDGED_SHOWN]), *(["..."] if len(others) > JUDGED_SHOWN else [])]
+            yield f"{name}: {total} {which}: {', '.join(shown)}."
 
 
 def _each_error_once(places: Mapping[str, Sequence[str]]) -> list[str]:

@@ -24,6 +24,9 @@ from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lin
 from rag_eval_pipeline.storage.atomic_files import publishing
 
 QRELS = Path("qrels", "test.tsv")
+# Columns of judgements in files of any origin, in lower case with `_` between words.
+QRELS_QUERY = ("query_id", "qid", "topic", "topic_id")
+QRELS_DOCUMENT = ("corpus_id", "document_id", "doc_id", "docid", "docno", "passage_id", "pid")
 HEADER = ("query-id", "corpus-id", "score")
 FIELDS = ("query_type", "difficulty", "ground_truth_answer", "citations", "relevant_documents")
 SOURCE_PREFIX = "metadata."

@@ -5,6 +5,7 @@ beside the questions.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -89,9 +90,12 @@ def row_page(file: DataFile, taken: Iterable[str]) -> Link | None:
         body="html",
     )
     named = f"named by {key.name!r}" if key is not None else "named by a hash of their content"
+    bodies = Counter(one for one, _ in {*zip(key.values, body.values, strict=True)}) if key is not None else Counter()
+    shared = {one: count for one, count in bodies.items() if one and count > 1}
+    joined = f" Different bodies with one name are joined: {sum(shared.values())} for {len(shared)} of the names."
     guesses = (
         Guess("questions", f"contexts: the page of the same row ({body.name!r}), {named}."),
-        Guess("documents", f"documents: the HTML in {body.name!r}, {named}."),
+        Guess("documents", f"documents: the HTML in {body.name!r}, {named}.{joined if shared else ''}"),
     )
     used = frozenset({body.name, *([key.name] if key is not None else [])})
     expr = f"CASE WHEN {body.sql} IS NULL THEN [] ELSE [{context({place: sql})}] END"

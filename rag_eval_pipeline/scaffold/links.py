@@ -86,11 +86,14 @@ class DocumentTable(NamedTuple):
 
 
 def find_target(profile: FolderProfile, file: DataFile, values: Iterable[str]) -> Target | None:
-    """Return the target that knows most of the values; None if none knows half of them."""
+    """Return the target that knows most of the values: half of them, or some that are names of files."""
     tried = list(dict.fromkeys(values))[:TRIED_VALUES]
     found = [(target.share(tried), target) for target in targets(profile, file)] if tried else []
     best = max(found, key=lambda item: item[0], default=None)
-    return best[1] if best is not None and best[0] >= LINKED_SHARE else None
+    if best is not None and best[0] < LINKED_SHARE:
+        some = [item for item in found if item[0] > 0 and item[1].field == "file" and not any(map(URL.match, tried))]
+        best = max(some, key=lambda item: item[0], default=None)
+    return None if best is None else best[1]
 
 
 def targets(profile: FolderProfile, file: DataFile) -> Iterator[Target]:
@@ -120,8 +123,12 @@ def mirrors(profile: FolderProfile, questions: DataFile) -> list[DocumentTable]:
     return [table for table in found if table is not None]
 
 
-def files_corpus(profile: FolderProfile, matched: Sequence[str] = ()) -> Corpus:
-    """Return the folder's documents, or those in the folders and with the suffixes of the matched ones."""
+def files_corpus(profile: FolderProfile, matched: Sequence[str] = (), *, unmatched: int = 0) -> Corpus:
+    """Return the folder's documents, or those in the folders and with the suffixes of the matched ones.
+
+    Args:
+        unmatched: How many names in the questions have no file.
+    """
     mine = matched or profile.documents
     if not mine:
         return Corpus()
@@ -145,6 +152,9 @@ def files_corpus(profile: FolderProfile, matched: Sequence[str] = ()) -> Corpus:
         conditions.append(f"file NOT IN ({', '.join(map(literal, stray))})")
     documents = "SELECT file FROM docs" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     text = f"documents: all {len(names)} files of {pattern}, whether a question names them or not."
+    if unmatched:
+        total = len(matched) + unmatched
+        text += f" {unmatched} of the {total} names in the questions have no file: questions with one are quarantined."
     return Corpus({"docs": Origin(files=pattern)}, documents, None, (Guess("documents", text),))
 
 
@@ -238,11 +248,17 @@ def _file_target(
     known: Callable[[str], str] = str,
 ) -> Target:
     """Return the target of files by name; `template` is the SQL of a file's name, `known` makes that of a sample."""
+
+    def corpus(values: Sequence[str]) -> Corpus:
+        distinct = set(values)
+        matched = [names[known(value)] for value in distinct if known(value) in names]
+        return files_corpus(profile, matched, unmatched=len(distinct) - len(matched))
+
     return Target(
         "file",
         lambda value: template.replace("{}", value),
         lambda values: sum(known(value) in names for value in values) / len(values),
-        lambda values: files_corpus(profile, [names[known(value)] for value in values if known(value) in names]),
+        corpus,
         shown,
     )
 
@@ -310,12 +326,13 @@ def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ())
     by_url = _url_link(profile, file, columns)
     if by_url is not None and by_url.corpus.documents is not None:
         return by_url
-    return _target_link(profile, file, columns) or _glob_link(profile, file, columns) or by_url
+    complete = _target_link(profile, file, columns, LINKED_SHARE) or _glob_link(profile, file, columns) or by_url
+    return complete or _target_link(profile, file, [column for column in columns if names_documents(column)], 0.0)
 
 
-def column_link(column: Column, target: Target, word: str) -> Link | None:
-    """Return the link from a column to a target; None if fewer than half of its values name a document there."""
-    form = _best_form(column, target.share)
+def column_link(column: Column, target: Target, word: str, least: float = LINKED_SHARE) -> Link | None:
+    """Return the link from a column to a target; None if fewer than this share of its values name a document there."""
+    form = _best_form(column, target.share, least)
     if form is None:
         return None
     named = context({target.field: target.named(form.item or word)})
@@ -367,13 +384,18 @@ def grouped_documents(pairs: str, *, name: str = "name", body: str = "text") -> 
     """Return the SQL of one document for each title, made of its different paragraphs in order.
 
     Args:
-        name: What the titles are: `name` or `url`.
-        body: What the paragraphs are: `text` or `html`; of HTML the first page is taken, since two cannot be joined.
+        name: What the titles are: `name`; or `url`, of which the bodies are joined and counted when they are read.
+        body: What the paragraphs are: `text` or `html`.
     """
-    joined = "string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row)"
-    joined = joined if body == "text" else "arg_min(paragraph, first_row)"
+    if name == "url":
+        return f"""\
+SELECT title AS url, paragraph AS {body}, source_row
+FROM (
+  {pairs}
+)
+WHERE title <> '' AND paragraph <> ''"""
     return f"""\
-SELECT title AS {name}, {joined} AS {body},
+SELECT title AS name, string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row) AS {body},
        min(first_row) AS source_row
 FROM (
   SELECT title, paragraph, min(source_row) AS first_row
@@ -394,12 +416,12 @@ def free_word(word: str, columns: Iterable[Column]) -> str:
     return word
 
 
-def _best_form(column: Column, share: Callable[[Sequence[str]], float]) -> ListForm | None:
-    """Return the way to read a column in which most values name documents; None if fewer than half do in any."""
+def _best_form(column: Column, share: Callable[[Sequence[str]], float], least: float = LINKED_SHARE) -> ListForm | None:
+    """Return the way to read a column in which most values name documents; None if fewer than `least` do in any."""
     tried = [(form, form.distinct[:TRIED_VALUES]) for form in list_forms(column, separators=SEPARATORS)]
     found = [(share(values), form) for form, values in tried if values]
     best = max(found, key=lambda item: item[0], default=None)
-    return best[1] if best is not None and best[0] >= LINKED_SHARE else None
+    return best[1] if best is not None and best[0] > 0 and best[0] >= least else None
 
 
 def names_documents(column: Column) -> bool:
@@ -407,15 +429,16 @@ def names_documents(column: Column) -> bool:
     return not DOCUMENT_WORDS.isdisjoint(normalised(column.name).split("_"))
 
 
-def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
+def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column], least: float) -> Link | None:
+    """Return the first link of a column whose values name documents; with a lower share, only files are documents."""
     # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
     likely = sorted(columns, key=lambda column: not names_documents(column))
-    found = list(targets(profile, file))
+    found = [target for target in targets(profile, file) if least == LINKED_SHARE or target.field == "file"]
     for column in likely:
         if not names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
             continue
         for target in found:
-            link = column_link(column, target, free_word("part", file.columns))
+            link = column_link(column, target, free_word("part", file.columns), least)
             if link is not None:
                 return link
     return None

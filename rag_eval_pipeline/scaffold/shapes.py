@@ -1,11 +1,12 @@
 """Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
 from rag_eval_pipeline.scaffold.columns import Column, Field
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
@@ -27,8 +28,6 @@ from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context,
 
 MAX_QRELS_COLUMNS = 5
 
-_QRELS_QUERY = ("query_id", "qid", "topic", "topic_id")
-_QRELS_DOCUMENT = ("corpus_id", "document_id", "doc_id", "docid", "docno", "passage_id", "pid")
 _QRELS_GRADE = ("score", "relevance", "label", "rel", "grade")
 _TOPIC_TEXT = ("text", "query", "question", "title", "query_text")
 _EVRET_IDS = ("relevant_doc_ids", "expected_doc_ids", "relevant_docs", "relevant_documents")
@@ -177,6 +176,7 @@ class _Paragraphs(NamedTuple):
     titles: str
     paragraphs: str
     supporting: str
+    absent: int  # supporting titles in the sample that have no paragraph in their row
 
 
 def _parallel_lists(titled: Column, facts: Column, word: str) -> _Paragraphs | None:
@@ -190,6 +190,7 @@ def _parallel_lists(titled: Column, facts: Column, word: str) -> _Paragraphs | N
         '"context".title',
         f'list_transform("context".{identifier(sentences)}, lambda {word}: {joined})',
         '"supporting_facts".title',
+        _absent((value["title"] for value in titled.values), (value["title"] for value in facts.values)),
     )
 
 
@@ -206,7 +207,13 @@ def _title_pairs(titled: Column, facts: Column, word: str) -> _Paragraphs | None
         f"""list_transform("context", lambda {word}: json_extract_string({word}[1], '$'))""",
         f'list_transform("context", lambda {word}: array_to_string({sentences}, {separator}))',
         f"""list_transform("supporting_facts", lambda {word}: json_extract_string({word}[1], '$'))""",
+        _absent(*([[pair[0] for pair in value or () if pair] for value in c.values] for c in (titled, facts))),
     )
+
+
+def _absent(titles: Iterable[Sequence[str]], supporting: Iterable[Sequence[str]]) -> int:
+    """Count the supporting titles, row by row, that are not among the titles of the row's paragraphs."""
+    return sum(len({*wanted} - {*given}) for given, wanted in zip(titles, supporting, strict=True))
 
 
 def _sentence_separator(paragraphs: list[list[str]]) -> str:
@@ -223,9 +230,15 @@ def _draft_hotpot(file: DataFile, found: _Paragraphs, roles: Roles) -> Draft:
     kept = ",\n         ".join(columns)
     questions = f"""\
 SELECT {", ".join([*roles.exprs, *(["metadata"] if roles.metadata else [])])},
-       list_transform(
-         list_filter(list_zip(titles, paragraphs), lambda pair: list_contains(supporting, pair[1])),
-         lambda pair: {{document: pair[1], text: pair[2]}}
+       list_concat(
+         list_transform(
+           list_filter(list_zip(titles, paragraphs), lambda pair: list_contains(supporting, pair[1])),
+           lambda pair: {{document: pair[1], text: pair[2]}}
+         ),
+         list_transform(
+           list_sort(list_distinct(list_filter(supporting, lambda title: NOT list_contains(titles, title)))),
+           lambda title: {{document: title, text: CAST(NULL AS VARCHAR)}}
+         )
        ) AS contexts
 FROM (
   SELECT {kept},
@@ -238,15 +251,28 @@ FROM (
 SELECT source_row, unnest({found.titles}) AS title,
            unnest({found.paragraphs}) AS paragraph
     FROM source""")
+    absent = ""
+    if found.absent:
+        absent = (
+            f" {found.absent} of these titles have no paragraph in 'context' of their row: their document is that of "
+            "another row, without gold text; without one, the context is lost and counted."
+        )
     guesses = (
-        Guess("questions", "contexts: the whole paragraphs of the titles in 'supporting_facts'."),
+        Guess("questions", f"contexts: the whole paragraphs of the titles in 'supporting_facts'.{absent}"),
         Guess(
             "documents",
             "documents: one per title, with all different paragraphs that questions give for it; those that support "
             "no answer are distractors.",
         ),
     )
-    return Draft("HotpotQA", file.origin, questions, documents=documents, guesses=(*roles.guesses, *guesses))
+    return Draft(
+        "HotpotQA",
+        file.origin,
+        questions,
+        documents=documents,
+        on_missing_document="keep" if found.absent else None,
+        guesses=(*roles.guesses, *guesses),
+    )
 
 
 class _Qrels(NamedTuple):
@@ -283,7 +309,7 @@ def _find_qrels(profile: FolderProfile) -> list[_Qrels]:
         names = {normalised(column.name): column for column in file.columns}
         query, document, grade = (
             next((names[word] for word in words if word in names), None)
-            for words in (_QRELS_QUERY, _QRELS_DOCUMENT, _QRELS_GRADE)
+            for words in (QRELS_QUERY, QRELS_DOCUMENT, _QRELS_GRADE)
         )
         if query is None or document is None or len(file.columns) > MAX_QRELS_COLUMNS:
             continue

@@ -32,6 +32,7 @@ from rag_eval_pipeline.sources.compression import (
 )
 from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder
 from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.text.normalise import composed
 
 ArchiveKind = Literal["zip", "tar"]
 
@@ -39,6 +40,7 @@ MAX_NAME_BYTES = 255  # of one component: what Linux file systems hold
 MAX_PATH_BYTES = 1024  # of a whole name: leaves three quarters of PATH_MAX to the folder above it
 UNPACKED_TIME_S = 315_532_800  # 1980-01-01, the first day that zip can represent
 
+_MAC_METADATA = re.compile(r"(?:^|/)(?:__MACOSX/|\._|\.DS_Store$)")
 _COPY_BYTES = 1 << 20
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")  # surrogates are bytes that are not UTF-8
 
@@ -72,6 +74,14 @@ class Extracted(NamedTuple):
 
     folder: Path
     members: tuple[Member, ...]
+    guessed_names: tuple[str, ...] = ()  # that are in no encoding which the archive states
+
+
+class _Contents(msgspec.Struct):
+    """The record beside unpacked files."""
+
+    members: tuple[Member, ...]
+    guessed_names: tuple[str, ...]
 
 
 def detect_archive(sample: bytes) -> ArchiveKind | None:
@@ -133,14 +143,15 @@ def extract(archive: Path, target: Path, *, shown: str, caps: Caps = CAPS) -> Ex
                     _write(temp / "files", member, source, validator)
             kept = validator.data_files()
             with errors_about(place):
-                atomic_write(temp / "contents.json", msgspec.json.encode({"members": kept}))
+                contents = _Contents(kept, tuple(validator.guessed_names))
+                atomic_write(temp / "contents.json", msgspec.json.encode(contents))
                 shutil.rmtree(place, ignore_errors=True)
                 os.rename(temp, place)
         except BaseException:
             shutil.rmtree(temp, ignore_errors=True)
             raise
         fsync_folder(target)
-    return Extracted(place / "files", kept)
+    return Extracted(place / "files", kept, tuple(validator.guessed_names))
 
 
 def list_zip(path: Path, shown: str) -> tuple[frozenset[str], str]:
@@ -156,7 +167,13 @@ def list_zip(path: Path, shown: str) -> tuple[frozenset[str], str]:
 
 def is_wanted(name: str, wanted: str) -> bool:
     """Return whether a member's name is the wanted one or fits the glob, in which `**` is any number of folders."""
+    name, wanted = composed(name), composed(wanted)
     return name == wanted or _fits(name.split("/"), wanted.split("/"))
+
+
+def is_mac_metadata(name: str) -> bool:
+    """Return whether a Mac wrote a file beside the user's: `__MACOSX/._a.csv`, `._a.csv` or `.DS_Store`."""
+    return _MAC_METADATA.search(name) is not None
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -169,11 +186,10 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 def _extracted_before(place: Path) -> Extracted | None:
     try:
-        record = msgspec.json.decode((place / "contents.json").read_bytes(), type=dict[str, tuple[Member, ...]])
-        members = record["members"]
-        if all((place / "files" / member.name).lstat().st_size == member.size for member in members):
-            return Extracted(place / "files", members)
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        known = msgspec.json.decode((place / "contents.json").read_bytes(), type=_Contents)
+        if all((place / "files" / member.name).lstat().st_size == member.size for member in known.members):
+            return Extracted(place / "files", known.members, known.guessed_names)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         pass
     return None
 
@@ -203,6 +219,7 @@ class _Validator:
     def __init__(self, shown: str, archive_bytes: int, caps: Caps) -> None:
         self.shown, self.caps = shown, caps
         self.files: dict[str, Member] = {}
+        self.guessed_names: list[str] = []
         self._archive_bytes = archive_bytes
         self._count = 0
         self._size = 0
@@ -247,7 +264,7 @@ class _Validator:
         if "[Content_Types].xml" in self.files:
             expected, hint = "an archive of data files", "Save it as CSV."
             raise InputError("unsupported_format", self.shown, expected, found="an Office document", hint=hint)
-        return tuple(sorted(self.files.values()))
+        return tuple(sorted(member for member in self.files.values() if not is_mac_metadata(member.name)))
 
     def unsafe(self, expected: str, found: str, *, hint: str = "Unpack it by hand.") -> InputError:
         """Return the refusal of the archive for a member."""
@@ -370,6 +387,9 @@ _ZIP_LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of name and extra f
 _ZIP_DIRECTORY_BYTES = 512  # of the directory for each member that the caps allow; a name of 60 bytes takes 140
 _ZIP_ENCRYPTED = 0x1 | 0x40 | 0x2000  # traditional, strong, and a masked directory
 _ZIP_PATCH = 0x20
+_ZIP_UTF8 = 0x800
+_ZIP_EXTRA = struct.Struct("<HH")  # of a field in `extra`: its kind, and the size of what follows
+_ZIP_UNICODE_PATH = 0x7075
 _ZIP_METHODS = {8: "deflated", 9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "zstandard", 95: "xz", 98: "PPMd"}
 
 
@@ -390,7 +410,7 @@ def _zip_members(path: Path, validator: _Validator) -> Iterator[tuple[Member, Bi
 
 
 def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member | None:
-    name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+    name, kind = _zip_name(info, validator), stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise validator.unsafe("files and folders, no links and no devices", name)
     if info.flag_bits & _ZIP_ENCRYPTED:
@@ -403,6 +423,30 @@ def _accepted_zip_entry(info: zipfile.ZipInfo, validator: _Validator) -> Member 
         validator.accept_folder(name)
         return None
     return validator.accept_file(name, info.file_size)
+
+
+def _zip_name(info: zipfile.ZipInfo, validator: _Validator) -> str:
+    """Return an entry's name: UTF-8 where the archive says so or the bytes are, else code page 437.
+
+    Source: PKWARE's appnote, 4.4.4 (bit 11) and 4.6.9 (Info-ZIP Unicode Path); appendix D for code page 437.
+    """
+    if info.flag_bits & _ZIP_UTF8 or info.orig_filename.isascii():
+        return info.orig_filename
+    raw = info.orig_filename.encode("cp437")
+    with contextlib.suppress(UnicodeDecodeError):
+        return _unicode_path(info.extra, raw) or raw.decode()  # Macs write UTF-8 without saying so
+    validator.guessed_names.append(info.orig_filename)
+    return info.orig_filename
+
+
+def _unicode_path(extra: bytes, raw_name: bytes) -> str | None:
+    """Return the name in Info-ZIP's extra field; None without one, and for one of another name."""
+    while len(extra) >= _ZIP_EXTRA.size:
+        kind, size = _ZIP_EXTRA.unpack_from(extra)
+        body, extra = extra[_ZIP_EXTRA.size : _ZIP_EXTRA.size + size], extra[_ZIP_EXTRA.size + size :]
+        if kind == _ZIP_UNICODE_PATH and body[:5] == struct.pack("<BI", 1, zlib.crc32(raw_name)):
+            return body[5:].decode()
+    return None
 
 
 def _check_zip_extents(archive: zipfile.ZipFile, file: BinaryIO, validator: _Validator) -> None:

@@ -102,7 +102,7 @@ def read_relation(
     shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
     paths_by_name = {name: file.path for name, file in found.items()}
     relation = spool_relation(paths_by_name, read, shown, source_columns=source_columns)
-    return dataclasses.replace(relation, notes=(*shard_notes(relation.files), *relation.notes))
+    return dataclasses.replace(relation, notes=(*files.notes, *shard_notes(relation.files), *relation.notes))
 
 
 def read_file(path: Path) -> Relation:

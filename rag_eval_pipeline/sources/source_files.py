@@ -6,6 +6,7 @@ Archives are unpacked and URLs downloaded into a cache. Messages and rows keep t
 
 import errno
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +14,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.archive import Container, detect_container, extract, is_wanted
+from rag_eval_pipeline.sources.archive import Container, detect_container, extract, is_mac_metadata, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
 from rag_eval_pipeline.sources.detect import zip_format
 from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.sources.source_spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, file_sha256
 from rag_eval_pipeline.storage.json_files import JsonError, decode_utf8, strict_json
+from rag_eval_pipeline.text.normalise import composed
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
+NAMES_SHOWN = 10
 GLOB = re.compile(r"[*?\[]")
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.[\w.]+)")
 
@@ -45,6 +48,7 @@ class SourceFiles:
     cache: Path | None = None  # the folder for unpacked files; by default a temporary one
     policy: EgressPolicy | None = None  # for downloads; None: nothing is downloaded
     progress: Progress | None = None  # called during downloads
+    notes: dict[str, None] = field(default_factory=dict)  # what was decided about names in archives
     _scratch: ScratchFolder | None = None
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
 
@@ -100,7 +104,8 @@ class SourceFiles:
         if (source / pattern).exists() or not GLOB.search(pattern):
             found = [source / pattern]
         else:
-            found = [path for path in source.glob(pattern) if path.is_symlink() or path.is_file()]
+            matching = (path for path in source.glob(pattern) if path.is_symlink() or path.is_file())
+            found = [path for path in matching if not is_mac_metadata(path.relative_to(source).as_posix())]
         names = sorted(path.relative_to(source).as_posix() for path in found)
         for name in names:
             self.local(name)
@@ -153,8 +158,12 @@ class SourceFiles:
         if self.cache is None:
             self._scratch = self._scratch or ScratchFolder("unpacked")
         cache = self._scratch.path if self._scratch is not None else self.cache or Path()
-        folder, members = extract(path, cache / file_sha256(path), shown=shown)
+        folder, members, guessed_names = extract(path, cache / file_sha256(path), shown=shown)
         self._unpacked[name] = folder
+        if guessed_names:
+            listed = ", ".join(guessed_names[:NAMES_SHOWN]) + (", ..." if len(guessed_names) > NAMES_SHOWN else "")
+            count = f"{len(guessed_names)} of its {len(members)} names are"
+            self.notes[f"{name}: {count} in no stated encoding and were read as code page 437: {listed}"] = None
         chosen = sorted(member.name for member in members if is_wanted(member.name, pattern))
         if not chosen:
             found = [member.name for member in members[:10]]
@@ -211,7 +220,7 @@ def _inside(folder: Path, name: str, shown: str) -> Path:
         raise InputError("path_outside", shown, "a file inside the benchmark's folder", found=name)
     path = folder
     for part in inside.parts:
-        path = path / part
+        path = _entry(path, part)
         if _is_too_long(path):
             raise InputError("bad_path", shown, "a path that the file system can hold", found=name)
         if path.is_symlink():
@@ -220,6 +229,14 @@ def _inside(folder: Path, name: str, shown: str) -> Path:
     if not path.is_file():
         raise InputError("missing_file", shown, "a file", hint="Check `path` in benchmark.yaml.")
     return path
+
+
+def _entry(folder: Path, name: str) -> Path:
+    """Return the entry of a folder with this name, in whichever Unicode form the disk has it."""
+    path = folder / name
+    if name.isascii() or os.path.lexists(path) or not folder.is_dir():
+        return path
+    return next((entry for entry in folder.iterdir() if composed(entry.name) == composed(name)), path)
 
 
 def _is_too_long(path: Path) -> bool:

@@ -51,6 +51,11 @@ def plain_text(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def composed(name: str) -> str:
+    """Return the name of a file or document as it is compared: in NFC, because a Mac writes file names in NFD."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 def scalar_text(value: Any) -> str | None:
     """Return a text, or a number or a boolean as JSON writes it (`12`, `0.5`, `true`); None for anything else.
 

@@ -12,6 +12,7 @@ from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.naming import NameRequest
 from rag_eval_pipeline.errors import InputError
 from tests.conversion.conftest import HEAD, PLAIN, write_benchmark
+from tests.sources.conftest import zipped
 
 URLS = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, urls: u}\n"
 
@@ -190,10 +191,107 @@ def test_with_keep_a_bad_url_is_a_lost_context_and_not_a_lost_question(benchmark
 
     assert [[context.url for context in question.contexts] for question in found.questions] == [
         ["https://x.org/x"],
-        ["https://x.org/y", "https://x.org/y"],
+        ["https://x.org/y"],
     ]
     assert found.quarantine == []
-    assert found.notes == ["contexts of the bad URL 'en.wikipedia.org/wiki/Ada' were left out (1)."]
+    assert found.notes == [
+        "contexts: what is stated twice, such as a judgement, is kept once (1 row).",
+        "contexts of the bad URL 'en.wikipedia.org/wiki/Ada' were left out (1).",
+    ]
+    assert found.refused_urls == {"'en.wikipedia.org/wiki/Ada'": "a context that was left out"}
+
+
+JUDGED = """\
+source: queries.jsonl
+tables: {judged: qrels.tsv, corpus: corpus.jsonl}
+retrieval_only: true
+documents: SELECT id AS name, text FROM corpus
+questions: |
+  SELECT id AS source_id, text AS question, (
+    SELECT list({document: "corpus-id", relevance: 1} ORDER BY "corpus-id") FROM judged WHERE "query-id" = source.id
+  ) AS contexts FROM source
+"""
+JUDGEMENTS = {
+    # judgements beside one of each of two queries, documents of the two, notes
+    "of a query that is no question": (
+        "q9\td1\t1\n", [["d1"], ["d2"]],
+        ["judged: 1 judgement is not used, because its query is no question: 'q9'."],
+    ),
+    "of two such queries": (
+        "q9\td1\t1\nq8\td1\t1\nq9\td2\t1\n", [["d1"], ["d2"]],
+        ["judged: 3 judgements are not used, because their 2 queries are no questions: 'q9', 'q8'."],
+    ),
+    "the same one twice": (
+        "q1\td1\t1\n", [["d1"], ["d2"]],
+        ["contexts: what is stated twice, such as a judgement, is kept once (1 row)."],
+    ),
+    "two documents of a query": ("q1\td2\t1\n", [["d1", "d2"], ["d2"]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "documents", "notes"), JUDGEMENTS.values(), ids=JUDGEMENTS)
+def test_judgements_are_used_once_and_those_of_no_question_are_counted(benchmark, more, documents, notes):
+    files = {
+        "queries.jsonl": '{"id": "q1", "text": "how deep"}\n{"id": "q2", "text": "how wide"}\n',
+        "corpus.jsonl": '{"id": "d1", "text": "It is deep."}\n{"id": "d2", "text": "It is wide."}\n',
+        "qrels.tsv": f"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n{more}",
+    }
+
+    found = plan(benchmark(HEAD + JUDGED, files))
+
+    assert [[context.document for context in question.contexts] for question in found.questions] == documents
+    assert found.notes == notes
+
+
+def test_answer_of_an_impossible_question_is_ignored_and_it_is_noted(benchmark):
+    rows = "q,a,i\nWhere?,Oslo,true\nWho?,unanswerable,true\n"
+    spec = "source: q.csv\nquestions: {question: q, answer: a, is_impossible: i}\n"
+
+    found = plan(benchmark(HEAD + spec, {"q.csv": rows}))
+
+    assert [(question.answer, question.answers) for question in found.questions] == [("", ()), ("", ())]
+    assert [note.partition(";")[0] for note in found.notes] == [
+        "is_impossible: unanswerable questions have answers, such as 'Oslo' (1 row: q.csv, row 1)"
+    ]
+
+
+COMPOSED, DECOMPOSED = "docs/\u00fcber.md", "docs/u\u0308ber.md"
+UNICODE_NAMES = {
+    # the file on disk, the cell that names it
+    "NFD on disk": (DECOMPOSED, "\u00fcber.md"),
+    "NFD in the table": (COMPOSED, "u\u0308ber.md"),
+    "a path": (DECOMPOSED, COMPOSED),
+    "a name without its ending": (DECOMPOSED, "\u00fcber"),
+    "a glob": (DECOMPOSED, "\u00fcb*"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["in a folder", "in a zip"])
+@pytest.mark.parametrize(("on_disk", "cell"), UNICODE_NAMES.values(), ids=UNICODE_NAMES)
+def test_names_of_files_are_equal_in_nfc_and_nfd(benchmark, on_disk, cell, packed):
+    origin = "{path: docs.zip, files: '**/*'}" if packed else "{files: 'docs/*'}"
+    spec = f"source: q.jsonl\ntables: {{docs: {origin}}}\nquestions: {{question: q, answer: a, files: d}}\n"
+    body = {"docs.zip": zipped({on_disk: "Over."})} if packed else {on_disk: "Over."}
+    rows = [json.dumps({"q": "?", "a": "x", "d": name}, ensure_ascii=False) for name in (cell, "\u00fcver.md")]
+
+    found = plan(benchmark(HEAD + spec, {"q.jsonl": "\n".join(rows), **body}))
+
+    assert [document.path.read_text() for document in found.documents] == ["Over."]
+    assert [record.code for record in found.quarantine] == ["unknown_document"]
+    assert "Did you mean" in found.quarantine[0].expected
+
+
+def test_bodies_of_one_url_are_joined_in_their_order_and_counted(benchmark):
+    rows = "q,a,u,h\n1,a,https://x.org/faq,<p>One\n2,a,https://x.org/faq#b,<p>Two\n3,a,http://x.org/faq,<p>One\n"
+    documents = "documents: SELECT u AS url, h AS html FROM source\n"
+
+    found = plan(benchmark(URLS + documents, {"questions.csv": rows}))
+
+    assert [document.content for document in found.documents] == ["<p>One\n\n<p>Two"]
+    assert found.notes == [
+        "documents: rows have 2 different bodies for 1 URL; those of one URL are joined in their order. The first is "
+        "https://x.org/faq."
+    ]
 
 
 def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):

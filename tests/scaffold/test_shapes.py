@@ -79,6 +79,8 @@ PAGES = {"docs/a b.html": "<p>x</p>", "docs/c.html": "<p>y</p>", "docs/img/c.png
 SHAPES = {
     # files                                                                           gold                          documents
     "HotpotQA, pairs":       ({"dev.json": json.dumps([HOTPOT])},                      [["A", "B"]],                 {"A": "One. Two.", "B": "Three. Four.", "C": "Five."}),
+    "HotpotQA, absent paragraphs": ({"dev.json": json.dumps([{**HOTPOT, "context": HOTPOT["context"][:1]}, {**HOTPOT, "supporting_facts": [["B", 0], ["D", 1]]}])},
+                                                                                       [["A", "B"], ["B"]],          {"A": "One. Two.", "B": "Three. Four.", "C": "Five."}),
     "Evret, CSV":            ({"eval.csv": 'query_id,query_text,relevant_doc_ids\nq1,a flight,"[""t2""]"\nq2,a hotel,"t3, t2"\n',
                                "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["t3", "t2"]],       {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
     "Evret, ids or texts":   ({"eval.csv": 'query,relevant_doc_ids,expected_answers\na flight,"[""t2""]",\na hotel,,"[""At 180.""]"\n',
@@ -97,12 +99,18 @@ SHAPES = {
                                                                                        [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
     "HTML of the row":       ({"nq.jsonl": jsonl({"question": "A?", "answer": "a", "url": "https://a.org/x", "document_html": HTML})},
                                                                                        [["a.org/x"]],                {"a.org/x": HTML}),
+    "HTML of rows with one URL": ({"faq.jsonl": jsonl(*({"question": f"{n}?", "answer": "a", "url": "https://a.org/faq", "answer_html": f"<p>{n}</p>"} for n in (1, 2)))},
+                                                                                       [["a.org/faq"]] * 2,          {"a.org/faq": "<p>1</p>\n\n<p>2</p>"}),
     "quotes of a row's file": ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "doc": "x.md", "evidence": ["g1", "g2"]}), "docs/x.md": "x"},
                                                                                        [["docs/x.md", "docs/x.md"]], ["docs/x.md"]),
     "path below a folder":   ({**table("file", "sub/x.md"), "corpus/sub/x.md": "x"},   [["corpus/sub/x.md"]],        ["corpus/sub/x.md"]),
     "spaces for underscores": ({**table("document", "a b"), "docs/a_b.md": "x"},       [["docs/a_b.md"]],            ["docs/a_b.md"]),
     "URL of a file there":   ({**table("link", "https://h.org/f/a%20b.pdf?v=1"), "docs/a b.pdf": b"%PDF-"},
                                                                                        [["docs/a b.pdf"]],           ["docs/a b.pdf"]),
+    "files of a third of the rows": ({**table("doc_name", "x", "y", "z"), "docs/x.md": "x"},
+                                                                                       [["docs/x.md"]],              ["docs/x.md"]),
+    "evidence in files of which some are there": ({"q.jsonl": jsonl(*({"question": "A?", "answer": "a", "evidence": [{"doc_name": name, "evidence_text": "t"}]} for name in "xyz")), "docs/x.md": "x"},
+                                                                                       [["docs/x.md"]],              ["docs/x.md"]),
     "gold text beside files": ({**table("context", "gold"), "docs/x.md": "x"},         [["'gold'"]],                 ["docs/x.md"]),
     "results of a search":   ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "docs": [{"title": "T", "text": "t", "score": 0.5}]})},
                                                                                        [[]],                         {"T": "t"}),
@@ -191,6 +199,27 @@ def test_unanswerable_questions_are_recognised(planned, text, expected):
     name = "table.jsonl" if text.startswith("{") else "table.csv"
 
     assert [question.is_impossible for question in planned({name: text}).questions] == expected
+
+
+COUNTED = {
+    "files": (
+        {**table("doc_name", "x", "y", "z"), "docs/x.md": "x"},
+        "2 of the 3 names in the questions have no file: questions with one are quarantined.",
+    ),
+    "paragraphs": (
+        {"dev.json": json.dumps([{**HOTPOT, "context": HOTPOT["context"][:1]}])},
+        "1 of these titles have no paragraph in 'context' of their row",
+    ),
+    "pages": (
+        {"faq.csv": "question,answer,link,html\n1?,a,https://a.org/b,<p>1</p>\n2?,a,https://a.org/b,<p>2</p>\n"},
+        "Different bodies with one name are joined: 2 for 1 of the names.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "sentence"), COUNTED.values(), ids=COUNTED)
+def test_documents_that_are_absent_or_joined_are_counted(started, files, sentence):
+    assert any(sentence in guess for guess in started(files).guesses)
 
 
 def test_guess_states_its_evidence(started):

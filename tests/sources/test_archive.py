@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -123,6 +124,36 @@ def test_archive_rejects_other_files(tmp_path, data, packing):
 @pytest.mark.parametrize(("data", "code"), OTHERS.values(), ids=OTHERS)
 def test_archive_rejects_wrong_packing(tmp_path, data, code):
     assert refusal(tmp_path, data).code == code
+
+
+def zip_named(raw_name, unicode_path=None, *, crc=None):
+    """A zip whose only entry has these bytes as its name, with no word on their encoding but Info-ZIP's field."""
+    info = zipfile.ZipInfo("X" * len(raw_name))
+    if unicode_path is not None:
+        path = unicode_path.encode()
+        info.extra = struct.pack("<HHBI", 0x7075, 5 + len(path), 1, zlib.crc32(raw_name) if crc is None else crc) + path
+    return zip_of([(info, b"q")]).replace(b"X" * len(raw_name), raw_name)
+
+
+ZIP_NAMES = {
+    # archive, name, whether it was guessed
+    "flagged as UTF-8": (zip_of({"für.csv": b"q"}), "für.csv", False),
+    "UTF-8 without the flag, as a Mac writes it": (zip_named("für.csv".encode()), "für.csv", False),
+    "code page 437": (zip_named("für.csv".encode("cp437")), "für.csv", True),
+    "code page 932, taken for 437": (zip_named("料.csv".encode("cp932")), "ù┐.csv", True),
+    "code page 932 with Info-ZIP's Unicode path": (zip_named("料.csv".encode("cp932"), "料.csv"), "料.csv", False),
+    "a Unicode path of another name": (zip_named("für.csv".encode("cp437"), "a.csv", crc=1), "für.csv", True),
+}
+
+
+@pytest.mark.parametrize(("data", "name", "is_guessed"), ZIP_NAMES.values(), ids=ZIP_NAMES)
+def test_zip_names_are_read_as_the_archive_states_them(tmp_path, data, name, is_guessed):
+    extracted = unpack(tmp_path, data)
+
+    assert extracted.members == (Member(name, 1),)
+    assert extracted.guessed_names == ((name,) if is_guessed else ())
+    assert unpack(tmp_path, data) == extracted
+    assert (extracted.folder / name).read_bytes() == b"q"
 
 
 UNSAFE_NAMES = {

@@ -120,6 +120,25 @@ def test_archive_of_several_files_is_answered_with_their_names(benchmark):
     assert caught.value.code == "archive_member"
 
 
+def test_what_a_mac_adds_to_a_folder_is_no_member_and_no_file(benchmark):
+    made_by_mac = {"data.csv": CSV, "__MACOSX/._data.csv": b"\0\5\x16\7", ".DS_Store": b"\0\0\0\1Bud1"}
+    paths = benchmark(HEAD, {"q.zip": zipped(made_by_mac), "docs/a.txt": "a", "docs/._a.txt": "", "docs/.DS_Store": ""})
+
+    assert read_relation(paths, SourceSpec(path=("q.zip",))).table.to_pylist() == ROWS
+    assert read_relation(paths, SourceSpec(files="docs/*")).files == ("docs/a.txt",)
+
+
+def test_names_in_a_zip_that_states_no_encoding_are_noted(benchmark):
+    data = zipped({"data.csv": CSV, "XXX.csv": CSV}).replace(b"XXX", "für".encode("cp437"))
+
+    relation = read_relation(benchmark(HEAD, {"q.zip": data}), SourceSpec(path=("q.zip",), member="für*"))
+
+    assert relation.files == ("q.zip/für.csv",)
+    assert relation.notes == (
+        "q.zip: 1 of its 2 names are in no stated encoding and were read as code page 437: für.csv",
+    )
+
+
 def test_documents_of_an_archive_are_listed_and_are_bodies(benchmark):
     spec = HEAD + (
         "source: q.csv\n"
