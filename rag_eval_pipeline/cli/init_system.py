@@ -14,6 +14,7 @@ from rag_eval_pipeline.workspace import Workspace
 REPLY_LINES = 40
 TEXT_SHOWN = 200  # characters of a text in the reply
 ITEMS_SHOWN = 3  # of a list in the reply
+NAMES_SHOWN = 5  # rows of a draft of a map of names
 CHAT_ENDINGS = ("/v1", "/v1/", "/chat/completions")
 
 
@@ -67,7 +68,13 @@ def init_system(
 
     Example: rag-eval system init my-rag --url http://127.0.0.1:8000/ask
     """
-    from rag_eval_pipeline.scaffold.system_init import INIT_KINDS, check_free, propose_system, write_system
+    from rag_eval_pipeline.scaffold.system_init import (
+        INIT_KINDS,
+        check_free,
+        propose_system,
+        write_name_map,
+        write_system,
+    )
     from rag_eval_pipeline.scaffold.system_proposal import Wanted
 
     root = find_workspace(workspace)
@@ -91,13 +98,24 @@ def init_system(
     lines += [*([f"guess: {why}"] if why else []), *(f"guess: {sentence}" for sentence in proposal.guesses)]
     if proposal.row is not None:
         lines += ["Read with these settings:", *(f"  {line}" for line in probe_lines(proposal.row)[1:-1])]
-    lines += [*(f"note: {note}" for note in proposal.notes), f"{file}: written"]
+    notes = list(proposal.notes)
+    if proposal.names:
+        path = write_name_map(root, name, proposal.names)
+        shown = [f"{row.name} -> {row.file} ({row.evidence})" for row in proposal.names[:NAMES_SHOWN]]
+        more = [f"{len(proposal.names) - NAMES_SHOWN} more"] if len(proposal.names) > NAMES_SHOWN else []
+        notes.append(
+            f"{path} has a draft of a map from the names in the reply to files: {'; '.join([*shown, *more])}. "
+            f"Check each row, complete it, and set contexts.names: {path.name}"
+        )
+    lines += [*(f"note: {note}" for note in notes), f"{file}: written"]
     record = {
         "system": name, "kind": kind, "file": str(file), "asked": proposal.asked, "reply": proposal.reply,
-        "guesses": proposal.guesses, "read": proposal.row, "notes": proposal.notes,
+        "guesses": proposal.guesses, "read": proposal.row, "notes": notes,
+        "names": [row._asdict() for row in proposal.names],
     }  # fmt: skip
     emit(record, as_json, [printable(line) for line in lines])
-    print_next(as_json, _next(root, name, proposal.benchmark))
+    fix = f"fix contexts.document in {file}, or add contexts.names; then rag-eval system probe {name}"
+    print_next(as_json, _next(root, name, proposal.benchmark) if proposal.is_scored else fix)
 
 
 def _next(root: Workspace, name: str, benchmark: str | None) -> str:

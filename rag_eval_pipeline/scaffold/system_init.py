@@ -6,6 +6,7 @@ The question goes through the client that evaluations use. The file has each gue
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.http_proposal import propose_http
+from rag_eval_pipeline.scaffold.name_map import MappedName, draft_name_map, name_map_csv
 from rag_eval_pipeline.scaffold.system_file_text import endpoint_lines, file_text, flow, indent
 from rag_eval_pipeline.scaffold.system_proposal import (
     CHAT_PATH,
@@ -50,8 +52,18 @@ def propose_system(workspace: Workspace, wanted: Wanted) -> Proposal:
     """
     target = find_target(workspace, wanted)
     proposal = asyncio.run(_PROPOSERS[wanted.kind](wanted, target))
-    proposal.benchmark = None if target.files is None else target.corpus.benchmark
+    if target.files is not None:
+        proposal.benchmark = target.corpus.benchmark
+        proposal.names = draft_name_map((proposal.row or {}).get("passages", ()), proposal.reply, target.files)
     return proposal
+
+
+def write_name_map(workspace: Workspace, name: str, rows: Sequence[MappedName]) -> Path:
+    """Write the draft of a map beside the system's file; one that is there is kept."""
+    path = workspace.system_file(name).with_name(f"{name}.names.csv")
+    if not path.exists():
+        atomic_write(path, name_map_csv(rows))
+    return path
 
 
 def write_system(workspace: Workspace, name: str, text: str, *, replace_file: bool = False) -> Path:

@@ -16,6 +16,7 @@ from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.scaffold.name_map import MappedName
 from rag_eval_pipeline.storage.yaml_files import parse_yaml, resolve_scalars
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.config import SystemFile, parse_system
@@ -73,6 +74,7 @@ class Proposal:
         row: The reply as it is parsed with the file, as `system probe` has it.
         notes: What to know, or to do by hand.
         benchmark: The one whose question was asked; None if none is converted.
+        names: A draft of the map from the system's ids and titles to files; empty if none is needed or found.
     """
 
     text: str
@@ -82,6 +84,13 @@ class Proposal:
     row: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     benchmark: str | None = None
+    names: list[MappedName] = field(default_factory=list)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether more than half of the passages name a document of the corpus, or there are none."""
+        known = [passage["is_known"] for passage in (self.row or {}).get("passages", ())]
+        return self.benchmark is None or not known or 2 * sum(known) > len(known)
 
 
 @dataclass(frozen=True)

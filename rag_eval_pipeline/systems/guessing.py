@@ -389,7 +389,7 @@ def missing_fields(error: Any) -> list[tuple[str, ...]]:
     """Return the fields of the body that an error reply calls missing: FastAPI's `detail`, or a text that names one."""
     details = error.get("detail") if isinstance(error, dict) else None
     if isinstance(details, list):
-        places = [one.get("loc") for one in details if isinstance(one, dict) and "missing" in str(one.get("type"))]
+        places = [one.get("loc") for one in details if isinstance(one, dict) and _says_missing(one)]
         bodies = [place[1:] for place in places if isinstance(place, list) and place[:1] == ["body"]]
         return [tuple(map(str, place)) for place in bodies if place]
     text = json.dumps(error).lower()
@@ -399,6 +399,11 @@ def missing_fields(error: Any) -> list[tuple[str, ...]]:
     found = [key for key in quoted if key in QUESTION_KEYS]
     found = found or [key for key in QUESTION_KEYS if re.search(rf"\b{key}\b", text)]
     return [(key,) for key in found[:1]]
+
+
+def _says_missing(detail: dict[str, Any]) -> bool:
+    """Return whether an item of FastAPI's `detail` calls its field missing: by its type, else by its message."""
+    return re.search(r"missing|required", str(detail.get("type", detail.get("msg", "missing"))).lower()) is not None
 
 
 def body_with(fields: Sequence[tuple[str, ...]]) -> Any:

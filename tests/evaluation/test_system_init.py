@@ -266,6 +266,8 @@ def fastapi(*missing):
 
 BODIES = {
     "FastAPI names the field":        (fastapi(["query"]), {"query": QUESTION}),
+    "an older FastAPI names it":      ((422, {"detail": [{"loc": ["body", "q"], "msg": "field required"}]}), {"q": QUESTION}),
+    "it is named by its place alone": ((422, {"detail": [{"loc": ["body", "q"]}]}), {"q": QUESTION}),
     "FastAPI names a field below":    (fastapi(["input", "question"]), {"input": {"question": QUESTION}}),
     "a text names it":                ((400, {"error": "'prompt' is required"}), {"prompt": QUESTION}),
     "a conversation is wanted":       (fastapi(["messages"]), {"messages": [{"role": "user", "content": QUESTION}]}),
@@ -301,6 +303,29 @@ def test_answer_of_the_server_is_timed(workspace, tmp_path):
         proposal = propose(workspace, f"{server.url}/ask")
 
     assert yaml.safe_load(proposal.text)["settings"]["endpoint"]["in_flight"] <= 50
+
+
+BEGINNING = "They were paid 2.40 crowns a day, and a strike in May 1891 raised this to 2.75. The company doctor"
+OWN_IDS = {
+    #                    the passage's parts                                        the rows that are drafted
+    "a title":           ({"title": "Building the Skarn Valley railway"},           {"Building the Skarn Valley railway": "line-opening.pdf"}),
+    "a name":            ({"title": "Line opening"},                                {"Line opening": "line-opening.pdf"}),
+    "an id by a title":  ({"doc_id": "KB-7#2", "title": "Line opening"},            {"KB-7": "line-opening.pdf"}),
+    "an id by a text":   ({"doc_id": "4f0c", "text": BEGINNING},                    {"4f0c": "line-opening.pdf"}),
+    "a foreign id":      ({"doc_id": "9b1d", "text": OTHER},                        {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "rows"), OWN_IDS.values(), ids=OWN_IDS)
+def test_map_of_names_is_drafted_from_titles_and_texts(source, rows, workspace):
+    with json_server(lambda *_: {"answer": ANSWER, "sources": [{"text": OTHER} | source]}) as server:
+        proposal = propose(workspace, server.url)
+
+    drafted = {one.name: one.file for one in proposal.names}
+    assert not proposal.is_scored
+    assert rows.items() <= drafted.items()
+    # Of titles the map has also those of the other documents, all of which are in the menu of each page.
+    assert len(drafted) >= 7 if "title" in source and "doc_id" not in source else drafted == rows
 
 
 def test_question_goes_into_the_url_where_the_url_has_its_place(workspace, tmp_path):
