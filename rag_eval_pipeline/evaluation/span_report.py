@@ -6,7 +6,8 @@ prediction is missing or failed has no score and lowers the coverage; one withou
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -14,6 +15,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_eval_pipeline.corpus.document_names import DocumentNames
+from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citation_marks import parse_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
@@ -38,20 +41,24 @@ class CitedQuestion(NamedTuple):
     reason: str | None = None
 
 
-class ReadOptions(NamedTuple):
+@dataclass(frozen=True)
+class ReadOptions:
     """How to read a file of citations."""
 
-    # File names of the documents. They decide where a name in an answer's text begins, and that `a` means `a.pdf`.
+    # File names of the documents. They decide where a name in an answer's text begins, and which document it means.
     known_files: Collection[str] = ()
     end_inclusive: bool = False  # `end_char` is the last character instead of one past it
     # Whose annotations of a `.gt.` file to read; None reads the benchmark's own, or the only annotator's.
     annotator: str | None = None
 
+    @cached_property
+    def _names(self) -> DocumentNames:
+        stems = {name.removesuffix(SUFFIX): name for name in self.known_files}
+        return DocumentNames(stems | {name: name for name in self.known_files})
+
     def citation(self, file_name: str, page: int | None, start: int, end: int) -> Citation:
-        """Make a citation, completing a file name without its suffix."""
-        with_suffix = f"{file_name}.pdf"
-        is_stem = file_name not in self.known_files and with_suffix in self.known_files
-        return Citation(with_suffix if is_stem else file_name, page, Span(start, end))
+        """Make a citation of the document that a name means."""
+        return Citation(self._names.find(file_name) or file_name, page, Span(start, end))
 
 
 def read_gold(path: Path, options: ReadOptions) -> dict[str, CitedQuestion]:
@@ -115,7 +122,7 @@ def _from_ground_truth(path: Path, truth: GroundTruth, options: ReadOptions) -> 
         raise InputError("several_annotators", path, expected, found=names, hint=hint)
     if chosen is not None and chosen not in annotators:
         raise InputError("unknown_annotator", path, f"one of {names or 'none'}", found=chosen)
-    read = options._replace(end_inclusive=False)  # GroundTruth.read has already made the ends exclusive
+    read = replace(options, end_inclusive=False)  # GroundTruth.read has already made the ends exclusive
     for annotation in truth.citation_annotations:
         if chosen in (None, annotation.annotator_id):
             yield CitedQuestion(annotation.query_id, tuple(_convert(span, read) for span in annotation.citations))

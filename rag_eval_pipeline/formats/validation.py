@@ -34,6 +34,7 @@ from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.train_json import check_train_json
 from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
 from rag_eval_pipeline.storage.json_files import JSON, checked_json, read_json_bytes
+from rag_eval_pipeline.text.normalise import composed
 
 KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
 
@@ -197,21 +198,21 @@ class DocumentRegistry:
 
     A dataset names `doc_001`, a citation `project_tool.pdf`, a document `docs/project_tool.pdf`. A name means the
     document whose id it is, else whose file name, else whose path, else whose stem, else whose title. Case and every
-    character count; only a known extension at the very end may be left out.
+    character count, composed or not; only a known extension at the very end may be left out.
     """
 
     def __init__(self, documents: Iterable[RegisteredDocument]) -> None:
         kinds: tuple[_Named, ...] = tuple(defaultdict(list) for _ in range(5))
         by_id, by_basename, by_path, self._by_stem, self._by_title = kinds
         for document in documents:
-            by_id[document.document_id].append(document)
-            by_basename[document.basename].append(document)
+            by_id[composed(document.document_id)].append(document)
+            by_basename[composed(document.basename)].append(document)
             if document.path is not None:
-                by_path[document.path].append(document)
+                by_path[composed(document.path)].append(document)
             for stem in {without_extension(document.document_id), without_extension(document.basename)}:
-                self._by_stem[stem].append(document)
+                self._by_stem[composed(stem)].append(document)
             if document.title:
-                self._by_title[document.title].append(document)
+                self._by_title[composed(document.title)].append(document)
         self._by_name = {**by_path, **by_basename, **by_id}
 
     @classmethod
@@ -239,6 +240,7 @@ class DocumentRegistry:
 
     def candidates(self, name: str) -> tuple[RegisteredDocument, ...]:
         """Return the documents that a name can mean: several if it is ambiguous, none if it is unknown."""
+        name = composed(name)
         stem = without_extension(name)
         return tuple(self._by_name.get(name) or self._by_stem.get(stem) or self._by_title.get(name) or ())
 

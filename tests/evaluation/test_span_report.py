@@ -176,6 +176,7 @@ ROWS = {
     "an answer without citations": ({"answer": "In 1887."}, ()),
     "nothing cited": ({"citations": []}, ()),
     "a name without its ending": ({"citations": [{**PLACE, "file_name": "a"}]}, CITED),
+    "the file's path": ({"citations": [{**PLACE, "file_name": "/srv/in/A.pdf"}]}, CITED),
 }
 
 

@@ -252,12 +252,13 @@ GUIDE = SourceDocument(document_id="doc_001", content="", title="The Guide", fil
 MEANINGS = {
     "doc_001.pdf": "doc_001", "tool.pdf": "doc_001", "tool.md": "doc_001", "docs/tool.pdf": "doc_001",
     "The Guide": "doc_001", "notes.txt": "notes", "Tool.pdf": None, "tool.exe": None, "other/tool.pdf": None,
+    "Cafe\N{COMBINING ACUTE ACCENT}": "notes",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "document_id"), MEANINGS.items())
 def test_registry_resolves_a_name(name, document_id):
-    notes = SourceDocument(document_id="notes", content="")
+    notes = SourceDocument(document_id="notes", content="", title="Caf\N{LATIN SMALL LETTER E WITH ACUTE}")
     found = DocumentRegistry.from_documents([GUIDE, notes]).resolve(name)
 
     assert (None if found is None else found.document_id) == document_id
