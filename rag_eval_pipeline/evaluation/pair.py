@@ -22,6 +22,8 @@ from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
+EXCLUDED = "excluded_benchmark"
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -50,8 +52,8 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     """Load a pair and check that the benchmark's conversion is current and its files are unchanged.
 
     Raises:
-        InputError: `no_benchmark`, `no_system`, `not_converted`, `stale_conversion`, `changed_dataset`, `no_questions`,
-            or the errors of a file.
+        InputError: `no_benchmark`, `no_system`, `excluded_benchmark`, `not_converted`, `stale_conversion`,
+            `changed_dataset`, `no_questions`, or the errors of a file.
     """
     paths = workspace.existing_benchmark(benchmark)
     spec = read_spec(paths)
@@ -69,6 +71,11 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         if not dataset.queries:
             raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
     file = find_system_file(workspace, system)
+    if file.excludes(benchmark):
+        raise InputError(
+            EXCLUDED, workspace.system_file(system), f"globs that fit {benchmark}, to evaluate {system} on it",
+            field="benchmarks", found=list(file.benchmarks), hint=f"Add {benchmark} to benchmarks.",
+        )  # fmt: skip
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
         paths=paths,

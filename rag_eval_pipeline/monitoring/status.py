@@ -22,7 +22,7 @@ from rag_eval_pipeline.monitoring.verdict_records import STANDING
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
-EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated"]
+EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated", "excluded"]
 
 REASONS = {
     "no_baseline": "no baseline yet, and no earlier evaluation",
@@ -64,7 +64,8 @@ class PairState:
     """A converted benchmark and a system that takes it.
 
     Args:
-        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published.
+        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published;
+            excluded: the system's file no longer takes the benchmark.
         evaluation_id: The newest published evaluation; `evaluated_at` is when it began.
         is_overdue: The nightly schedule should have published one since.
         verdict: Of that evaluation against its baseline; None while there is no evaluation.
@@ -166,7 +167,7 @@ def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Ite
             yield PairState(
                 benchmark,
                 system,
-                _evaluation_state(workspace, registry, *pair),
+                _evaluation_state(workspace, registry, *pair) if file.takes(benchmark) else "excluded",
                 is_nightly=file.is_nightly and file.takes(benchmark),
                 is_overdue=pair in late,
                 evaluation_id=newest.evaluation_id if newest else None,

@@ -120,7 +120,11 @@ class SystemFile(Model):
 
     def takes(self, benchmark: str) -> bool:
         """Return whether it is to be evaluated on a benchmark."""
-        return self.enabled and any(fnmatchcase(benchmark, pattern) for pattern in self.benchmarks)
+        return self.enabled and not self.excludes(benchmark)
+
+    def excludes(self, benchmark: str) -> bool:
+        """Return whether no glob of `benchmarks` fits a benchmark."""
+        return not any(fnmatchcase(benchmark, pattern) for pattern in self.benchmarks)
 
 
 def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:

@@ -77,6 +77,17 @@ def test_assets_name_unknown_retrieved_documents(run, workspace, instance):
     assert metadata(evaluated, "evaluation_results")["warnings"] == sentence
 
 
+def test_excluded_benchmark_is_skipped_without_asking(run, workspace, instance):
+    workspace.system_file("third").write_text("kind: embedded\nbenchmarks: [other]\n")
+    instance.add_dynamic_partitions(systems.name, ["third"])
+
+    evaluated = run("evaluate", pair_key(RAILWAY, "third"))
+
+    assert evaluated.success
+    assert [evaluated.asset_materializations_for_node(name) for name in ("responses", "evaluation_results")] == [[], []]
+    assert not (workspace.evaluations / f"{RAILWAY}.third").exists()
+
+
 def test_log_has_a_line_on_each_document_and_a_warning_on_each_that_is_missing(run, workspace, instance):
     paths = workspace.benchmark(RAILWAY)
     first, second = sorted(path.name for path in paths.corpus.iterdir())[:2]
