@@ -66,6 +66,7 @@ MISTAKES = {
     "benchmark compare":  (nothing, ("compare", "skarn-railwy", "embedded"),   "[no_benchmark]. Did you mean skarn-railway?"),
     "compare swapped":    (nothing, ("compare", "embedded", RAILWAY),          "a benchmark, found 'embedded' [no_benchmark]. Known benchmarks: "),
     "evaluation id":      (nothing, ("compare", "eval_run_20200101_001", "eval_run_20200101_002"), "[no_evaluation]. There is none: rag-eval evaluate BENCHMARK"),
+    "excluded benchmark": (system(kind="embedded", benchmarks=["handbook*"]), (*EVALUATE, "mine"), "[excluded_benchmark]. Add cairnmoor-observatory to benchmarks."),
     "not converted":      (nothing, ("evaluate", "mine", "--system", "embedded"), f"[not_converted]. {CONVERT}"),
     "not converted power": (nothing, ("power", "mine"),                        f"[not_converted]. {CONVERT}"),
     "key":                (spec("source", "sorce"), ("plan", "mine"),          "mine/benchmark.yaml, line 3: expected a known key, found 'sorce' [unknown_key]. Did you mean source?"),
@@ -137,6 +138,26 @@ def test_document_path_that_finds_other_names_is_answered_with_both(rag_eval, wo
     assert "hit@1" not in out
     assert re.search(r"0 of 16 retrieved passages name a document of the corpus, .* Returned: 'kb/Tides'", error)
     assert "contexts.document" in error
+
+
+def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, workspace):
+    source = {"doc_id": "KB-7", "title": "Line opening", "text": "The line opened."}
+    with json_server(lambda path, body: {"answer": "In 1888.", "sources": [source]}) as server:
+        code, out, error = rag_eval("system", "init", "own", "--url", server.url, "--benchmark", RAILWAY)
+
+    names = workspace.system_file("own").with_name("own.names.csv")
+    assert (code, names.read_text()) == (0, "name,file\nKB-7,line-opening.pdf\n")
+    assert "KB-7 -> line-opening.pdf (the title beside it is its first heading or name)" in out
+    assert error.startswith("Next: fix contexts.document in ")
+    assert "contexts.names" in error
+
+
+def test_mean_over_some_of_the_questions_says_over_how_many(rag_eval, workspace):
+    code, out, _ = rag_eval("evaluate", RAILWAY, "--system", "embedded")
+
+    assert code == 0
+    assert re.search(r"Hit@1 by page [01]\.\d{3} \(32 of 40\),", out)
+    assert re.search(r"Exact match [01]\.\d{3},", out)
 
 
 def test_store_for_the_workspace_is_refused_by_the_command_line_and_by_the_code_location(rag_eval, monkeypatch):

@@ -78,7 +78,7 @@ def history(
 
 
 def _history_line(row: dict[str, Any]) -> str:
-    scores = metrics_line(row["figures"], level=row["retrieval_level"])
+    scores = metrics_line(row["figures"], row["partial"], level=row["retrieval_level"])
     verdict = f": {row['verdict']}" if row["verdict"] else ""
     role = f" ({row['role']})" if row["role"] else ""
     return f"{row['evaluation_id']}{role}  {row['benchmark']} x {row['system']}  {scores}{verdict}"

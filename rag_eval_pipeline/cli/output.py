@@ -193,10 +193,10 @@ def metrics_line(
     """Return the labels and values of the metrics that are known, on one line.
 
     Args:
-        partial: Of a mean without all questions, how many have a score, of how many.
+        partial: Of a mean that not all questions have, how many have it, of how many.
         level: Of the retrieval metrics, whose labels say it if it is `page`.
     """
-    from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label
+    from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 
     parts = []
     for name, value in means.items():
@@ -205,7 +205,7 @@ def metrics_line(
             info = find_metric_info(name)
             is_by_page = level == "page" and info is not None and "page" in info.levels
             label = metric_label(f"{PAGE_PREFIX}{name}" if is_by_page else name)
-            share = " ({} of {})".format(*partial[name]) if partial and name in partial else ""
+            share = scored_share(*partial[name]) if partial and name in partial else ""
             parts.append(f"{label} {number}{share}")
     return ", ".join(parts)
 

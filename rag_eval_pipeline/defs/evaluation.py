@@ -1,5 +1,7 @@
 """Assets of the evaluation, one partition per benchmark and system: answers, scores, results."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 import pydantic
 
@@ -10,6 +12,7 @@ from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
 from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table, text
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.errors import InputError
 
 GROUP = "evaluation"
 RESPONSES_CHECKS = {
@@ -33,12 +36,15 @@ class ResponsesConfig(dg.Config):
 
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["evaluation_dataset", "ground_truth"],
-    check_specs=check_specs("responses", RESPONSES_CHECKS, pairs),
+    check_specs=check_specs("responses", RESPONSES_CHECKS, pairs), output_required=False,
 )  # fmt: skip
 def responses(
     context: dg.AssetExecutionContext, config: ResponsesConfig, workspace: WorkspaceResource
-) -> dg.MaterializeResult:
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The system's answer to each question, with its contexts and citations.
+
+    A benchmark that the system's file excludes is skipped, and so is everything after it: a backfill of all pairs asks
+    and pays for none that is not wanted.
 
     A run that was interrupted asks only what is missing when it is started again. An unchanged deterministic system is
     not asked again at all, and no system is asked because a metric or the judge has changed.
@@ -46,17 +52,24 @@ def responses(
     Source: Evaluation Data Formats 2.3, `query_results` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.evaluation.asking import ask
-    from rag_eval_pipeline.evaluation.pair import load_pair
+    from rag_eval_pipeline.evaluation.pair import EXCLUDED, load_pair
 
     root = workspace.workspace
-    with as_dagster_failure(context):
-        report = ask(
-            root,
-            load_pair(root, *pair_names(context)),
-            now=clock.now(),
-            progress=progress_log(context, "questions"),
-            which="all" if config.new_answers else "missing",
+    try:
+        with as_dagster_failure(context, unless=EXCLUDED):
+            report = ask(
+                root,
+                load_pair(root, *pair_names(context)),
+                now=clock.now(),
+                progress=progress_log(context, "questions"),
+                which="all" if config.new_answers else "missing",
+            )
+    except InputError as error:
+        context.log.warning(f"Nothing is asked: {error}")
+        yield dg.AssetCheckResult(
+            check_name="answers_cover_the_dataset", passed=True, description="Not evaluated: excluded."
         )
+        return
     coverage = Check(
         name="answers_cover_the_dataset",
         passed=report.is_covered,
@@ -64,7 +77,7 @@ def responses(
         numbers={"coverage": report.coverage},
     )
     answered = f"{report.questions - report.failed} of {report.questions}"
-    return dg.MaterializeResult(
+    yield dg.MaterializeResult(
         metadata={
             "headline": dg.MetadataValue.md(f"**{answered} questions answered**, {report.asked} asked now"),
             **numbers(report.counts),
@@ -78,7 +91,7 @@ def responses(
 def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metrics: list[str]) -> dg.MaterializeResult:
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import score_pair
-    from rag_eval_pipeline.metrics.registry import metric_label
+    from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 
     asset, root = context.asset_key.path[-1], resource.workspace
     with as_dagster_failure(context):
@@ -93,7 +106,11 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
     return dg.MaterializeResult(
         metadata={
             "headline": dg.MetadataValue.md(
-                ", ".join(f"{metric_label(name)} **{value:.3f}**" for name, value in means.items() if value is not None)
+                ", ".join(
+                    f"{metric_label(name)} **{value:.3f}**{scored_share(report.scored(name), len(report.rows))}"
+                    for name, value in means.items()
+                    if value is not None
+                )
                 or "**Nothing was scored.**"
             ),
             **labelled(means),

@@ -30,7 +30,7 @@ class Published:
     """The published results: their file and the headline metrics.
 
     Args:
-        partial: Headline metrics with failed questions -> questions scored, and questions that should be.
+        partial: Headline metrics that not all questions have -> questions scored, and questions asked.
     """
 
     evaluation_id: str
@@ -145,13 +145,14 @@ def _partial(results: EvaluationResults) -> dict[str, tuple[int, int]]:
     means = {
         **_shares(results),
         "abstention_f1": results.answer_quality_metrics.abstention.f1,
+        "citation_jaccard": results.citation_metrics.span_accuracy.recall,
         **results.judge_metrics,
     }
-    shown = headline(results)
+    shown, asked = headline(results), results.summary.total_queries
     return {
-        name: (mean.n_scored, mean.n_scored + mean.n_failed)
+        name: (mean.n_scored, asked)
         for name, mean in means.items()
-        if mean.n_failed and shown.get(name) is not None
+        if mean is not None and mean.n_scored != asked and shown.get(name) is not None
     }
 
 

@@ -67,6 +67,10 @@ class ScoringReport:
         """Return the number of questions with an outcome."""
         return int(self.rows.has(outcome).sum())
 
+    def scored(self, measure: str) -> int:
+        """Return the number of questions that have a measure."""
+        return int(self.rows.values(measure)[1].sum())
+
     def mean(self, measure: str) -> float | None:
         """Return the mean of a measure over the questions that have it; None if none has."""
         values = self.rows.values(measure)[0].tolist()

@@ -191,6 +191,11 @@ def metric_label(key: str) -> str:
     return label if bare == key else f"{label} by page"
 
 
+def scored_share(scored: int, questions: float) -> str:
+    """Return what follows a mean that is not over all questions, such as ` (27 of 60)`; "" if it is."""
+    return "" if scored == questions else f" ({scored:,} of {questions:,.0f})"
+
+
 @cache
 def metrics_by_key() -> Mapping[str, MetricInfo]:
     """Return every metric by its key and aliases; installed metrics are left out if one cannot be loaded."""

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, printable
-from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
 from rag_eval_pipeline.monitoring.comparison import SINGLE_RUNS, Comparison
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
@@ -38,10 +38,12 @@ def read_comparison_rows(path: Path) -> tuple[Comparison, ...]:
 def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
     """Yield a line for each metric of a comparison with its verdict, for a terminal."""
     width = max(len(metric_label(name)) for name in row.verdicts)
+    questions = max(found.n for found in row.verdicts.values())
     for name, found in row.verdicts.items():
         word = f"{found.kind}: " if found.kind in PREFIXED else ""
         before, after = (format_mean(mean) for mean in (found.baseline_mean, found.current_mean))
-        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}  {word}{found.sentence}", found
+        share = scored_share(found.n, questions)
+        yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}{share}  {word}{found.sentence}", found
 
 
 def moved_lines(row: Comparison) -> Iterator[str]:
@@ -120,8 +122,9 @@ def write_markdown(
         "| metric | before | after | verdict | |",
         "|---|---:|---:|---|---|",
     ]
+    questions = max((found.n for found in row.verdicts.values()), default=0)
     rows = [
-        f"| {_cell(metric_label(name))} | {before} | {after} "
+        f"| {_cell(metric_label(name))} | {before} | {after}{scored_share(found.n, questions)} "
         f"| {found.kind.replace('_', ' ')} | {_cell(found.sentence)} |"
         for name, found in row.verdicts.items()
         for before, after in [map(format_mean, (found.baseline_mean, found.current_mean))]

@@ -81,6 +81,11 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     judge_metrics: dict[str, MetricHeader] = {}
     further_metrics: FurtherMetrics = FurtherMetrics()
 
+    @property
+    def questions(self) -> int:
+        """The number of questions that were asked."""
+        return int(self.summary.get("total_queries") or 0)
+
     def metric(self, name: str, *, level: str | None = None) -> MetricHeader:
         """Return a metric by its name on the leaderboard, retrieval at a level, by default the one of the file.
 
@@ -414,6 +419,9 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
             "role": roles.get(header.evaluation_id),
             "retrieval_level": header.retrieval_level,
             "figures": {name: header.metric(name).value for name in SHOWN},
+            "partial": {
+                name: (n, header.questions) for name in SHOWN if (n := header.metric(name).n_scored) != header.questions
+            },
             "verdict": verdicts.get(header.evaluation_id),
         }
         for header in history.by_pair[benchmark, system]

@@ -16,7 +16,7 @@ from rich.text import Text
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
@@ -287,8 +287,7 @@ def _cell(row: ResultsHeader, column: str) -> str:
     metric = row.metric(column)
     if metric.value is None:
         return "-"
-    of = "" if metric.n_scored == row.summary["total_queries"] else f"/{metric.n_scored}"
-    return f"{metric.value:.3f}{of}"
+    return f"{metric.value:.3f}{scored_share(metric.n_scored, row.questions)}"
 
 
 # A table of 80 columns fits a terminal and a README.

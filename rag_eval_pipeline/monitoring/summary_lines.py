@@ -6,7 +6,7 @@ from itertools import groupby
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.publishing import results_path
-from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 from rag_eval_pipeline.monitoring.comparison import Comparison, are_alike
 from rag_eval_pipeline.monitoring.history import ResultsHeader, read_header
 from rag_eval_pipeline.monitoring.incidents import (
@@ -47,7 +47,8 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
         before = [score for one in baseline if (score := one.metric(name, level=level).value) is not None]
         change = 100 * ((value or 0.0) - sum(before) / len(before)) if before else None
         delta = "" if change is None else f", {change:+.1f} points".replace("-", "−")
-        lines.append(f"- {metric_label(name)} **{value:.3f}**{delta}{interval}")
+        share = scored_share(header.metric(name).n_scored, header.questions)
+        lines.append(f"- {metric_label(name)} **{value:.3f}**{share}{delta}{interval}")
     if not pinned:
         lines.append("\nNo baseline is pinned yet.")
     elif not baseline:
@@ -115,10 +116,11 @@ def leaderboard_headline(board: Leaderboard) -> str:
     for benchmark, group in groupby(ranked(board.rows, board.trust), key=lambda one: one.row.benchmark):
         rows = [one.row for one in group]
         name = main_metric(rows, board.trust)
-        value = rows[0].metric(name).value
-        shown = "no value" if value is None else f"{value:.3f}"
+        metric = rows[0].metric(name)
+        shown = "no value" if metric.value is None else f"{metric.value:.3f}"
+        share = "" if metric.value is None else scored_share(metric.n_scored, rows[0].questions)
         change = _change(board.changes.get(rows[0].evaluation_id, {}).get(name))
-        lines += [f"- {benchmark}: {rows[0].system}", f"    - {metric_label(name)} **{shown}**{change}"]
+        lines += [f"- {benchmark}: {rows[0].system}", f"    - {metric_label(name)} **{shown}**{share}{change}"]
     return "\n".join(lines)
 
 

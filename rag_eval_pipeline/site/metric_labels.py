@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
-from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
 from rag_eval_pipeline.monitoring.comparison import TASKS
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import Trust
@@ -98,6 +98,12 @@ class MetricCell(NamedTuple):
     view: MetricView
     metric: MetricHeader
     doubt: str | None
+    questions: int  # asked
+
+    @property
+    def scored(self) -> str:
+        """`(27 of 60)`, if not all questions have the metric."""
+        return scored_share(self.metric.n_scored, self.questions).strip() if self.metric.value is not None else ""
 
     @property
     def text(self) -> str:
@@ -138,6 +144,7 @@ def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
         metric_view(f"{PAGE}{name}" if is_page else name),
         metric,
         trust.doubt(row, name) if metric.value is not None else None,
+        row.questions,
     )
 
 
@@ -168,7 +175,8 @@ def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[Me
         seen.add(name)
         is_judged = category == _JUDGE and metric.value is not None
         doubt = trust.doubt(header, _labelled(name)) if is_judged else None
-        categories.setdefault(category, []).append(MetricCell(custom.get(name) or metric_view(name), metric, doubt))
+        view = custom.get(name) or metric_view(name)
+        categories.setdefault(category, []).append(MetricCell(view, metric, doubt, header.questions))
     return [
         MetricGroup(heading, categories[category])
         for category, heading in _headings(header.retrieval_level)

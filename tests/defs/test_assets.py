@@ -59,7 +59,7 @@ def test_convert_evaluate_aggregate(run):
 
 def test_assets_name_unknown_retrieved_documents(run, workspace, instance):
     folder = workspace.config / "systems"
-    rows = [{"id": str(n), "answer": "x", "contexts": [{"document": "kb/Line opening"}]} for n in range(40)]
+    rows = [{"id": str(n), "answer": f"x{n}", "contexts": [{"document": "kb/Line opening"}]} for n in range(40)]
     (folder / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "recorded.config.yaml").write_text("kind: replay\nsettings: {path: recorded.jsonl}\n")
     instance.add_dynamic_partitions(systems.name, ["recorded"])

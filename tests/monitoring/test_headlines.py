@@ -91,7 +91,11 @@ def test_distances_and_trends_are_of_one_level_of_retrieval(tmp_path):
         path = workspace.results / f"{name}.results.json"
         value = json.loads(path.read_text())
         value["retrieval_metrics"]["hit@1"] |= {"value": 0.9, "reason": None}
-        value["page_retrieval_metrics"]["hit@1"] |= {"value": 0.5 if name == names[-1] else 0.4, "reason": None}
+        value["page_retrieval_metrics"]["hit@1"] |= {
+            "value": 0.5 if name == names[-1] else 0.4,
+            "reason": None,
+            "n_scored": 27,
+        }
         value["retrieval_level"] = "page" if name == names[-1] else "document"
         path.write_text(json.dumps(value))
     report = read_report_data(workspace, write_comparisons(workspace))
@@ -101,4 +105,4 @@ def test_distances_and_trends_are_of_one_level_of_retrieval(tmp_path):
     points = [point.value for point in report.points(("harbour", "asked"), "hit@1")]
 
     assert (tile.text, points) == ("+10.0", [0.4] * 5 + [0.5])
-    assert "Hit@1 **0.500**, +10.0 points" in results_headline(workspace, names[-1])
+    assert "Hit@1 **0.500** (27 of 40), +10.0 points" in results_headline(workspace, names[-1])
