@@ -5,6 +5,7 @@ raises nothing.
 """
 
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,7 +35,6 @@ from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.train_json import check_train_json
 from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
 from rag_eval_pipeline.storage.json_files import JSON, checked_json, read_json_bytes
-from rag_eval_pipeline.text.normalise import composed
 
 KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
 
@@ -205,14 +205,14 @@ class DocumentRegistry:
         kinds: tuple[_Named, ...] = tuple(defaultdict(list) for _ in range(5))
         by_id, by_basename, by_path, self._by_stem, self._by_title = kinds
         for document in documents:
-            by_id[composed(document.document_id)].append(document)
-            by_basename[composed(document.basename)].append(document)
+            by_id[_composed(document.document_id)].append(document)
+            by_basename[_composed(document.basename)].append(document)
             if document.path is not None:
-                by_path[composed(document.path)].append(document)
+                by_path[_composed(document.path)].append(document)
             for stem in {without_extension(document.document_id), without_extension(document.basename)}:
-                self._by_stem[composed(stem)].append(document)
+                self._by_stem[_composed(stem)].append(document)
             if document.title:
-                self._by_title[composed(document.title)].append(document)
+                self._by_title[_composed(document.title)].append(document)
         self._by_name = {**by_path, **by_basename, **by_id}
 
     @classmethod
@@ -240,7 +240,7 @@ class DocumentRegistry:
 
     def candidates(self, name: str) -> tuple[RegisteredDocument, ...]:
         """Return the documents that a name can mean: several if it is ambiguous, none if it is unknown."""
-        name = composed(name)
+        name = _composed(name)
         stem = without_extension(name)
         return tuple(self._by_name.get(name) or self._by_stem.get(stem) or self._by_title.get(name) or ())
 
@@ -248,6 +248,10 @@ class DocumentRegistry:
         """Return the document that a name means; None if it is unknown or ambiguous."""
         found = self.candidates(name)
         return found[0] if len(found) == 1 else None
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def without_extension(name: str) -> str:
