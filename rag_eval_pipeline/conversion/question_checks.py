@@ -289,11 +289,13 @@ def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, int]:
 def shown_rows(places: Sequence[tuple[str | None, int]], count: int) -> str:
     """Return the first of some rows with their file, or the ids of questions whose row is not known."""
     [(file, _), *_] = places
-    numbers = [str(number) for other, number in places[:SHOWN] if other == file]
-    many = "s" if len(numbers) > 1 or count > len(numbers) else ""
-    what = f"id{many} " if file is None else f"{file}, row{many} "
-    more = f" and {count - len(numbers)} more" if count > len(numbers) else ""
-    return what + ", ".join(numbers) + more
+    numbers = [number for other, number in places[:SHOWN] if other == file]
+    shown = dict.fromkeys(map(str, numbers))  # several questions may come from one row, such as an article
+    more = count - len(numbers)
+    many = "s" if len(shown) > 1 or more else ""
+    return f"{'id' if file is None else f'{file}, row'}{many} {', '.join(shown)}" + (
+        f" and {more} more" if more else ""
+    )
 
 
 def _repeated(hashes: "array[int]") -> set[int]:

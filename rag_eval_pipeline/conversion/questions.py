@@ -127,7 +127,15 @@ def text_of(value: Any, field: str) -> str | None:
         return None
     text = value if type(value) is str else scalar_text(value)
     if text is None:
-        hint = "a list of accepted answers is `answers`" if field == "answer" else "in SQL: CAST(... AS VARCHAR)"
+        hint = "in SQL: CAST(... AS VARCHAR)"
+        if isinstance(value, dict):
+            hint = f"in SQL, the field that has it, as in {field}.{next(iter(value), 'text')}"
+        elif isinstance(value, list):  # a cast would make one text of it, with brackets and quotes
+            hint = (
+                "a list of accepted answers is `answers`"
+                if field == "answer"
+                else f"of lists in a list: flatten({field})"
+            )
         raise RowError("bad_type", field, f"text ({hint})", value)
     if len(text) > MAX_TEXT:
         raise RowError("text_too_long", field, f"at most {MAX_TEXT} characters", text)

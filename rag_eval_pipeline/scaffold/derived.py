@@ -70,7 +70,7 @@ def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> D
         draft,
         shape=derived.shape,
         questions={**questions, **extra},
-        where=" AND ".join(conditions) or None,
+        where=" AND ".join([*conditions, *filter(None, [draft.where])]) or None,
         relation=derived.relation,
         guesses=(*guesses, *(renamed for guess in draft.guesses if (renamed := _renamed(guess, derived)))),
         unused=(*draft.unused, *(c.described for c in (*derived.columns, *derived.unused) if c.name not in columns)),

@@ -9,11 +9,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
@@ -87,14 +88,15 @@ def _folder(origin: Path) -> Path:
 
 def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, url: str | None = None) -> Proposal:
     profile = profile_folder(folder, files, url=url)
-    notes = [*notes, *profile.notes]
+    profile = replace(profile, data=tuple(map(with_chosen_answers, profile.data)))
+    notes = [*notes, *profile.notes, *dict.fromkeys(note for file in profile.data for note in file.notes)]
     draft = recognise(profile)
     if draft is None:
         raise InputError(
             "nothing_to_propose",
             url or str(folder if len(files) != 1 else folder / files[0]),
             "a file with rows: CSV, TSV, JSONL, JSON or parquet",
-            found=list(profile.notes) or files[:5],
+            found=notes or files[:5],
         )
     rows = ", ".join(f"{file.origin.shown} ({file.rows} rows)" for file in profile.data)
     documents = f"; {len(profile.documents)} files that can be documents" if profile.documents else ""

@@ -36,7 +36,10 @@ SEPARATORS = ("\n", ";", "|", ",")
 # A column with one of these words in its name may name the document of a question.
 DOCUMENT_WORDS = frozenset(
     "article articles chunk chunks context contexts corpus doc docid docids docs document documents evidence file "
-    "files filename gold page pages passage passages pid relevant retrieval source sources support supporting".split()
+    "files filename gold page pages passage passages pid relevant retrieval source sources support supporting "
+    "quelle quellen dokument dokumente datei dateien beleg belege fundstelle fichier fuente documento documentos "
+    "archivo fonte arquivo bron bestand źródło dokumenty plik zdroj kaynak belge dosya источник документ файл 来源 "
+    "文档 文件 出典 文書 출처 문서".split()
 )
 URL_WORDS = frozenset("url urls link links source sources".split())
 NOT_DOCUMENTS = frozenset("image images img picture thumbnail logo license licence".split())  # names of URL columns

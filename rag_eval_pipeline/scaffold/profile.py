@@ -18,7 +18,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.source_tables import inner_lists, missing_samples, sheets, sources
+from rag_eval_pipeline.scaffold.source_tables import WHOLE_FILE, inner_lists, missing_samples, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -110,6 +110,7 @@ class FolderProfile:
     documents: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    folder: Path = Path()
 
 
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
@@ -127,14 +128,26 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
             if len(files) == 1:
                 raise
             notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
-    notes += [note for file in data for note in file.notes]
+    data = _one_row_files(paths, data)
     if office := [name for name in files if PurePosixPath(name).suffix.lower() in OFFICE_SUFFIXES]:
         more = f" and {len(office) - MAX_NAMED} more" if len(office) > MAX_NAMED else ""
         notes.append(
             f"Not read: {', '.join(office[:MAX_NAMED])}{more}. Save documents as PDF, and tables of questions as .xlsx "
             "or CSV."
         )
-    return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes))
+    return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes), folder)
+
+
+def _one_row_files(paths: BenchmarkPaths, data: list[DataFile]) -> list[DataFile]:
+    """Return relations in which JSON files of one folder, each of which is one question, are one."""
+    groups: dict[str, list[DataFile]] = {}
+    for file in data:
+        if file.origin.keys() == {"path": file.origin.path, **WHOLE_FILE}:
+            groups.setdefault(str(PurePosixPath(file.origin.path or "").with_name("*.json")), []).append(file)
+    for pattern, files in groups.items():
+        if len(files) > 1 and all(str(file.origin.path).endswith(".json") for file in files):
+            data = [file for file in data if file not in files] + [_data_file(paths, pattern, None, **WHOLE_FILE)]
+    return data
 
 
 def _can_be_document(name: str) -> bool:
@@ -199,7 +212,10 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     if not stated.keys() - {"quote"} and (names := _columns_without_header(relation.table)):
         origin = origin._replace(columns=names)
         relation, _, notes = read_text(paths, name, {**stated, "columns": names})
-    table, notes = _unquoted_table(relation.table), (*notes, *(f"{note}." for note in relation.notes))
+    table, notes = (
+        _unquoted_table(_without_blank_rows(relation.table)),
+        (*notes, *(f"{note}." for note in relation.notes)),
+    )
     sampled = _sampled_rows(table)
     columns = [
         _column(table, place, name, sampled)
@@ -207,6 +223,16 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
     return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), notes)
+
+
+def _without_blank_rows(table: pa.Table) -> pa.Table:
+    """Return the rows in which any cell has more than white space; the others are no questions."""
+    has_value = pa.array([False] * table.num_rows, pa.bool_())
+    for column in table.columns:
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        filled = pc.match_substring_regex(column, r"\S").fill_null(False) if is_text else column.is_valid()
+        has_value = pc.or_(has_value, filled)
+    return table if table.num_columns == 0 else table.filter(has_value)
 
 
 def _unquoted_table(table: pa.Table) -> pa.Table:

@@ -7,12 +7,18 @@ import ast
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, IMPOSSIBLE, QUERY_TYPES, says_no_answer
+from rag_eval_pipeline.conversion.questions import (
+    DIFFICULTIES,
+    IMPOSSIBLE,
+    QUERY_TYPES,
+    says_no_answer,
+    stands_for_nothing,
+)
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
@@ -24,7 +30,7 @@ ROLES = {
     role: tuple(words.split())
     for role, words in {
         "question": "question query user_input query_text question_text input_question user_query user_question prompt "
-        "input question_stem problem utterance q",
+        "instruction input question_stem problem utterance q",
         "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
         "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
         "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "
@@ -32,18 +38,29 @@ ROLES = {
         "answers": "answers aliases short_answers answer_aliases accepted_answers acceptable_answers possible_answers "
         "correct_answers alternative_answers alternate_answers alt_ans alt_answers also_accepted gold_answers "
         "ground_truths reference_answers expected_answers generation_gt references answer_alias synonyms targets",
-        "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer",
-        "answerable": "answerable is_answerable has_answer",
+        "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer "
+        "expected_refusal should_refuse must_refuse refusal expected_abstention should_abstain is_refusal out_of_scope",
+        "answerable": "answerable is_answerable has_answer can_be_answered should_answer in_scope in_kb",
         "source_id": "id qid query_id question_id uid uuid guid example_id sample_id item_id source_id ref source_key "
         "key number no nr",
+        "mark": "expected_score is_correct correctness gold_score is_gold is_relevant relevance relevant label score",
         "query_type": "query_type question_type type qtype category kind",
         "difficulty": "difficulty level difficulty_level hardness complexity",
     }.items()
 }
 ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
+# The last word of a column's name in other languages; German compounds end in it.
+OTHER_LANGUAGES = {
+    role: tuple(words.split())
+    for role, words in {
+        "question": "frage question pregunta domanda pergunta vraag pytanie otázka soru вопрос 问题 問題 質問 질문",
+        "answer": "antwort réponse reponse respuesta risposta resposta antwoord odpowiedź odpowiedz odpověď cevap "
+        "yanıt ответ 答案 回答 답변 정답",
+    }.items()
+}
 NOT_GOLD = frozenset(
-    "adversarial bad candidate candidates distractor distractors generated hard haystack incorrect model negative "
-    "negatives neg plausible predicted prediction results retrieved search wrong".split()
+    "actual adversarial bad bot candidate candidates distractor distractors generated gpt hard haystack incorrect ist "
+    "llm model negative negatives neg plausible predicted prediction rag results retrieved search wrong".split()
 )
 
 ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
@@ -53,8 +70,9 @@ SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groun
 SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
-_NO = ("no", "false", "0", "n", "f")
-_YES = ("yes", "true", "1", "y", "t")
+_BRACKETS = re.compile(r"(?<=\S)\s*[(\[][^)\]]*[)\]]")  # remarks after a name: Antwort (Soll)
+_NO = ("no", "false", "0", "0.0", "n", "f")
+_YES = ("yes", "true", "1", "1.0", "y", "t")
 _SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one per line", ",": "separated by ','"}
 
 
@@ -120,14 +138,33 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     question = _find_named(rest, "question", _is_text) or _find_questions(rest)
     assign("question", question)
     rest = [column for column in rest if column is not question]
-    answer = _find_named(rest, "answer", lambda column: column.kind in {"text", "integer", "number", "boolean"})
+    if question is not None and normalised(question.name) == "instruction":  # of Alpaca's rows: with its input, if any
+        details = next(
+            (column for column in rest if normalised(column.name) == "input" and column.kind == "text"), None
+        )
+        if details is not None:
+            sql = f"concat_ws(chr(10) || chr(10), {question.sql}, nullif(trim({details.sql}), ''))"
+            exprs["question"] = ColumnExpr(sql)
+            guesses[-1] = Guess(
+                "questions", f"question: {question.name!r}, and {details.name!r} below it where it is given."
+            )
+            used.add(details.name)
+            rest.remove(details)
+    answer = _find_named(rest, "answer", _is_answer)
     answers = _find_named(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
     answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
     numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
         is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
         remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
-        assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
+        if _is_true_or_false(answer) and answers is None:
+            word = f"lower(trim({answer.as_text}))"
+            accepted = f"CASE {word} WHEN 'true' THEN ['yes', 'true'] WHEN 'false' THEN ['no', 'false'] END"
+            assign(
+                "answers", answer, ColumnExpr(accepted), "; yes stands for true, no for false, and both are accepted"
+            )
+        else:
+            assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
     if answers is not None:
         assign("answers", answers, *_split_answers(answers))
     if numbered:
@@ -142,7 +179,8 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         used.update(column.name for column in numbered)
     elif answer is None and answers is None and (given := _answer_structs(rest)) is not None:
         assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
-    flag = _impossible(rest, answer or answers)
+    documents = [column for column in every if column.name in taken]
+    flag = _impossible(rest, answer or answers, documents)
     if flag is not None:
         exprs["is_impossible"], source, remark = flag
         used.update([] if source is None else [source.name])
@@ -161,6 +199,22 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
     ordered = {role: exprs[role] for role in order if role in exprs}
     return Roles(ordered, frozenset(used), metadata, tuple(guesses), found)
+
+
+def wrong_rows(file: DataFile, roles: Roles) -> tuple[Column, str, Guess] | None:
+    """Return the column that marks right and wrong answers to the same questions, and the condition of right ones."""
+    question = roles.columns.get("question")
+    asked = next((c.values for c in (*file.columns, *file.nested) if c.name == question), ())
+    mark = _find_named(file.columns, "mark", _is_flag_of_both)
+    if mark is None or len(set(asked)) == len(asked):
+        return None
+    rows = sum(str(value).strip().lower() in _NO for value in mark.values)
+    where = _is_one_of(f"metadata.{identifier(mark.name)}", _YES)
+    text = (
+        f"where: questions occur with right and wrong answers, and {mark.name!r} is 0 or false for {rows} of "
+        f"{len(mark.values)} rows, which are left out. Turn it round if it marks the wrong ones."
+    )
+    return mark, where, Guess("where", text)
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
@@ -226,13 +280,19 @@ def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], b
 
     Of a nested column the last part of the name (`outputs.answer`) is tried after the names of all columns.
     """
-    named = [(normalised(column.name), column) for column in columns]
+    named = [(normalised(_BRACKETS.sub("", column.name)), column) for column in columns]
     found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
     suffix = ROLE_SUFFIXES.get(role)
     ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
     leaves = [(_leaf(column), column) for column in columns if column.path is not None]
     nested = (column for word in ROLES[role] for leaf, column in leaves if normalised(leaf) == word and fits(column))
-    return next(found, None) or next(ending, None) or next(nested, None)
+    foreign = (
+        column
+        for word in OTHER_LANGUAGES.get(role, ())
+        for name, column in named
+        if any(part.endswith(word) for part in name.split("_")) and fits(column)
+    )
+    return next(found, None) or next(ending, None) or next(nested, None) or next(foreign, None)
 
 
 def numbered_answers(columns: Sequence[Column]) -> list[Column]:
@@ -280,66 +340,114 @@ def _split_answers(column: Column) -> tuple[ColumnExpr, str]:
     return (ColumnExpr(forms[0].sql), "") if forms else (as_column(column), "")
 
 
-def _impossible(columns: Sequence[Column], answer: Column | None) -> tuple[ColumnExpr, Column | None, str] | None:
+def _impossible(
+    columns: Sequence[Column], answer: Column | None, documents: Sequence[Column]
+) -> tuple[ColumnExpr, Column | None, str] | None:
     """Return what marks a question as unanswerable: a flag, its opposite, or an empty answer."""
     flag = _find_named(columns, "is_impossible", _is_flag)
     if flag is not None:
         is_plain = flag.kind == "boolean" or all(str(value).lower() in IMPOSSIBLE for value in flag.values)
-        return as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag, _YES)), flag, f"column {flag.described}."
+        return (
+            as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag.sql, _YES)),
+            flag,
+            f"column {flag.described}.",
+        )
     flag = _find_named(columns, "answerable", _is_flag)
     if flag is not None:
-        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag, _NO)
+        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag.sql, _NO)
         return ColumnExpr(sql), flag, f"column {flag.described}, negated."
-    if answer is not None and (found := _refusal_answers(answer)):
-        return found
-    empty = 0 if answer is None else len(answer.values) - len(answer.present)
-    if answer is None or not empty or empty == len(answer.values):
+    return None if answer is None else _unanswered(answer, documents)
+
+
+def _unanswered(answer: Column, documents: Sequence[Column]) -> tuple[ColumnExpr, Column | None, str] | None:
+    """Return what marks rows without an answer, or whose answer says that there is none, as unanswerable.
+
+    Where columns name documents, a row without an answer that names one has perhaps only lost it. Words such as N/A
+    are answers, too, unless no document is named.
+    """
+    if answer.kind == "other":
         return None
-    name = answer.sql
-    is_empty = f"coalesce(trim(CAST({name} AS VARCHAR)), '') = ''"
+    cells = [value if isinstance(value, list) else [value] for value in answer.values]
+    texts = [
+        [text for value in cell if (text := "" if value is None else str(value).strip().lower())] for cell in cells
+    ]
+    named = [["" if value is None else str(value) for value in column.values] for column in documents]
+    has_document = [any(re.search(r"[^\W_]", column[row]) for column in named) for row in range(len(texts))]
+    refusing = [row for row, cell in enumerate(texts) if cell and all(map(says_no_answer, cell))]
+    nothing = [row for row, cell in enumerate(texts) if all(map(stands_for_nothing, cell)) and row not in {*refusing}]
+    if documents:
+        void = [row for row in nothing if not has_document[row]]
+    else:
+        void = [row for row in nothing if not texts[row]]
+    left = [row for row in nothing if not texts[row] and has_document[row]]
+    marked = sorted({*refusing, *void})
+    if len(marked) == len(texts) or not (marked or left):
+        return None
+
+    def listed(rows: Iterable[int]) -> list[str]:
+        return sorted({text for row in rows for text in texts[row]})
+
+    words, missing = listed(refusing), listed(void)
+    if documents:
+        empty = " AND ".join([_says_only(answer, ["", *missing]), *map(_is_empty, documents)])
+        conditions = [*([_says_only(answer, words)] if words else []), *([f"({empty})"] if void else [])]
+    else:
+        conditions = [_says_only(answer, [*([""] if void else []), *words])]
+    remark = ""
+    if refusing:
+        remark = f"{len(refusing)} of {len(texts)} rows have the answer {', '.join(map(repr, words))}"
+        remark += " and are treated as unanswerable: a correct system says that it does not know. "
+    if void:
+        names = " and no " + " or ".join(repr(column.name) for column in documents) if documents else ""
+        other = f" or only {', '.join(map(repr, missing))}" if missing else ""
+        remark += f"{len(void)} of {len(texts)} rows have no {answer.name!r}{other}{names} and are treated as "
+        remark += "unanswerable. If their answers are only missing, remove this column: the rows are then quarantined. "
+    if left:
+        remark += f"{len(left)} of {len(texts)} rows have no {answer.name!r} but name a document: their answers are "
+        remark += "perhaps only missing, so these rows are quarantined. If the documents do not answer them, use "
+        remark += f"`{_says_only(answer, [''])} AS is_impossible`."
+    return ColumnExpr(" OR ".join(conditions) or "false"), None, remark.rstrip()
+
+
+def _says_only(answer: Column, words: Sequence[str]) -> str:
+    """Return the SQL of whether an answer, or each of several, is one of some words; no answer is an empty one."""
+    listed = ", ".join(map(literal, words))
     if answer.kind == "texts":
-        is_empty = f"coalesce(len({name}), 0) = 0"
-    remark = (
-        f"{empty} of {len(answer.values)} rows have no {answer.name!r} and are treated as unanswerable. If their "
-        "answers are only missing, remove this column: the rows are then quarantined."
-    )
-    return ColumnExpr(is_empty), None, remark
+        said = f"list_filter({answer.sql}, lambda said: coalesce(lower(trim(said)), '') NOT IN ({listed}))"
+        return f"coalesce(len({said}), 0) = 0" if "" in words else f"(len({said}) = 0 AND len({answer.sql}) > 0)"
+    return f"coalesce(lower(trim({answer.as_text})), '') IN ({listed})"
 
 
-def _refusal_answers(answer: Column) -> tuple[ColumnExpr, Column | None, str] | None:
-    """Return the answers that only say that there is none, if they are some of all answers."""
-    if answer.kind not in {"text", "texts"}:
-        return None
-    all_answers = (value if isinstance(value, list) else [value] for value in answer.present)
-    cells = [[_plain(str(text)) for text in texts] for texts in all_answers]
-    refusals = [cell for cell in cells if cell and all(map(says_no_answer, cell))]
-    seen = sorted({text for cell in refusals for text in cell})
-    if not seen or len(refusals) == len(cells):
-        return None
-    remark = (
-        f"{len(refusals)} of {len(answer.values)} rows have the answer {', '.join(map(repr, seen))} and are treated as "
-        "unanswerable: a correct system says that it does not know."
-    )
-    remark += " So are rows without an answer." if len(cells) < len(answer.values) else ""
-    listed = ", ".join(map(literal, seen))
-    if answer.kind == "text":
-        return ColumnExpr(f"coalesce(lower(trim({answer.sql})) IN ({listed}), true)"), None, remark
-    others = f"list_filter({answer.sql}, lambda said: lower(trim(said)) NOT IN ({listed}))"
-    return ColumnExpr(f"coalesce(len({others}) = 0, true)"), None, remark
+def _is_empty(column: Column) -> str:
+    if column.kind in {"texts", "text lists", "structs", "struct lists"}:
+        return f"coalesce(len({column.sql}), 0) = 0"
+    return f"NOT regexp_matches(coalesce({column.as_text}, ''), '[\\pL\\pN]')"  # an empty list in a cell names none
 
 
-def _plain(text: str) -> str:
-    return text.strip().lower()
-
-
-def _is_one_of(column: Column, words: Sequence[str]) -> str:
+def _is_one_of(sql: str, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
-    return f"coalesce(lower(trim(CAST({column.sql} AS VARCHAR))) IN ({listed}), false)"
+    return f"coalesce(lower(trim(CAST({sql} AS VARCHAR))) IN ({listed}), false)"
 
 
 def _is_flag(column: Column) -> bool:
     words = {str(value).strip().lower() for value in column.present}
     return column.kind == "boolean" or (column.kind in {"text", "integer"} and bool(words) and words <= {*_YES, *_NO})
+
+
+def _is_flag_of_both(column: Column) -> bool:
+    words = {str(value).strip().lower() for value in column.present}
+    return words <= {*_YES, *_NO} and not words.isdisjoint(_YES) and not words.isdisjoint(_NO)
+
+
+def _is_answer(column: Column) -> bool:
+    if column.kind in {"integer", "number"} and normalised(column.name) == "label":
+        return not set(column.present) <= {0, 1}  # a class, or a mark of right and wrong answers
+    return column.kind in {"text", "integer", "number", "boolean"}
+
+
+def _is_true_or_false(column: Column) -> bool:
+    words = {str(value).strip().lower() for value in column.present}
+    return column.kind in {"text", "boolean"} and bool(words) and words <= {"true", "false"}
 
 
 def _is_text(column: Column) -> bool:

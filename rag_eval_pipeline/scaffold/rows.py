@@ -1,9 +1,20 @@
 """Drafts of benchmarks with a question a row: roles by column names, documents by what the cells name or hold."""
 
+from dataclasses import replace
+
+from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
 from rag_eval_pipeline.scaffold.embedded_json import cited_link, listed_link, pages_link, row_page, with_corpus
-from rag_eval_pipeline.scaffold.links import Link, files_corpus, find_link, no_documents, text_link
+from rag_eval_pipeline.scaffold.links import (
+    Link,
+    files_corpus,
+    find_link,
+    names_documents,
+    no_documents,
+    text_link,
+)
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import find_roles, normalised
+from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised, wrong_rows
 from rag_eval_pipeline.scaffold.selection import best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
@@ -20,6 +31,7 @@ def rows(profile: FolderProfile) -> Draft | None:
 
 def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     """Draft one question per row of a file, with documents by what the cells name or hold."""
+    file, found = _with_answers(profile, file)
     structs = find_structs(file)
     roles = find_roles(file)
     # Question and answer are excluded from links: an answer may be the name of a file.
@@ -36,7 +48,35 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
         link = with_corpus(profile, file, link)
     if link is None:
         link = pages_link(profile, file)
-    return draft_linked(profile, file, link)
+    draft = draft_linked(profile, file, link)
+    draft = replace(draft, guesses=(*draft.guesses, *found))
+    offer = titles_offer(profile, file.columns) if link is None or link.unfound is not None else None
+    if offer is None:
+        return draft
+    text, lines = offer
+    return replace(draft, guesses=(*draft.guesses, Guess("questions", text)), choices=(*draft.choices, *lines))
+
+
+def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, list[Guess]]:
+    """Return a file in which the column of the texts that the documents have is called `answer`, if none is known."""
+    roles = find_roles(file)
+    if "question" not in roles.exprs or {"answer", "answers"} & {*roles.exprs, *map(_name, file.columns)}:
+        return file, []
+    known = {*roles.columns.values()}
+    columns = [c for c in file.columns if c.name not in known and is_gold(c) and not names_documents(c)]
+    found = find_answers(profile, columns)
+    if found is None:
+        return file, []
+    column, number = found
+    text = (
+        f"answer: {number} different texts of {column.name!r} occur in the documents, so these are taken for answers."
+    )
+    named = replace(column, name="answer", path=column.sql)
+    return replace(file, columns=tuple(named if c is column else c for c in file.columns)), [Guess("questions", text)]
+
+
+def _name(column: Column) -> str:
+    return normalised(column.name)
 
 
 def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> Draft:
@@ -60,6 +100,10 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
             order = [role for role in ("source_id", "question") if role in questions]
             questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
             missing = (*missing, fill_in("answer"))
+    metadata, where = roles.metadata, None
+    if (marked := wrong_rows(file, roles)) is not None:
+        mark, where, guess = marked
+        metadata, guesses = {**metadata, mark.name: mark.sql}, (*guesses, guess)
     if "urls" in link.exprs:
         shape = "questions with URLs"
     elif "contexts" in link.exprs:
@@ -72,14 +116,15 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         shape=shape,
         source=file.origin,
         questions=questions,
-        metadata=roles.metadata,
+        metadata=metadata,
+        where=where,
         tables=link.corpus.tables,
         documents=link.corpus.documents,
         retrieval_only=is_retrieval_only,
         on_missing_document=link.corpus.on_missing_document,
         guesses=guesses,
         missing=missing,
-        unused=tuple(column.described for column in file.columns if column.name not in used),
+        unused=tuple(column.described for column in file.columns if column.name not in {*used, *metadata}),
     )
 
 

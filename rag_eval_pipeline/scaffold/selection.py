@@ -15,6 +15,11 @@ from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised
 from rag_eval_pipeline.scaffold.structs import find_structs
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
+# Words in the names of files with gold answers, and in those of files with the answers of a system.
+GOLD_FILES = frozenset("gold golden truth truths gt reference references labels labelled annotated".split())
+OUTPUT_FILES = frozenset(
+    "answer answers output outputs response responses prediction predictions generated result results run runs".split()
+)
 SPLITS = ("test", "dev", "validation", "valid", "val", "train")  # the first one present is used
 MAX_NAMED = 10  # files of one kind in a sentence
 
@@ -52,15 +57,26 @@ def score_file(file: DataFile) -> Score:
 
 def best_file(files: Iterable[DataFile]) -> DataFile | None:
     """Return the file with the highest score, of equal ones the split to test with; None if none has questions."""
-    scored = [(score_file(file).points, -split_of(file.origin), file) for file in files]
-    best = max(scored, key=lambda item: item[:2], default=None)
-    return best[2] if best is not None and best[0] else None
+    scored = [(score_file(file), file) for file in files]
+    best = max(scored, key=lambda item: (*_truth(*item), item[0].points, -split_of(item[1].origin)), default=None)
+    return best[1] if best is not None and best[0].points else None
+
+
+def _truth(score: Score, file: DataFile) -> tuple[bool, int]:
+    """Return whether a file has questions with answers, and how its name ranks these: gold, unknown, a system's."""
+    is_complete = {"question", "answer"} <= set(score.has)
+    words = _words(file.origin)
+    return is_complete, is_complete * (bool(words & GOLD_FILES) - bool(words & OUTPUT_FILES))
 
 
 def split_of(origin: Origin) -> int:
     """Return the place in `SPLITS` of the split that an origin is named for."""
-    parts = re.split(r"[\W_]+", (origin.root or origin.path or origin.shown).lower())
-    return next((place for place, name in enumerate(SPLITS) if name in parts), len(SPLITS))
+    words = _words(origin)
+    return next((place for place, name in enumerate(SPLITS) if name in words), len(SPLITS))
+
+
+def _words(origin: Origin) -> set[str]:
+    return set(re.split(r"[\W_]+", (origin.root or origin.path or origin.shown).lower()))
 
 
 def splits_in_order(files: Iterable[DataFile]) -> list[DataFile]:
@@ -78,6 +94,9 @@ def file_guesses(profile: FolderProfile, draft: Draft) -> list[Guess]:
         text = f"source: {draft.source.shown}"
         text += f" ({score_file(source).shown})" if source is not None else ""
         guesses.append(Guess("source", f"{text}. Left out: {_listed(_why(file, source) for file in others)}."))
+    if source is not None and _truth(score_file(source), source) == (True, -1):
+        text = f"source: {source.origin.shown} is named as if a system had answered: check that its answers are right."
+        guesses.append(Guess("source", text))
     covered = {str(origin.files) for origin in (draft.tables or {}).values() if origin.files}
     bodies = _paths_in_tables(profile, draft)
     if not covered and (unused := [name for name in profile.documents if name not in bodies]):
@@ -87,6 +106,8 @@ def file_guesses(profile: FolderProfile, draft: Draft) -> list[Guess]:
 
 
 def _why(file: DataFile, source: DataFile | None) -> str:
+    if _truth(score_file(file), file) == (True, -1):
+        return f"{file.origin.shown} (named as if a system had answered)"
     if source is not None and [c.name for c in file.columns] == [c.name for c in source.columns]:
         return f"{file.origin.shown} (the columns of the source; to use both, list them as `source`)"
     return f"{file.origin.shown} ({score_file(file).shown})"

@@ -23,6 +23,8 @@ WORKBOOKS = frozenset({".xlsx", ".xlsm"})
 MEMBERS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".parquet"})  # of an archive, that are tried one by one
 MAX_SHEETS = 20  # the first ones of a workbook are read
 MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
+QUESTIONS = ("question", "query", "user_input", "prompt", "input")
+WHOLE_FILE = {"root": "$"}  # one row a file
 INSPECT_LOG = ".eval"
 INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one line each; summaries.json cuts texts
 
@@ -66,6 +68,8 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
         raise InputError("missing_root", error.file, "a promptfoo configuration with its tests", found=tests, hint=hint)
     if all(isinstance(value.get(key), dict) for key in MAPS):
         return [{"root": f"{key}.*"} for key in MAPS]
+    if any(isinstance(value.get(key), str) for key in QUESTIONS):  # the file is one question
+        return [WHOLE_FILE]
     parts = {key: item for key, item in value.items() if key and "." not in key}
     nested = [(key, item) for key, item in parts.items() if isinstance(item, dict)]
     roots = [key for key, item in parts.items() if _is_objects(item)] or [

@@ -99,7 +99,11 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
     if text.startswith(("%YAML", "---\n", "---\r\n")) or (suffix in {"yaml", "yml"} and text.lstrip()[0] not in "{["):
         return "yaml"
     if text.lstrip().startswith("<?xml"):
-        raise _unsupported(shown, "an XML file", "Convert it to JSON or CSV.")
+        raise _unsupported(
+            shown,
+            "an XML file",
+            "Convert its rows to CSV, as pandas does: `pandas.read_xml(FILE).to_csv('rows.csv', index=False)`.",
+        )
     start = text.lstrip()[:1]
     if start == "{" or (start == "[" and (suffix not in {"csv", "tsv"} or _is_json(text.lstrip().split("\n", 1)[0]))):
         return _json_layout(text, start, suffix, whole=whole)

@@ -30,6 +30,9 @@ from rag_eval_pipeline.sources.batches import UTF8, DecodedBatch, InputFile, Rej
 from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, JsonError, strict_json
 from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
 
+_SEVERAL_VALUES = (
+    "The file holds several JSON values: write each on one line (`jq -c . FILE > rows.jsonl`), or all as one list."
+)
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 BATCH_ROWS = 20_000  # of a JSON file
@@ -60,7 +63,8 @@ def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
     try:
         value = json_value(_whole_text(handle, file), allow_nan=file.spec.allow_nan)
     except RowError as fault:
-        error = InputError(fault.code, file.shown, fault.expected)
+        is_several = fault.code == "bad_json" and "Extra data" in fault.expected
+        error = InputError(fault.code, file.shown, fault.expected, hint=_SEVERAL_VALUES if is_several else None)
         error.found = fault.found  # an excerpt already
         raise error from None
     yield from _batches(_items(_at_root(value, file), file), (), file)
@@ -100,7 +104,9 @@ def json_value(text: str, *, allow_nan: bool = False) -> Any:
         found = text[max(0, error.pos - 20) : error.pos + 20]
         raise RowError("bad_json", None, f"JSON: {error.msg} at character {error.pos}", found) from None
     except JsonError as error:
-        raise RowError(error.code, None, error.expected, error.found) from None
+        is_constant = error.found in ("NaN", "Infinity", "-Infinity")
+        expected = f"{error.expected}, or `allow_nan: true` beside `path`" if is_constant else error.expected
+        raise RowError(error.code, None, expected, error.found) from None
 
 
 def _frame_rows(value: Any) -> list[Any] | None:
@@ -116,6 +122,11 @@ def _frame_rows(value: Any) -> list[Any] | None:
         return None
     first, *others = value.values()
     if not all(map(str.isdecimal, first)) or any(list(column) != list(first) for column in others):
+        return None
+    # Labels count from 0, or are rows left of a larger frame: numbers by other numbers are grades of documents by ids.
+    if next(iter(first)) != "0" and not any(
+        isinstance(cell, str) for column in value.values() for cell in column.values()
+    ):
         return None
     return [{name: column[label] for name, column in value.items()} for label in first]
 

@@ -116,6 +116,13 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize(("value", "hint"), [([["a"]], "flatten(answers)"), ([{"text": "a"}], "answers.text")])
+def test_answer_inside_another_value_is_refused_with_the_sql_that_reads_it(value, hint):
+    with pytest.raises(RowError) as caught:
+        draft(answers=value)
+    assert hint in caught.value.expected
+
+
 @pytest.mark.parametrize(("values", "code", "field"), FAULTS.values(), ids=FAULTS)
 def test_faults(values, code, field):
     with pytest.raises(RowError) as caught:

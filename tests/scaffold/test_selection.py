@@ -28,6 +28,25 @@ def test_file_with_the_most_of_a_question_is_taken_and_the_others_are_named_with
     )
 
 
+def test_of_equal_files_the_one_with_a_systems_answers_is_left_out(started):
+    files = {name: jsonl({**ROW, "documents": ["d"]}) for name in ("answer.jsonl", "ground_truth.jsonl")}
+    proposal = started(files)
+
+    assert "source: ground_truth.jsonl\n" in proposal.text
+    assert "answer.jsonl (named as if a system had answered)" in guess(proposal, "source")
+
+
+def test_file_that_is_named_like_a_systems_answers_is_taken_with_a_warning(started):
+    assert "check that its answers are right" in guess(started({"answer.jsonl": jsonl(ROW)}), "source")
+
+
+def test_files_of_one_object_are_one_relation(planned):
+    rows = ({**ROW, "contexts": [{"text": "It is a."}]}, {**ROW, "question": "B?", "contexts": []})
+    found = planned({f"qa/{place}.json": jsonl(row) for place, row in enumerate(rows)})
+
+    assert [question.question for question in found.questions] == ["A?", "B?"]
+
+
 SQUAD_ROW = {"question": "A?", "context": "It is a.", "answers": {"text": ["a"], "answer_start": [6]}}
 SPLITS = {
     "by columns": (ROW, ("train", "validation", "test"), "test"),

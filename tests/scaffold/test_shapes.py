@@ -167,12 +167,17 @@ def test_parquet_ids_lead_to_the_rows_of_another_table(planned, tmp_path):
 
 ANSWERS = {
     "plain":                     ("question,answer\nWhat?,one\n",                          ("one",)),
-    "truth beside an output":    ("question,answer,ground_truth\nWhat?,said,true\n",       ("true",)),
+    "truth beside an output":    ("question,answer,ground_truth\nWhat?,said,right\n",      ("right",)),
     "aliases, semicolons":       ("query,answer,aliases\nWhat?,one,1; I\n",                ("one", "1", "I")),
     "aliases, Python list":      ("query,answer,aliases\nWhat?,one,\"['1', 'I']\"\n",      ("one", "1", "I")),
     "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
     "numbered":                  ("question,answer1,answer2\nWhat?,one,1\n",                 ("one", "1")),
     "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
+    "true and false":            ("question,answer\nIs it?,TRUE\n",                        ("yes", "true")),
+    "German, with remarks":      ("Frage;Antwort (Bot);Antwort (Soll)\nWas?;two;one\n",    ("one",)),
+    "Japanese":                  ("質問,回答\n何,一\n",                                    ("一",)),
+    "a model's answer beside it": ("question,llm_answer,reference answer (checked)\nWhat?,two,one\n", ("one",)),
+    "wrong rows beside right ones": ("query,answer,expected_score\nWhat?,two,0\nWhat?,one,1\n", ("one",)),
 }  # fmt: skip
 
 
@@ -191,6 +196,11 @@ IMPOSSIBLE = {
         [False, True, False],
     ),
     "empty answer":          ("question,answer\nA?,a\nB?,\n",                          [False, True]),
+    "refusal is expected":   ("question,answer,expected_refusal\nA?,a,false\nB?,no idea,true\n", [False, True]),
+    "empty answer, or one that says so": ("question,answer\nA?,a\nB?,unanswerable\nC?,\n", [False, True, True]),
+    "no document, and a word for no answer": (
+        "question,answer,url\nA?,N/A,https://a.org/1\nB?,n/a,\nC?,-,\nD?,a,https://a.org/1\n", [False, True, True, False],
+    ),
 }  # fmt: skip
 
 
@@ -220,6 +230,46 @@ COUNTED = {
 @pytest.mark.parametrize(("files", "sentence"), COUNTED.values(), ids=COUNTED)
 def test_documents_that_are_absent_or_joined_are_counted(started, files, sentence):
     assert any(sentence in guess for guess in started(files).guesses)
+
+
+def test_row_without_an_answer_that_names_a_document_is_not_called_unanswerable(planned):
+    found = planned({"q.csv": "question,answer,url\nA?,a,https://a.org/1\nB?,,https://a.org/2\n"})
+
+    assert [(record.code, record.row) for record in found.quarantine] == [("empty_answer", 2)]
+
+
+def test_instruction_is_asked_with_its_input(planned):
+    rows = [
+        {"instruction": "Name it.", "input": "", "output": "a"},
+        {"instruction": "Sum.", "input": "1, 2", "output": "3"},
+    ]
+    found = planned({"q.jsonl": jsonl(*rows)})
+
+    assert [(q.question, q.answer) for q in found.questions] == [("Name it.", "a"), ("Sum.\n\n1, 2", "3")]
+
+
+DOCS = {
+    "docs/dock.md": "# Dry dock\nIt is 31 metres deep. Ada Lund built it.",
+    "docs/quay.html": "<title>Quay</title>Old.",
+}
+
+
+def test_answers_are_found_by_what_the_documents_say_and_are_no_metadata(planned):
+    rows = "Nr.;Frage;Soll;Thema;Datei\n1;Wie tief?;31 metres;deep;dock.md\n;;;;\n2;Wer?;Ada Lund;deep;dock.md\n"
+    found = planned({"q.csv": rows, **DOCS})
+
+    assert [(q.source_id, q.answers, q.metadata) for q in found.questions] == [
+        ("1", ("31 metres",), {"Thema": "deep"}),
+        ("2", ("Ada Lund",), {"Thema": "deep"}),
+    ]
+    assert gold(found) == [["docs/dock.md"], ["docs/dock.md"]]
+
+
+def test_titles_of_documents_are_offered_as_names(started):
+    proposal = started({"q.csv": "question,answer,where\nHow deep?,31 metres,Dry Dock\nHow old?,very,Quay\n", **DOCS})
+
+    assert any("2 of the 2 values of 'where' are titles" in guess for guess in proposal.guesses)
+    assert "#    WHEN 'Dry Dock' THEN 'docs/dock.md'" in proposal.text
 
 
 def test_guess_states_its_evidence(started):

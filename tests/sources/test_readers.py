@@ -230,6 +230,11 @@ class TestJson:
     ROOTS = {
         "pandas, orient=index": ({"3": {"q": 1}, "4": {"q": 2}}, None, {"source_key": ["3", "4"], "q": [1, 2]}),
         "the value is one row": ({"q": "x", "n": [1, 2], "m": [3, 4]}, "$", {"q": ["x"], "n": [[1, 2]], "m": [[3, 4]]}),
+        "grades of documents by numeric ids": (
+            {"q1": {"12": 1, "34": 0}},
+            None,
+            {"source_key": ["q1"], "12": [1], "34": [0]},
+        ),
         "members that are texts": ({"queries": {"k": "x"}}, "queries.*", {"source_key": ["k"], "value": ["x"]}),
         "members that are lists": ({"d": {"k": ["x"]}}, "$.d.*", {"source_key": ["k"], "value": [["x"]]}),
         "items that are texts": ({"d": ["x", "y"]}, "d.*", {"value": ["x", "y"]}),
@@ -247,6 +252,12 @@ class TestJson:
         assert found.columns == {"vars": [{"q": "Who?"}, {"q": "no"}], "n": [12, 0.5]}
         assert found.lines == [3, 5]
         assert rejected(found) == [(3, 7, "not_an_object")]
+
+    def test_json_of_several_values_or_with_nan_says_what_to_do(self):
+        with pytest.raises(InputError, match="one line .* as one list"):
+            decode(read_json, '{\n"q": 1\n}\n{\n"q": 2\n}')
+        with pytest.raises(InputError, match="`allow_nan: true`"):
+            decode(read_json, '[{"q": NaN}]')
 
     def test_json_missing_root_names_the_lists(self):
         with pytest.raises(InputError, match="State `root: data`") as caught:
