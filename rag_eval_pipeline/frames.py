@@ -13,6 +13,7 @@ import pandas as pd
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.evaluation_settings import ANSWER_COLUMNS
 from rag_eval_pipeline.evaluation.score_tables import iter_responses, read_scores
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationDataset, EvaluationQuery
 from rag_eval_pipeline.formats.results import load_evaluation_results
@@ -102,25 +103,23 @@ class WorkspaceFrames:
         rows = []
         for row in results.query_results:
             known = gold.get(row.query_id, {})
-            rows.append(
-                {
-                    "query_id": row.query_id,
-                    "source_id": known.get("source_id"),
-                    "question": row.query_text,
-                    "gold_answer": known.get("answer"),
-                    "is_impossible": known.get("is_impossible"),
-                    "status": row.status,
-                    "answer": row.generated_answer,
-                    "abstained": row.abstained,
-                    "error": row.error,
-                    "latency_ms": row.latency_ms,
-                    "documents": list(row.retrieval_results.retrieved_docs),
-                    "relevant_documents": list(row.retrieval_results.ground_truth_relevant),
-                    "passages": passages.get(row.query_id),
-                    "reasons": reasons.get(row.query_id, {}),
-                    **row.individual_metrics,
-                }
+            values = (
+                row.query_id,
+                known.get("source_id"),
+                row.query_text,
+                known.get("answer"),
+                known.get("is_impossible"),
+                row.status,
+                row.generated_answer,
+                row.abstained,
+                row.error,
+                row.latency_ms,
+                list(row.retrieval_results.retrieved_docs),
+                list(row.retrieval_results.ground_truth_relevant),
+                passages.get(row.query_id),
+                reasons.get(row.query_id, {}),
             )
+            rows.append(dict(zip(ANSWER_COLUMNS, values, strict=True)) | row.individual_metrics)
         return pd.DataFrame(rows)
 
     def compare(self, old: str, new: str) -> pd.DataFrame:

@@ -17,8 +17,11 @@ def judge(prompt: str) -> str:
     if "task" not in case:
         return json.dumps({**reply, **reason, "verdict": "yes"})
     if case["task"] == "rating":
-        grades = re.findall(r"\d+", prompt[prompt.rindex('"rating":') :])
-        return json.dumps({**reply, **reason, "rating": max(map(int, grades))})
+        form = prompt[prompt.rindex('"rating') :]  # of one grade, or of one for each dimension
+        grades, names = sorted(map(int, re.findall(r"\d+", form))), re.findall(r'"(\w+)": \d', form)
+        grade = grades[0] if case["protocol"] == "toxicity" else grades[-1]
+        rated = {"rating": grade} if names == ["rating"] else {"ratings": dict.fromkeys(names, grade)}
+        return json.dumps({**reply, **reason, **rated})
     cited = {text["id"]: text["text"] for text in case.get("cited_texts", ())}
     if case["task"] == "entailment":
         texts = {claim["id"]: [cited[number] for number in claim["against"]] for claim in case["claims"]}

@@ -196,9 +196,5 @@ def ab(
 
     root = find_workspace(workspace)
     done = run_ab_tests(root, config, now=clock.now())
-    records = []
-    for test in done:
-        evaluations = [one.model_dump(mode="json", exclude_none=True) for one in test.evaluations]
-        records.append({**test.record, "evaluations": evaluations})
     lines = (line for test in done for line in (str(test.path), *(f"  {sentence}" for sentence in test.sentences())))
-    emit(records, as_json, lines)
+    emit([test.record for test in done], as_json, lines)

@@ -14,8 +14,10 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
 from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path, value_hint
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings
+from rag_eval_pipeline.judges.ratings import BUILT_IN
 from rag_eval_pipeline.metrics.custom import QuestionMetric, find_metric
-from rag_eval_pipeline.metrics.registry import built_in_metrics
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, built_in_metrics
+from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
@@ -23,13 +25,18 @@ from rag_eval_pipeline.workspace import Workspace
 # Names of measures are validated only when settings are merged: the record of an evaluation must stay readable after a
 # custom metric is uninstalled.
 TO_BE_USED = "to_be_used"
-METRICS_VERSION = "retrieval/4 spans/4 answers/5"  # raised whenever a score moves; old and new nights are not compared
+# Raised whenever a score moves; old and new nights are not compared.
+METRICS_VERSION = "retrieval/4 spans/4 answers/5 claims/2"
 # Category of a metric -> the scores that it is stored with.
 KIND_OF = {
     "retrieval": "retrieval_scores", "contexts": "retrieval_scores", "citations": "citation_scores",
     "answers": "answer_scores", "claims": "judge_scores",
 }  # fmt: skip
 COLUMNS = ("query_id", "outcome", "reason", "faults")  # of the score files, besides measures
+ANSWER_COLUMNS = (
+    "query_id", "source_id", "question", "gold_answer", "is_impossible", "status", "answer", "abstained", "error",
+    "latency_ms", "documents", "relevant_documents", "passages", "reasons",
+)  # fmt: skip  # of the frame of answers, besides measures
 
 
 class EvaluationSettings(Model):
@@ -79,11 +86,14 @@ class EvaluationSettings(Model):
             raise ValueError("one or more measures, each once")
         if info.context == TO_BE_USED:
             try:
-                names = {parse_measure(name).name for name in value}
+                measures = [parse_measure(name) for name in value]
             except InputError as error:
                 raise ValueError(error.expected) from error
-            if len(names) < len(value):
+            if len({measure.name for measure in measures}) < len(value):
                 raise ValueError("one or more measures, each once")
+            for family in (measure.family for measure in measures if measure.family not in FAMILIES):
+                if taken := _taken(family.metric.name):
+                    raise ValueError(f"custom measures with names of their own; {family.metric.name!r} is {taken}")
         return value
 
     @property
@@ -117,7 +127,6 @@ def merged_settings(
 def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
     """Load the metrics that settings name, by that name; raises `unknown_metric`, `bad_metric`, `duplicate_metric`."""
     found: dict[str, QuestionMetric] = {}
-    taken = set(COLUMNS)
     for name in names:
         definition = find_metric(name)
         if not isinstance(definition, QuestionMetric):
@@ -129,19 +138,32 @@ def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
         if info.category not in KIND_OF:
             expected = f"one of the categories {', '.join(KIND_OF)}"
             raise InputError("bad_metric", f"metric {name}", expected, found=info.category)
-        if info.name in taken or _is_built_in(info.name):
-            expected = "each name once, and none that is built in"
-            raise InputError("duplicate_metric", "metrics", expected, found=info.name)
-        taken.add(info.name)
+        taken = _taken(info.name) or ("a retrieval measure" if _is_measure(info.name) else None)
+        if taken is None and any(info.name == other.metric.name for other in found.values()):
+            taken = "another custom metric"
+        if taken is not None:
+            expected = "a custom metric with a name of its own"
+            hint = f"{info.name} is {taken}."
+            raise InputError("duplicate_metric", f"metric {name}", expected, found=info.name, hint=hint)
         found[name] = definition
     return found
 
 
-def _is_built_in(name: str) -> bool:
-    if any(name in (info.name, *info.aliases) for info in built_in_metrics()):
-        return True
+def _taken(name: str) -> str | None:
+    """Return what has the name of a custom metric, with its siblings; None if nothing has."""
+    bare = name.removeprefix(PAGE_PREFIX)
+    if bare in (columns := dict.fromkeys((*ANSWER_COLUMNS, *COLUMNS))):
+        return f"a column beside the metrics: {', '.join(columns)}"
+    if bare.partition("/")[0] in (ratings := ("evaluator", *BUILT_IN)):
+        return f"a score of the judge: {', '.join(ratings)}, and these followed by a slash"
+    if any(bare in (info.name, *info.aliases) for info in built_in_metrics()):
+        return "a built-in metric (docs/reference/metrics.md has all)"
+    return None
+
+
+def _is_measure(name: str) -> bool:
     try:
-        parse_measure(name)
+        parse_measure(name.removeprefix(PAGE_PREFIX))
     except InputError:
         return False
     return True

@@ -30,7 +30,15 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings, open_judge
-from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, CitedText, Judge, Judgement
+from rag_eval_pipeline.judges.judgement import (
+    LANGUAGE_NOT_SUPPORTED,
+    RATING_FAILED,
+    Case,
+    CitedText,
+    Judge,
+    Judgement,
+    is_refusal,
+)
 from rag_eval_pipeline.judges.labels import Label, name_by_system, read_labels
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
@@ -41,8 +49,8 @@ from rag_eval_pipeline.workspace import Workspace
 NO_JUDGE = "no_judge"
 CORRECTNESS_MEASURES = ("judged_correct", "judged_correct_upper", "judged_refused", "judged_unsure")
 SUPPORT_MEASURES = (
-    "citation_correctness", "citation_support", "citation_support_all", "factual_consistency", "faithfulness",
-    "hallucination_vs_citations", "hallucination_vs_retrieved",
+    "citation_correctness", "citation_support", "citation_support_all", "factual_consistency",
+    "consistency_of_resolved", "faithfulness", "hallucination_vs_citations", "hallucination_vs_retrieved",
 )  # fmt: skip
 OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
@@ -194,15 +202,22 @@ class JudgementCounts:
         return JudgingReport(self._completed, self._reasons.total(), dict(self._reasons.most_common()))
 
     def warnings(self) -> list[str]:
-        """Return a line if answers may have talked the model judge over."""
-        counts = self._flags["judges_disagree"], self._flags["injection_suspect"]
-        if not counts[1] and counts[0] < OPPOSITE_SHARE * max(1, self._completed):
-            return []
-        of = f"{self._completed:,} judged answers"
-        return [
-            f"the lexical judge is sure of the opposite verdict on {counts[0]:,} of {of} (judges_disagree), and "
-            f"{counts[1]:,} have texts that address the judge (injection_suspect): read some of them in the report"
+        """Return a line for each rating that failed, and one if answers may have talked the model judge over."""
+        flags = ((*flag.partition(":"), n) for flag, n in self._flags.items())
+        lines = [
+            f"the judge's rating {name} failed for {n:,} of {self._completed:,} answers [{RATING_FAILED}]: they have "
+            "no score of it"
+            for code, _, name, n in flags
+            if code == RATING_FAILED
         ]
+        counts = self._flags["judges_disagree"], self._flags["injection_suspect"]
+        if counts[1] or counts[0] >= OPPOSITE_SHARE * max(1, self._completed):
+            of = f"{self._completed:,} judged answers"
+            lines.append(
+                f"the lexical judge is sure of the opposite verdict on {counts[0]:,} of {of} (judges_disagree), and "
+                f"{counts[1]:,} have texts that address the judge (injection_suspect): read some of them in the report"
+            )
+        return lines
 
     @property
     def usage(self) -> dict[form.JudgeUsageName, float]:
@@ -283,17 +298,18 @@ def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool =
     if judgement.status != "completed":
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
-    faults: dict[str, str] = {}
+    failed = (flag.partition(":") for flag in judgement.flags)
+    faults = {name: RATING_FAILED for code, _, name in failed if code == RATING_FAILED}
     if LANGUAGE_NOT_SUPPORTED in judgement.flags:
         # Failed, not skipped: a mean over the answers that could be decided would not be the system's.
         line = f"{LANGUAGE_NOT_SUPPORTED}: the lexical judge decides correctness in English only"
-        faults = {name: line for name in CORRECTNESS_MEASURES if name != "judged_refused"}
+        faults |= {name: line for name in CORRECTNESS_MEASURES if name != "judged_refused"}
         scores["judged_refused"] = 0.0
     if judgement.correctness is not None:
         verdict = judgement.correctness.verdict
         scores["judged_correct"] = float(verdict == "correct")
         scores["judged_correct_upper"] = float(verdict in ("correct", "unsure"))
-        scores["judged_refused"] = float(verdict == "refused")
+        scores["judged_refused"] = float(is_refusal(case, judgement.correctness))
         scores["judged_unsure"] = float(verdict == "unsure")
     scores |= _claim_scores(case, judgement)
     if judges_support:
@@ -453,11 +469,17 @@ def add_evaluator_scores(workspace: Workspace, evaluation: Evaluation, pair: Pai
     batch = evaluate_events(judged.events, config, evaluation_id=evaluation_id, now=clock.now())
     batch.write(evaluations_path(workspace.evaluations, evaluation_id))
     scores: dict[str, dict[str, float]] = {}
+    faults: dict[str, dict[str, str]] = {}
     for one in batch.evaluations:
+        query_id, name = one.target_event_id.removeprefix(f"{evaluation_id}/"), PREFIX + one.evaluator_name
         if isinstance(one.score, int | float):  # a category has no mean
-            query_id = one.target_event_id.removeprefix(f"{evaluation_id}/")
-            scores.setdefault(query_id, {})[PREFIX + one.evaluator_name] = float(one.score)
-    rows = [_joined(row, scores.get(row.query_id, {})) for row in judged.rows]
+            scores.setdefault(query_id, {})[name] = float(one.score)
+        elif one.error is not None and one.error.code == RATING_FAILED:
+            faults.setdefault(query_id, {})[name] = RATING_FAILED
+    rows = [
+        replace(_joined(row, scores.get(row.query_id, {})), faults=row.faults | faults.get(row.query_id, {}))
+        for row in judged.rows
+    ]
     return ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores)))
 
 

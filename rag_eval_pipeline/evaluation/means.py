@@ -14,7 +14,6 @@ from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
 from rag_eval_pipeline.evaluation.score_tables import PAGE, Flags, QueryScores, ScoreTable
 from rag_eval_pipeline.evaluation.scoring import (
-    ANSWER_MEASURES,
     CITATION_MEASURES,
     CONTEXT_MEASURES,
     custom_metrics_of,
@@ -23,15 +22,21 @@ from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
 from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
-from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, summarise, summarise_all
+from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, mean, summarise, summarise_all
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.systems.base import RagAnswer
 
 PAGE_SHARE = 0.9  # of the questions; a headline must not depend on the few whose gold text was located
 FEW_DOCUMENTS = 20  # below, ten retrieved documents are half of the corpus, and finding a document means little
 NO_PAGES = "no_pages"
-FURTHER = ("contexts", "citations", "answers")  # groups whose means are mostly in no other part of the results
-PLACED = frozenset({"exact_match", "f1"})  # the exceptions, which are under answer quality
+FURTHER = (
+    "contexts",
+    "citations",
+    "official_answers",
+    "custom_answers",
+)  # groups whose means are in no other part of the results
+NO_GOLD_ANSWERS = "no_gold_answers"
+TOO_FEW_PARTS = "too_few_parts"
 OVERALL = ("overall_citation_accuracy", "overall_coverage")
 
 
@@ -60,12 +65,13 @@ class JudgedShares:
         return self._share(correct, citations, "no_citations", total, correct_citations=sum(correct))
 
     def consistency(self) -> form.ClaimShare:
-        """Return the share of claims supported by their cited texts, of those whose citations exist."""
-        claims, good = self._counts("resolved_claims"), self._weighted("factual_consistency", "resolved_claims")
+        """Return the share of claims that their cited texts support."""
+        claims, good = self._counts("claims"), self._weighted("factual_consistency", "claims")
         scores = tuple(self._rows.values("citation_support")[0].tolist())
-        facts: dict[str, Any] = {"total_claims": sum(claims), "consistency_scores": scores}
-        mean = sum(scores) / len(scores) if scores else None
-        return self._share(good, claims, "no_citations", {}, mean_consistency=mean, **facts)
+        total, average = {"total_claims": sum(claims)}, mean(scores) if scores else None
+        if self._cites_nothing(claims):
+            return form.ClaimShare(**total, reason="no_citations")
+        return self._share(good, claims, "no_claims", total, mean_consistency=average, consistency_scores=scores)
 
     def hallucination(self, *, against: Literal["citations", "retrieved"]) -> form.ClaimShare:
         """Return the share of claims that nothing cited, or nothing retrieved, supports."""
@@ -75,9 +81,13 @@ class JudgedShares:
             claims = [n if has else 0 for n, has in zip(claims, self._rows.values(measure)[1], strict=True)]
         bad = self._weighted(measure, "claims")
         total = {"total_claims": sum(claims)}
-        if self._judges_support and against == "citations" and any(claims) and not any(self._counts("citations")):
+        if against == "citations" and self._cites_nothing(claims):
             return form.ClaimShare(**total, reason="no_citations")
         return self._share(bad, claims, "no_claims", total, hallucinated_claims=sum(bad))
+
+    def _cites_nothing(self, claims: Sequence[int]) -> bool:
+        """Whether no answer of the run has a citation: nothing is then known about what its citations support."""
+        return self._judges_support and any(claims) and not any(self._counts("citations"))
 
     def _column(self, name: str) -> Values:
         """Return the scores of all rows; 0.0 where a row has none."""
@@ -112,6 +122,7 @@ class JudgedShares:
         good = [value for n, whole in zip(parts, wholes, strict=True) for value in (n, whole - n)]
         found = summarise(np.repeat(np.tile((1.0, 0.0), len(parts)), good), clusters=np.repeat(self._clusters, wholes))
         return form.ClaimShare(
+            pooled_over="claims" if "total_claims" in total else "citations",
             value=sum(parts) / sum(wholes),
             confidence_interval=found.confidence_interval,
             method=found.method,
@@ -131,18 +142,19 @@ class QuestionFacts(NamedTuple):
     clusters: Units
     has_citations: Flags
     is_impossible: Flags
+    has_gold: Flags
 
     @classmethod
     def empty(cls, questions: int) -> Self:
         """Return arrays to be filled by `note_question`."""
-        flags = np.zeros((2, questions), np.bool_)
-        return cls(np.empty(questions, np.int64), flags[0], flags[1])
+        return cls(np.empty(questions, np.int64), *np.zeros((3, questions), np.bool_))
 
     def note_question(self, at: int, query: EvaluationQuery, numbers: dict[str, int]) -> None:
         """Set the facts of the question at a place; `numbers` are those of the clusters so far."""
         name = cluster_name(query)
         self.clusters[at] = numbers.setdefault(name, len(numbers)) if name else len(self.clusters) + at
         self.has_citations[at], self.is_impossible[at] = bool(query.citations), query.is_impossible
+        self.has_gold[at] = query.has_gold
 
 
 @dataclass(frozen=True)
@@ -272,20 +284,29 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
     def custom(kind: str) -> list[str]:
         return [metric.metric.name for metric in custom_metrics_of(settings.custom_metrics, kind)]
 
-    clusters, has_citations, is_impossible = parts.questions
+    clusters, has_citations, is_impossible, has_gold = parts.questions
 
     def group(rows: ScoreTable, names: Iterable[str], kind: str, **more: Any) -> MeanGroup:
         return MeanGroup(rows, named([*names, *custom(kind)]), clusters, custom=frozenset(custom(kind)), **more)
 
     def part(
-        rows: ScoreTable, chosen: Flags, measures: Mapping[str, str], level: form.Level | None = None
+        rows: ScoreTable,
+        chosen: Flags,
+        measures: Mapping[str, str],
+        *,
+        level: form.Level | None = None,
+        reason: str | None = None,
     ) -> MeanGroup:
         chosen_rows = rows.only(measures.values()).where(chosen)
-        unknown = level == "page" and bool(chosen_rows.has("scored").any())
-        reasons = dict.fromkeys(measures.values(), NO_PAGES) if unknown else {}
+        reasons = dict.fromkeys(measures.values(), reason) if reason else {}
         return MeanGroup(chosen_rows, measures, clusters[chosen], level, left_out=int((~chosen).sum()), reasons=reasons)
 
+    def answered(chosen: Flags, *measures: str) -> MeanGroup:
+        reason = NO_GOLD_ANSWERS if chosen.any() and not (chosen & has_gold).any() else None
+        return part(parts.answer_scores, chosen & has_gold, named(measures), reason=reason)
+
     judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS)
+    judged |= dict.fromkeys(name for row in parts.judged.where(parts.judged.faulty()) for name in row.faults)
     if all(name.startswith(PREFIX) for name in judged) and parts.judged.has("failed").any():
         judged |= dict.fromkeys(CORRECTNESS_MEASURES)  # null, with the number of failures, and not absent
     without_support: dict[str, str] = {}
@@ -294,27 +315,37 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         judged |= dict.fromkeys(without_support)
     groups = {
         "documents": MeanGroup(parts.retrieval, named(measures), clusters, level="document"),
-        "pages": part(parts.retrieval, has_citations, {name: PAGE + name for name in measures}, "page"),
+        "pages": part(
+            parts.retrieval,
+            has_citations,
+            {name: PAGE + name for name in measures},
+            level="page",
+            reason=NO_PAGES if (parts.retrieval.has("scored") & has_citations).any() else None,
+        ),
         "contexts": group(parts.retrieval, CONTEXT_MEASURES, "retrieval_scores"),
         "citations": group(
             parts.citations, [name for name in CITATION_MEASURES if name not in SPAN_COUNTS], "citation_scores"
         ),
-        "answers": group(
-            parts.answer_scores, [name for name in ANSWER_MEASURES if name != "abstained"], "answer_scores"
-        ),
-        "answerable": part(parts.answer_scores, ~is_impossible, named(["exact_match", "f1"])),
-        "unanswerable": part(parts.answer_scores, is_impossible, named(["exact_match"])),
+        "answers": answered(np.ones_like(has_gold), "exact_match", "f1"),
+        "answerable": answered(~is_impossible, "exact_match", "f1"),
+        "unanswerable": answered(is_impossible, "exact_match"),
+        "official_answers": answered(np.ones_like(has_gold), "squad/exact_match", "squad/f1"),
+        "custom_answers": group(parts.answer_scores, [], "answer_scores"),
         "judged": group(parts.judged, judged, "judge_scores", reasons=without_support),
-        "overall": MeanGroup(parts.overall, named(OVERALL), clusters),
+        "overall": MeanGroup(parts.overall, named(OVERALL), clusters, reasons=_overall_reason(parts.overall)),
     }
     return Means(groups, seed=settings.random_seed)
+
+
+def _overall_reason(rows: ScoreTable) -> dict[str, str]:
+    return {"overall_citation_accuracy": TOO_FEW_PARTS} if rows.has("scored").any() else {}
 
 
 def further_metrics(means: Means) -> dict[str, form.Metric]:
     """Return means that no other part of the file has, without built-in ones that no question has."""
     found = {name: metric for group in FURTHER for name, metric in means.all_of(group).items()}
     custom = {name for group in FURTHER for name in means.custom_of(group)}
-    return {name: one for name, one in found.items() if name not in PLACED and (one.n_scored or name in custom)}
+    return {name: one for name, one in found.items() if one.n_scored or name in custom}
 
 
 def retrieval_level(

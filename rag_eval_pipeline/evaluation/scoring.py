@@ -33,9 +33,11 @@ from rag_eval_pipeline.evaluation.score_tables import (
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.answers import is_accepted, score_answer
+from rag_eval_pipeline.judges.judgement import RATING_FAILED
+from rag_eval_pipeline.metrics.answers import is_accepted, official_scores, score_answer
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
+from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.metric_info import MetricInfo
 from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.metrics.span_matching import SPAN_MEASURES, TOKEN_MEASURES, score_spans
@@ -50,7 +52,7 @@ ANSWER_MEASURES = ("exact_match", "f1", "squad/exact_match", "squad/f1", "abstai
 CONTEXT_MEASURES = ("context_precision", "context_char_recall", "context_char_precision", "context_char_iou")
 NOT_JUDGED = "not_judged"
 QUESTIONS_AT_ONCE = 5_000  # some 25 MB of rankings and scores
-_STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED})
+_STATUSES = frozenset({*get_args(form.Status), NOT_JUDGED, RATING_FAILED})
 _Ranking = tuple[list[str], dict[str, int]]  # documents in rank order, and the grades of the relevant ones
 
 
@@ -74,7 +76,7 @@ class ScoringReport:
     def mean(self, measure: str) -> float | None:
         """Return the mean of a measure over the questions that have it; None if none has."""
         values = self.rows.values(measure)[0].tolist()
-        return sum(values) / len(values) if values else None
+        return mean(values) if values else None
 
 
 def score_rows(
@@ -276,7 +278,8 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts by SQuAD v2's exact match and F1, without marks and as they are.
 
     Without citations and Markdown an abstention counts as the empty answer. What looks like a mark, such as `[1, 2]`,
-    counts as words where the answer is better with it. As it is, an answer has the official scorer's scores.
+    counts as words where the answer is better with it. As it is, an answer has the official scorer's scores. Without a
+    gold answer, and unless a question is marked as impossible, nothing is right: there is no score.
     """
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
@@ -284,10 +287,13 @@ def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
         marks = [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations]
         text = unmarked(given, marks)
         is_abstention = _declines(answer, text, query)
-        official = score_answer(given, accepted)
-        scores = score_answer("", accepted) if is_abstention else max(score_answer(text, accepted), official)
-        as_is = {f"squad/{name}": value for name, value in official._asdict().items()}
-        return {**scores._asdict(), **as_is, "abstained": float(is_abstention)}
+        abstained = {"abstained": float(is_abstention)}
+        if not query.has_gold:
+            return abstained
+        ways = [""] if is_abstention else [text, given]
+        scores = max(score_answer(way, accepted) for way in ways)
+        official = official_scores(given, accepted)
+        return scores._asdict() | {f"squad/{name}": value for name, value in official._asdict().items()} | abstained
 
     return score_rows(
         evaluation, pair, "answer_scores", ANSWER_MEASURES, score, lambda _, answer: _without_text(answer)

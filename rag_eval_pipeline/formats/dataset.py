@@ -6,6 +6,7 @@ filled in. In CSV a row is a question; the dataset's fields have separate column
 Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -91,6 +92,11 @@ class EvaluationQuery(Model):
         if isinstance(answers, list) and answers:
             return [str(answer) for answer in answers]
         return [] if self.ground_truth_answer is None else [self.ground_truth_answer]
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether it is known what a right answer is: a gold answer, or that there is none."""
+        return self.is_impossible or bool(self.accepted_answers)
 
     @property
     def expected_answers(self) -> list[str]:
@@ -198,18 +204,30 @@ class StoredDataset(NamedTuple):
     @property
     def is_retrieval_only(self) -> bool:
         """Whether no question has an answer, so that passages alone can be scored."""
-        return not any(query.accepted_answers or query.is_impossible for query in self.queries)
+        return not any(query.has_gold for query in self.queries)
 
 
 def open_dataset(path: Path) -> StoredDataset:
-    """Open a dataset; of a large one that a conversion wrote, each question is read when it is asked for."""
-    rows = None
+    """Open a dataset; of a large one that a conversion wrote, each question is read when it is asked for.
+
+    Raises:
+        InputError: As `EvaluationDataset.read`; also when a question is asked for that is damaged.
+    """
     if path.exists() and path.stat().st_size > WHOLE_BYTES:
-        rows = RowFile.open(path, "queries", partial(EvaluationQuery.model_validate_json, strict=True))
-    if rows is None:
-        whole = EvaluationDataset.read(path)
-        return StoredDataset(whole.model_copy(update={"queries": ()}), whole.queries)
-    return StoredDataset(EvaluationDataset.model_validate_json(rows.rest, strict=True), rows)
+        rows = RowFile.open(path, "queries", partial(_stored_query, path))
+        if rows is not None:
+            with contextlib.suppress(pydantic.ValidationError):
+                return StoredDataset(EvaluationDataset.model_validate_json(rows.rest, strict=True), rows)
+    whole = EvaluationDataset.read(path)
+    return StoredDataset(whole.model_copy(update={"queries": ()}), whole.queries)
+
+
+def _stored_query(path: Path, data: bytes) -> EvaluationQuery:
+    try:
+        return EvaluationQuery.model_validate_json(data, strict=True)
+    except pydantic.ValidationError:
+        EvaluationDataset.read(path)  # raises the error with its place in the file
+        raise
 
 
 class ReadDataset(NamedTuple):

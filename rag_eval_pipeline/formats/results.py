@@ -6,10 +6,10 @@ Source: Evaluation Data Formats 2.3; Citation Accuracy Evaluation 6.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pydantic
 
@@ -38,7 +38,9 @@ class Metric(Model):
 
     value: float | None = pydantic.Field(description="The mean; null where nothing could be scored.")
     confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
-    method: str | None = pydantic.Field(None, description="How the interval was made: wilson, bootstrap.")
+    method: str | None = pydantic.Field(
+        None, description="How the interval was made (wilson, bootstrap), or why a value has none."
+    )
     n_clusters: int | None = pydantic.Field(
         None,
         description="Groups of questions about the same documents, which the interval counts instead of questions; "
@@ -62,7 +64,7 @@ class PooledInterval(Model):
 
 
 class SpanAccuracy(Model):
-    """Expected against given citations, each expected span with its best partner."""
+    """Expected against given citations, each expected span with its best partner; means over all spans, pooled."""
 
     mean_exact_jaccard: float | None
     mean_tolerance_jaccard: float | None
@@ -79,8 +81,32 @@ class SpanAccuracy(Model):
     reason: str | None = None
 
 
+def pooled_jaccard(spans: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mean over spans as a `Metric`; its counts are questions, as in every other one.
+
+    Args:
+        spans: The fields of a `SpanAccuracy`.
+    """
+    limits = spans.get("confidence_intervals", {}).get("mean_tolerance_jaccard") or {}
+    counted = spans.get("recall") or {}  # every question with gold spans has one
+    return {
+        "value": spans["mean_tolerance_jaccard"],
+        "confidence_interval": (limits["low"], limits["high"]) if limits else None,
+        "reason": spans.get("reason"),
+        **{name: limits[name] for name in ("method", "n_clusters") if name in limits},
+        **{name: counted[name] for name in ("n_scored", "n_failed", "n_skipped", "coverage") if name in counted},
+    }
+
+
 class ClaimShare(Model):
-    """A share of claims or citations that a judge counts; null without one."""
+    """A share of all claims or citations of a run that a judge counts; null without one.
+
+    The means over answers of the same shares, under the same names, are in `judge_metrics`.
+    """
+
+    pooled_over: Literal["claims", "citations"] | None = pydantic.Field(
+        None, description="What is counted over all answers: the whole of the share."
+    )
 
     value: float | None = None
     confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
@@ -396,25 +422,17 @@ def open_results(path: Path) -> StoredResults:
     if rows is not None:
         with contextlib.suppress(pydantic.ValidationError, InputError):
             head = EvaluationResults.model_validate_json(checked_json(rows.rest, path), strict=True)
-            return StoredResults(head, _Rows(path, rows))
+            return StoredResults(head, rows)
     whole = EvaluationResults.read(path)
     return StoredResults(whole.model_copy(update={ROWS: ()}), whole.query_results)
 
 
 def _row(path: Path, data: bytes) -> QueryResult:
-    return QueryResult.model_validate_json(checked_json(data, path), strict=True)
-
-
-class _Rows:
-    def __init__(self, path: Path, rows: RowFile[QueryResult]) -> None:
-        self._path, self._rows = path, rows
-
-    def __iter__(self) -> Iterator[QueryResult]:
-        try:
-            yield from self._rows
-        except (pydantic.ValidationError, InputError):
-            EvaluationResults.read(self._path)  # raises the error with its place in the file
-            raise
+    try:
+        return QueryResult.model_validate_json(checked_json(data, path), strict=True)
+    except (pydantic.ValidationError, InputError):
+        EvaluationResults.read(path)  # raises the error with its place in the file
+        raise
 
 
 def load_evaluation_results(folder: Path, evaluation_id: str) -> EvaluationResults:

@@ -19,6 +19,7 @@ from rag_eval_pipeline.judges.judgement import (
     Judge,
     Judgement,
     Support,
+    is_refusal,
 )
 from rag_eval_pipeline.judges.labels import Item, Label, Truth, majority_labels
 from rag_eval_pipeline.judges.trust_card import (
@@ -152,8 +153,7 @@ def _verdict_on(item: Item, case: Case, judgement: Judgement, *, judges_support:
     if found is None:
         return ItemVerdict(None, LANGUAGE_NOT_SUPPORTED if LANGUAGE_NOT_SUPPORTED in judgement.flags else "no_verdict")
     if item.task == "refusal":
-        # Refusing an impossible question is what is correct there.
-        refused = found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")
+        refused = is_refusal(case, found)
         return ItemVerdict(refused, "refused" if refused else "answered", float(refused), found.reason)
     return ItemVerdict(found.verdict == "correct", found.verdict, found.score, found.reason, " | ".join(case.accepted))
 

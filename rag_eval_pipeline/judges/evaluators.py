@@ -32,7 +32,7 @@ from rag_eval_pipeline.formats.evaluations import (
     read_evaluation,
 )
 from rag_eval_pipeline.formats.model import Model, bad_format
-from rag_eval_pipeline.judges.judgement import Case, Claim, Judgement
+from rag_eval_pipeline.judges.judgement import RATING_FAILED, Case, Claim, Judgement
 from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.text.normalise import FILLER, mask_citations, plain
 from rag_eval_pipeline.text.refusals import find_refusal
@@ -89,11 +89,15 @@ class _FailedError(Exception):
 
 
 class Evaluator(NamedTuple):
-    """One evaluator; `evaluate` returns the fields of its evaluation."""
+    """One evaluator; `evaluate` returns the fields of its evaluation.
+
+    What is read from a judgement states no duration: the judge's time and cost are those of all that it judged.
+    """
 
     version: str
     options: type[Model]
     evaluate: Callable[[Event, Any], Mapping[str, Any]]
+    reads_judgement: bool = True
 
 
 def length_score(count: int, options: LengthOptions) -> float:
@@ -204,7 +208,7 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "factual_accuracy": Evaluator("1.1.0", NoOptions, _evaluate_factual_accuracy),
     "toxicity": Evaluator("2.0.0", NoOptions, _evaluate_toxicity),
     "relevance": Evaluator("2.0.0", NoOptions, _evaluate_relevance),
-    "length": Evaluator("1.1.0", LengthOptions, _evaluate_length),
+    "length": Evaluator("1.1.0", LengthOptions, _evaluate_length, reads_judgement=False),
 }
 
 
@@ -213,8 +217,8 @@ def _rating(event: Event, name: str) -> tuple[dict[str, Any], dict[str, float]]:
     judgement = event.judgement
     if judgement is not None:
         _require_completed(judgement)
-        if f"rating_failed:{name}" in judgement.flags:
-            raise _FailedError("rating_failed", f"the judge's rating of {name} could not be read")
+        if f"{RATING_FAILED}:{name}" in judgement.flags:
+            raise _FailedError(RATING_FAILED, f"the judge's rating of {name} could not be read")
         dimensions = {
             key.partition("/")[2]: value for key, value in judgement.ratings.items() if key.startswith(f"{name}/")
         }
@@ -321,7 +325,7 @@ def _evaluate(event: Event, name: str, options: Model, now: datetime) -> Evaluat
             "type": "JudgeFailed", "message": str(error), "code": error.code, "context": {"evaluator": name}
         }  # fmt: skip
         return Evaluation(**stated, status=EvaluationStatus.FAILED, error=failure)
-    duration = {"duration_ms": (time.perf_counter() - started) * 1000}
+    duration = {} if evaluator.reads_judgement else {"duration_ms": (time.perf_counter() - started) * 1000}
     criteria = {"criteria": options.model_dump(mode="json") or None}
     return read_evaluation({**criteria, **fields, **stated, **duration, "status": EvaluationStatus.COMPLETED})
 

@@ -11,6 +11,7 @@ Verdict = Literal["correct", "incorrect", "refused", "unsure"]
 Outcome = Literal["supported", "not_found", "conflicting"]
 LANGUAGE_NOT_SUPPORTED = "language_not_supported"
 NEEDS_SUPPORT_JUDGE = "needs_support_judge"
+RATING_FAILED = "rating_failed"  # with a colon and the rating's name, a flag
 
 
 class CitedText(msgspec.Struct, frozen=True):
@@ -60,6 +61,11 @@ class Correctness(msgspec.Struct, frozen=True):
     verdict: Verdict
     score: float
     reason: str
+
+
+def is_refusal(case: Case, found: Correctness) -> bool:
+    """Whether an answer was judged a refusal, which of an impossible question is what is `correct`."""
+    return found.verdict == "refused" or (case.is_impossible and found.verdict == "correct")
 
 
 class Support(msgspec.Struct, frozen=True):

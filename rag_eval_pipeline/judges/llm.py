@@ -23,7 +23,7 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges import prompts, ratings, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
-from rag_eval_pipeline.judges.judgement import Case, Correctness, Judgement, JudgeUsage
+from rag_eval_pipeline.judges.judgement import RATING_FAILED, Case, Correctness, Judgement, JudgeUsage
 from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
 from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
@@ -331,7 +331,7 @@ class LlmJudge:
                 scores |= await self._rating(protocol, case, repeat, tally)
             except JudgeFailedError as error:
                 if self._settings.fallback_scoring is None or error.code not in _UNREADABLE:
-                    flags.append(f"rating_failed:{protocol.name}")
+                    flags.append(f"{RATING_FAILED}:{protocol.name}")
                     continue
                 scores[protocol.name] = self._settings.fallback_scoring
                 flags.append("fallback_score")

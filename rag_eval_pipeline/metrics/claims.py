@@ -17,6 +17,7 @@ RAGAS_EPSILON = 1e-10  # RAGAS adds it to the number of useful passages: a perfe
 HALLUCINATION = "hallucination_vs_citations"
 # Weights in the overall score; hallucination counts as its absence.
 WEIGHTS = {"tolerance_jaccard": 0.30, "citation_correctness": 0.30, "factual_consistency": 0.25, HALLUCINATION: 0.15}
+MIN_OVERALL_COVERAGE = 0.6  # of the weights: an overall score of one part would be that part under another name
 
 
 class JudgedClaim(NamedTuple):
@@ -42,15 +43,17 @@ def claim_scores(
     """Return the scores of one answer by measure; `answer_length` counts code points, citations included.
 
     Hallucination is measured against what was cited, as in the specification's code, and against what was retrieved, as
-    in its text.
+    in its text. A claim that cites nothing, or a place that does not exist, is not consistent;
+    `consistency_of_resolved` leaves such claims out.
 
-    Source: Citation Accuracy Evaluation 2.4, 2.5.
+    Source: Citation Accuracy Evaluation 2.4, 2.5, 3.3.
     """
     n, n_citations = len(claims), len(citations)
     n_cited = sum(claim.is_cited for claim in claims)
     scores = {"claims": float(n), "cited_claims": float(n_cited), "citations": float(n_citations)}
     if n:
         scores["citation_completeness"] = n_cited / n
+        scores["factual_consistency"] = sum(c.by_citations is True for c in claims) / n
         scores["hallucination_vs_citations"] = sum(c.by_citations is not True for c in claims) / n
     if n_citations:
         scores["citation_correctness"] = sum(c.is_correct for c in citations) / n_citations
@@ -61,7 +64,7 @@ def claim_scores(
     resolved = [c.by_citations for c in claims if c.by_citations is not None]
     scores["resolved_claims"] = float(len(resolved))
     if resolved:
-        scores["factual_consistency"] = sum(resolved) / len(resolved)
+        scores["consistency_of_resolved"] = sum(resolved) / len(resolved)
     retrieved = [c.by_retrieved for c in claims if c.by_retrieved is not None]
     if retrieved:
         scores["faithfulness"] = sum(retrieved) / len(retrieved)
@@ -163,7 +166,8 @@ def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
     The specification's code scores a missing part as 0, so that a question without gold spans cannot exceed 0.7 and an
     empty answer has 0.15 for its absent hallucinations. Here the weights are spread over the available parts; the
-    coverage is the sum of their weights. Empty without any part.
+    coverage is the sum of their weights. Below `MIN_OVERALL_COVERAGE` there is only the coverage, and nothing without
+    any part.
 
     Source: Citation Accuracy Evaluation 5.1, _calculate_overall_scores.
     """
@@ -174,5 +178,8 @@ def overall_scores(scores: Mapping[str, float]) -> dict[str, float]:
         return {}
     total, present = math.fsum(WEIGHTS.values()), math.fsum(WEIGHTS[name] for name in known)
     weighted = math.fsum(WEIGHTS[name] * score for name, score in known.items())
+    coverage = {"overall_coverage": present / total}
+    if present / total < MIN_OVERALL_COVERAGE:
+        return coverage
     # Rounding must not lift a perfect answer above 1.
-    return {"overall_citation_accuracy": min(1.0, weighted / present), "overall_coverage": present / total}
+    return {"overall_citation_accuracy": min(1.0, weighted / present), **coverage}

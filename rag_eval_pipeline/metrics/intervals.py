@@ -19,6 +19,7 @@ CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_le
 UPPER = (1 + CONFIDENCE) / 2
 Z = NormalDist().inv_cdf(UPPER)
 RESAMPLES = 10_000
+NO_VARIATION = "no interval: the scores are all alike"  # one of zero width would claim certainty
 SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
 
 # Resampled means of the same questions in another order differ by at most this share of themselves.
@@ -58,7 +59,7 @@ class Summary:
 
     value: float | None  # None if nothing was scored
     confidence_interval: Interval | None  # at 95 %; None if there is no value, or if all resamples would be equal
-    method: str | None  # how the interval was made; None without one
+    method: str | None  # how the interval was made, or why a value has none
     n_scored: int  # questions behind the value
     n_failed: int  # questions that should have a score but have none
     n_skipped: int  # questions that the metric does not apply to
@@ -103,6 +104,8 @@ def summarise_all(metrics: Mapping[str, Scores], *, seed: int = SEED) -> dict[st
                 sizes = unit_sizes(number_units(clusters, values.size))
                 over = f"{n_clusters} clusters worth {effective_clusters(sizes):.1f}"
                 method = f"bootstrap percentile, {RESAMPLES} resamples of {over}, widened, seed {seed}"
+            if interval is None:
+                method = NO_VARIATION
         elif clusters is None:
             interval, method = wilson_interval(int(values.sum()), values.size), "wilson"
         else:
@@ -154,7 +157,7 @@ def make_summary(
     return Summary(
         value=value,
         confidence_interval=interval,
-        method=None if interval is None else method,
+        method=method,
         n_scored=scored,
         n_failed=failed,
         n_skipped=skipped,
@@ -165,9 +168,13 @@ def make_summary(
 
 
 def mean(values: Sequence[float] | Values) -> float:
-    """Return the arithmetic mean, added up in the order given: trec_eval's last bit depends on it."""
+    """Return the arithmetic mean, added up in the order given: trec_eval's last bit depends on it.
+
+    It is never outside the values: rounding must not make 0.2999999999999999 of ten times 0.3.
+    """
+    given = np.asarray(values, dtype=np.float64)
     # np.sum adds pairwise and Python's sum compensates from 3.12 on; a running sum does neither.
-    return float(np.cumsum(np.asarray(values, dtype=np.float64))[-1]) / len(values)
+    return min(max(float(np.cumsum(given)[-1]) / len(given), float(given.min())), float(given.max()))
 
 
 def number_units(clusters: Clusters | None, n_questions: int) -> Units:

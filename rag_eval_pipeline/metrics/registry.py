@@ -74,7 +74,8 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
 
     _answer("exact_match", "Whether the answer without citations and Markdown equals a gold answer, as SQuAD compares.",
             _SQUAD),
-    _answer("f1", "F1 of the words that the answer without citations and Markdown shares with a gold answer.", _SQUAD),
+    _answer("f1", "F1 of the words that the answer without citations and Markdown shares with a gold answer; "
+            "characters in scripts without spaces.", _SQUAD),
     _answer("squad/exact_match", "Exact match of the answer as it is, as the official scorer prints it.", _SQUAD,
             label="Exact match, official"),
     _answer("squad/f1", "F1 of the answer as it is, as the official scorer prints it.", _SQUAD, label="F1, official"),
@@ -98,7 +99,8 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _judged("judged_correct", "Share of the answers that the judge finds correct; unsure ones count as wrong."),
     _judged("judged_correct_upper", "Share of the answers that the judge finds correct; unsure ones count as right.",
             label="Judged correct, at most"),
-    _judged("judged_refused", "Share of the answers that the judge regards as a refusal.", direction="neither",
+    _judged("judged_refused", "Share of the answers that the judge regards as a refusal, also where that is right.",
+            direction="neither",
             label="Judged refusal"),
     _judged("judged_unsure", "Share of the answers that the judge cannot decide.",
             direction="neither", label="Judge unsure"),
@@ -113,8 +115,9 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
     _claim("citation_support", "Mean support of the citations whose place exists.", source=f"{_SPECIFICATION} 4.2"),
     _claim("citation_support_all", "Mean support of all citations; one whose place does not exist has none.",
            source=f"{_SPECIFICATION} 4.2"),
-    _claim("factual_consistency", "Share of the claims with cited texts that these texts support.",
-           source=f"{_SPECIFICATION} 3.3"),
+    _claim("factual_consistency", "Share of the claims that their cited texts support; one that cites nothing, or a "
+           "place that does not exist, is not supported.", source=f"{_SPECIFICATION} 3.3"),
+    _claim("consistency_of_resolved", "Share of the claims with cited texts that these texts support."),
     _claim("faithfulness", "Share of the claims that the retrieved texts support, according to the judge.",
            source="RAGAS, Faithfulness"),
     _claim("hallucination_vs_citations", "Share of the claims that no cited text supports, according to the judge.",
@@ -130,7 +133,8 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
            source=f"{_SPECIFICATION} 3.3",
            direction="neither"),
     _claim("overall_citation_accuracy",
-           "Weighted mean of span accuracy, citation correctness, consistency and absence of hallucination.",
+           "Weighted mean of span accuracy, citation correctness, consistency and absence of hallucination; none "
+           "where less than 0.6 of the weights is available.",
            source=f"{_SPECIFICATION} 5.1"),
     _claim("overall_coverage", "Sum of the weights of the available parts of the overall score.",
            source=f"{_SPECIFICATION} 5.1",

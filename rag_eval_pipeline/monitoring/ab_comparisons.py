@@ -15,7 +15,6 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
     ComparisonData,
     ComparisonEvaluation,
-    Evaluation,
     EvaluationStatus,
     HumanEvaluation,
     HumanModelEvaluation,
@@ -24,10 +23,11 @@ from rag_eval_pipeline.formats.evaluations import (
     Trend,
     new_evaluation_id,
 )
-from rag_eval_pipeline.judges.evaluators import goodness
+from rag_eval_pipeline.judges.trust_card import TaskTrust, TrustCard
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, SEED, summarise
+from rag_eval_pipeline.metrics.registry import metric_label
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 TIE = 1e-9  # scores nearer than this are equal: sums of floats differ in their last digits
 EVEN = 0.5  # neither variant is preferred
 
@@ -38,7 +38,10 @@ def compare_systems(
     *,
     variant_a: str,
     variant_b: str,
+    metric: str,
+    benchmark: str,
     now: datetime,
+    clusters: Mapping[str, str] | None = None,
 ) -> ComparisonEvaluation:
     """Compare two systems question by question: the share of questions on which A scores higher.
 
@@ -46,13 +49,16 @@ def compare_systems(
 
     Args:
         a: Question -> score of variant A, higher being better.
+        clusters: Question -> its documents, which the interval counts; None counts questions.
 
     Raises:
         InputError: `nothing_to_compare` if no question has both scores.
     """
-    pairs = [(one, other) for name in sorted(a) if (one := a[name]) is not None and (other := b.get(name)) is not None]
+    names = [name for name in sorted(a) if a[name] is not None and b.get(name) is not None]
+    pairs = [(a[name] or 0.0, b[name] or 0.0) for name in names]
     preferences = [EVEN if abs(one - other) <= TIE else float(one > other) for one, other in pairs]
-    summary = summarise(preferences, seed=SEED)
+    units = None if clusters is None else [clusters.get(name, name) for name in names]
+    summary = summarise(preferences, seed=SEED, clusters=units)
     if summary.value is None:
         raise InputError("nothing_to_compare", f"{variant_a} and {variant_b}", "a question that both have a score of")
     interval = summary.confidence_interval
@@ -70,42 +76,45 @@ def compare_systems(
         evaluator_name="ab_test_comparison",
         evaluator_version=VERSION,
         score=data.preference_score,
-        explanation=f"Variant A preferred in {data.preference_score:.0%} of {data.sample_size} comparisons",
-        metadata={"ties": preferences.count(EVEN), "left_out": len(a.keys() | b.keys()) - len(pairs)},
+        explanation=f"Variant A preferred in {data.preference_score:.0%} of {data.sample_size} comparisons by "
+        f"{metric_label(metric)} on {benchmark}",
+        metadata={
+            "metric": metric,
+            "benchmark": benchmark,
+            "ties": preferences.count(EVEN),
+            "left_out": len(a.keys() | b.keys()) - len(pairs),
+            "n_clusters": summary.n_clusters,
+        },
         timestamp=now,
         status=EvaluationStatus.COMPLETED,
         comparison_data=data,
     )
 
 
-def compare_with_human(human: HumanEvaluation, evaluation: Evaluation, *, now: datetime) -> HumanModelEvaluation:
-    """Compare a person's and an evaluator's score in [0, 1] of one event: 1 - |difference|."""
-    name = evaluation.evaluator_name
-    agreement, discrepancy = None, "one of the two has no score"
-    if human.score is not None and evaluation.score is not None:
-        difference = goodness(name, float(evaluation.score)) - goodness(name, float(human.score))
-        agreement = 1 - abs(difference)
-        how = "more lenient" if difference > 0 else "stricter"
-        discrepancy = "none" if abs(difference) <= TIE else (
-            f"{name} is {abs(difference):.2f} of its scale {how} than the person"
-        )  # fmt: skip
-    model = (evaluation.metadata or {}).get("evaluator_model")
+def compare_with_people(card: TrustCard, trust: TaskTrust, *, now: datetime) -> HumanModelEvaluation:
+    """Compare the verdicts of people and a judge on the same events, one or more; yes is 1, no is 0.
+
+    The scores are the shares of yes; agreement is the mean over the events of 1 - |difference|, which is the share of
+    equal verdicts: two shares may be equal although no verdict is.
+    """
+    table, n = trust.confusion, trust.n_compared
+    lenient, strict = table.labels_no_judge_yes, table.labels_yes_judge_no
+    differ = f"{lenient + strict} of {n} verdicts differ: yes by the judge alone {lenient}, by people alone {strict}"
+    agreement = (table.both_yes + table.both_no) / n
     return HumanModelEvaluation(
         evaluation_id=new_evaluation_id(),
-        target_event_id=evaluation.target_event_id,
+        target_event_id=f"{card.benchmark}|{trust.task}",
         evaluator_name="human_ai_comparison",
         evaluator_version=VERSION,
         score=agreement,
         timestamp=now,
         status=EvaluationStatus.COMPLETED,
-        human_evaluation=human,
-        ai_evaluation=ModelEvaluation(
-            model=model if isinstance(model, str) and model else name,
-            score=evaluation.score,
-            explanation=evaluation.explanation,
+        human_evaluation=HumanEvaluation(
+            annotator_id=", ".join(card.annotators) or "people", score=(table.both_yes + strict) / n
         ),
+        ai_evaluation=ModelEvaluation(model=card.judge, score=(table.both_yes + lenient) / n),
         agreement_score=agreement,
-        discrepancy_analysis=discrepancy,
+        discrepancy_analysis=differ if lenient + strict else "none",
     )
 
 

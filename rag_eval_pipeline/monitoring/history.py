@@ -25,7 +25,7 @@ from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseli
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
-from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults
+from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults, pooled_jaccard
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.monitoring.baselines import all_published
@@ -102,11 +102,7 @@ class ResultsHeader(msgspec.Struct, frozen=True):
         if name == "tolerance_jaccard":
             return self.further_metrics.tolerance_jaccard or MetricHeader(None, reason="no_gold_spans")
         if name == "citation_jaccard":
-            spans = self.citation_metrics["span_accuracy"]
-            limits = spans.get("confidence_intervals", {}).get("mean_tolerance_jaccard")
-            interval = (limits["low"], limits["high"]) if limits else None
-            scored = (spans.get("recall") or {}).get("n_scored", 0)  # questions with gold spans
-            return MetricHeader(spans["mean_tolerance_jaccard"], interval, scored, reason=spans.get("reason"))
+            return msgspec.convert(pooled_jaccard(self.citation_metrics["span_accuracy"]), MetricHeader)
         if name == "latency_p50_ms":
             limits = self.performance_metrics.get("latency_intervals", {}).get("p50")
             value = self.performance_metrics["latency_stats"]["p50"]

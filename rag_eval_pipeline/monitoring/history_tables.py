@@ -15,7 +15,14 @@ import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.publishing import results_path
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric, QueryResult, StoredResults, open_results
+from rag_eval_pipeline.formats.results import (
+    EvaluationResults,
+    Metric,
+    QueryResult,
+    StoredResults,
+    open_results,
+    pooled_jaccard,
+)
 from rag_eval_pipeline.monitoring.history import (
     SUFFIX,
     History,
@@ -146,8 +153,7 @@ def _metrics(results: EvaluationResults, measured: int) -> Iterator[tuple[str, M
     citations = results.citation_metrics
     yield "overall_citation_accuracy", citations.overall_citation_accuracy
     yield "overall_coverage", citations.overall_coverage
-    spans = citations.span_accuracy
-    yield "citation_jaccard", Metric(value=spans.mean_tolerance_jaccard, n_scored=spans.true_spans, reason=spans.reason)
+    yield "citation_jaccard", Metric(**pooled_jaccard(citations.span_accuracy.model_dump()))
     performance = results.performance_metrics
     limits = {str(name): interval for name, interval in performance.latency_intervals.items()}
     for name, value in performance.latency_stats.items():

@@ -22,9 +22,9 @@ from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.formats import evaluations as data_models
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
-from rag_eval_pipeline.judges.trust_card import TrustCard, read_trust_cards
+from rag_eval_pipeline.judges.trust_card import read_trust_cards
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, WEEK_NIGHTS, first_confirmation, weekly_scores
-from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_human, evaluate_over_time
+from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_people, evaluate_over_time
 from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike, published_evaluations
 from rag_eval_pipeline.monitoring.comparison import (
     Column,
@@ -253,7 +253,6 @@ class AbResult:
 
     path: Path
     record: Mapping[str, Any]
-    evaluations: tuple[data_models.Evaluation, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """Yield a line for each benchmark and metric that changed, or the reason why there is none."""
@@ -292,7 +291,8 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
 def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: datetime) -> AbResult:
     names = [name for name in workspace.benchmarks() if any(fnmatchcase(name, glob) for glob in test.benchmarks)]
     rows = [_on_benchmark(workspace, name, test, settings) for name in names]
-    evaluations = tuple(one for name in names for one in _data_model_evaluations(workspace, name, test, now))
+    found = (one for name in names for one in _data_model_evaluations(workspace, name, test, settings, now))
+    evaluations = [one.model_dump(mode="json", exclude_none=True) for one in found]
     path = _take_file(workspace, test)
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -308,9 +308,10 @@ def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: dat
         "a": test.a,
         "b": test.b,
         "benchmarks": rows,
+        "evaluations": evaluations,
     }
     atomic_write_json(path, record)
-    return AbResult(path, record, evaluations)
+    return AbResult(path, record)
 
 
 def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: VerdictSettings) -> dict[str, Any]:
@@ -341,12 +342,12 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
 
 
 def _data_model_evaluations(
-    workspace: Workspace, benchmark: str, test: AbTest, now: datetime
+    workspace: Workspace, benchmark: str, test: AbTest, settings: VerdictSettings, now: datetime
 ) -> Iterator[data_models.Evaluation]:
     """Yield the comparisons of a test on one benchmark as the evaluation data models have them.
 
-    These are A against B and B over its last nights for each measure, and for each task that people labelled, their
-    share of yes and the judge's. Source: Evaluation Data Models, Common Evaluation Patterns.
+    These are A against B and B over its last nights for each measure, and people against the judge for each task that
+    they labelled. Source: Evaluation Data Models, Common Evaluation Patterns.
     """
     ours, theirs = (published_evaluations(workspace, benchmark, side) for side in (test.b, test.a))
     if not ours or not theirs:
@@ -354,40 +355,24 @@ def _data_model_evaluations(
     try:
         nights = [run_of_evaluation(one) for one in ours[-NIGHTS:]]
         other = run_of_evaluation(theirs[-1])
+        record = ours[-1].record
+        clusters = dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings)
     except InputError:  # it is in the row of the benchmark
         return
     newest = nights[-1]
     for measure in sorted(newest.columns.keys() & other.columns.keys() - {FAILURE_RATE}):
         a, b = _scores(other, measure), _scores(newest, measure)
         if any(value is not None and b.get(name) is not None for name, value in a.items()):
-            yield compare_systems(a, b, variant_a=other.evaluation_id, variant_b=newest.evaluation_id, now=now)
+            yield compare_systems(
+                a, b, variant_a=other.evaluation_id, variant_b=newest.evaluation_id, metric=measure,
+                benchmark=benchmark, now=now, clusters=clusters,
+            )  # fmt: skip
         means = [fmean(known) for run in nights if (known := _known(run, measure))]
         if means:
             yield evaluate_over_time(measure, means, target_event_id=f"{benchmark}|{test.b}", now=now)
     for card in read_trust_cards(workspace.trust_cards):
         if (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, newest.fingerprints.judge, "human"):
-            yield from _human_comparisons(card, now)
-
-
-def _human_comparisons(card: TrustCard, now: datetime) -> Iterator[data_models.Evaluation]:
-    for trust in card.tasks:
-        table, n = trust.confusion, trust.n_compared
-        if n:
-            target = f"{card.benchmark}|{trust.task}"
-            judge = data_models.Evaluation(
-                evaluation_id=data_models.new_evaluation_id(),
-                target_event_id=target,
-                evaluator_name=trust.task,
-                score=(table.both_yes + table.labels_no_judge_yes) / n,
-                timestamp=now,
-                status=data_models.EvaluationStatus.COMPLETED,
-                metadata={"evaluator_model": card.judge},
-            )
-            people = data_models.HumanEvaluation(
-                annotator_id=", ".join(card.annotators) or "people",
-                score=(table.both_yes + table.labels_yes_judge_no) / n,
-            )
-            yield compare_with_human(people, judge, now=now)
+            yield from (compare_with_people(card, trust, now=now) for trust in card.tasks if trust.n_compared)
 
 
 def _scores(run: ScoredRun, measure: str) -> dict[str, float | None]:

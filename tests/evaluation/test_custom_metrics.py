@@ -37,9 +37,16 @@ BAD = metric("bad", bad)
 NONE = metric("none", lambda q: None)
 SECOND = metric("words", lambda q: 2.0, version="2", direction="neither", range=Range(0.0, math.inf))
 TAKEN = metric("f1", lambda q: 1.0)
+COLUMN = metric("status", lambda q: 1.0)
+PAGE = metric("page/hit@1", lambda q: 1.0)
+RATING = metric("quality", lambda q: 0.25, category="claims")
+DIMENSION = metric("quality/clarity", lambda q: 0.25, category="claims")
+EVALUATOR = metric("evaluator/length", lambda q: 0.25, category="claims")
 NOWHERE = metric("nowhere", lambda q: 1.0, category="kitchen")
 HALF = Family(MetricInfo("half@k", "Half a point for a hit in the top k.", "here", ("ranking", "relevant"), ("document",)),
               lambda rankings, parameters: np.where(rankings.n_found_at(parameters.k) > 0, 0.5, 0.0), takes="cutoff")
+OTHER_HIT = Family(MetricInfo("hit@k", "Nothing is found.", "here", ("ranking", "relevant"), ("document",)),
+                   lambda rankings, parameters: np.zeros(len(rankings)), takes="cutoff")
 """
 
 
@@ -148,6 +155,11 @@ BAD = {
     "a family belongs to the measures":  ("custom_question_metrics:HALF",      "bad_metric"),
     "an unknown category":          ("custom_question_metrics:NOWHERE",   "bad_metric"),
     "a built-in name":                   ("custom_question_metrics:TAKEN",     "duplicate_metric"),
+    "a column of the answers":           ("custom_question_metrics:COLUMN",    "duplicate_metric"),
+    "a measure by page":                 ("custom_question_metrics:PAGE",      "duplicate_metric"),
+    "a rating":                          ("custom_question_metrics:RATING",    "duplicate_metric"),
+    "a rating's dimension":              ("custom_question_metrics:DIMENSION", "duplicate_metric"),
+    "an evaluator":                      ("custom_question_metrics:EVALUATOR", "duplicate_metric"),
     "a name twice":                      ("custom_question_metrics:WORDS",     "duplicate_metric"),
 }  # fmt: skip
 
@@ -161,6 +173,16 @@ def test_custom_metric_is_refused_before_anything_is_asked(name, code, workspace
         load(workspace)
 
     assert error.value.code == code
+
+
+def test_taken_name_is_refused_with_the_others_of_its_kind(workspace):
+    for name, listed in {"COLUMN": "status, answer, abstained", "RATING": "quality, relevance, toxicity"}.items():
+        change_defaults(workspace, custom_metrics=metrics(name))
+        with pytest.raises(InputError, match=listed):
+            load(workspace)
+    change_defaults(workspace, custom_metrics=[], measures=["custom_question_metrics:OTHER_HIT@1"])
+    with pytest.raises(InputError, match=r"'hit@k' is a built-in metric.*\[bad_setting\]"):
+        load(workspace)
 
 
 def test_entry_point_is_found_by_its_name(workspace, tmp_path):

@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from examples.mock_server.judge import judge
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
@@ -12,11 +13,12 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.score_tables import ScoreTable
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
+from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.systems.base import Citation, RetrievedPassage
 from tests.conftest import citations_in
 from tests.evaluation.conftest import RAILWAY, answered, change_defaults
+from tests.json_server import json_server
 from tests.paid_server import set_judge
 
 
@@ -39,6 +41,15 @@ def test_judge_counts_a_gold_answer_and_a_refusal(pair, results_of):
     assert (correct.value, correct.n_scored, correct.n_failed) == (0.5, 2, len(pair.queries) - 2)
     assert results.judge_metrics["judged_refused"].value == 0.5
     assert (results.judge.kind, results.judge.completed) == ("lexical", 2)
+
+
+@pytest.mark.parametrize(("is_impossible", "verdict"), [(True, "correct"), (False, "refused")])
+def test_refusal_of_an_impossible_question_is_one_too(is_impossible, verdict):
+    judgement = Judgement("1", "completed", Correctness(verdict, 1.0, "refused"))
+
+    row = judgement_scores(Case("1", "?", () if is_impossible else ("x",), is_impossible, "y"), judgement)
+
+    assert (row.scores["judged_refused"], row.scores["judged_correct"]) == (1.0, float(is_impossible))
 
 
 def test_undecided_language_fails_correctness_but_not_refusals():
@@ -85,7 +96,7 @@ def test_citations_without_marks_have_no_completeness_without_a_support_judge(pa
 YES, NO = Support("supported", 1.0), Support("not_found", 0.25)
 SHARES = {
     #                              citations with a mark   claims' own texts   retrieved   of the citations   complete  correct  consistent  hallucinated  against retrieved
-    "one claim of two":           (True,                  (YES, None),        (YES, NO),  (YES, None),        (1, 2),   (1, 2),  (1, 1),     (1, 2),       (1, 2)),
+    "one claim of two":           (True,                  (YES, None),        (YES, NO),  (YES, None),        (1, 2),   (1, 2),  (1, 2),     (1, 2),       (1, 2)),
     "without a mark":             (False,                 (YES, NO),          (NO, NO),   (YES,),             (1, 2),   (1, 1),  (1, 2),     (1, 2),       (2, 2)),
 }  # fmt: skip
 
@@ -125,6 +136,7 @@ def test_system_that_cites_nothing_has_no_hallucination_rate_against_citations()
 
     rate = shares.hallucination(against="citations")
     assert (rate.value, rate.reason) == (None, "no_citations")
+    assert (shares.consistency().value, shares.consistency().reason) == (None, "no_citations")
     assert shares.hallucination(against="retrieved").value == 1.0
 
 
@@ -167,6 +179,40 @@ def test_judge_that_failed_has_null_means_and_counts_its_failures(workspace, ser
     evaluation.judgements.write_bytes(evaluation.judgements.read_bytes().replace(b'"12"', b'"\xff"'))
     with pytest.raises(InputError, match=r"judgements.*\[bad_judgements\]"):
         list(read_judgements(evaluation))
+
+
+RATINGS = {
+    # Quality needs a gold answer, which four of sixteen questions lack.
+    #              reply to a rating   quality, toxicity   failed     warnings
+    "graded":     (None,               (1.0, 0.0),         (0, 0),    []),
+    "unreadable": ("4",                (None, None),       (12, 16),  ["quality", "toxicity"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "values", "failed", "warned"), RATINGS.values(), ids=RATINGS)
+def test_ratings_that_failed_are_null_and_said(reply, values, failed, warned, workspace):
+    def answer(path, body):
+        prompt = body["messages"][-1]["content"]
+        text = reply if reply and '"task":"rating"' in prompt.replace(" ", "") else judge(prompt)
+        return {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+
+    names = ["quality", "toxicity"]
+    with json_server(answer) as server:
+        settings = {"endpoint": {"base_url": server.url}, "chat": {"model": "m"}, "ratings": names}
+        change_defaults(
+            workspace, judge={"kind": "openai", "settings": settings}, evaluators={"evaluators": [*names, "length"]}
+        )
+        _, published = evaluate(workspace, load_pair(workspace, "cairnmoor-observatory", "embedded"))
+
+    metrics = EvaluationResults.read(published.path).judge_metrics
+    for prefix in ("", "evaluator/"):
+        found = [metrics[prefix + name] for name in names]
+        assert tuple(one.value for one in found) == values
+        assert tuple(one.n_failed for one in found) == failed
+    assert metrics["evaluator/length"].n_scored == metrics["judged_correct"].n_scored == 16
+    lines = [line for line in published.warnings if "[rating_failed]" in line]
+    assert [line.split()[3] for line in lines] == warned
+    assert all(f"{n} of 16 answers" in line for n, line in zip(failed, lines, strict=False))
 
 
 def test_budget_of_a_judge_holds_for_all_answers_together(workspace, server):

@@ -16,7 +16,8 @@ from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_ev
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
-from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.pipeline import evaluate, score_all
+from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.quality_thresholds import (
     QualityThresholds,
     broken_thresholds,
@@ -29,11 +30,12 @@ from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric
 from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.monitoring.comparison import run_of_evaluation
 from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
 from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
 from tests.evaluation import conftest
-from tests.evaluation.conftest import RAILWAY
+from tests.evaluation.conftest import NIGHT, RAILWAY, failed
 from tests.validation import validate
 
 
@@ -140,8 +142,32 @@ def test_span_mean_gives_a_question_with_two_spans_twice_the_weight(pair, result
     assert spans.recall.value == 0.5  # this one is a mean over questions: (1/1 + 0/2) / 2
     # Without a support judge 0.30 of the weights of the overall score are left, those of the spans.
     overall, coverage = citations.overall_citation_accuracy, citations.overall_coverage
-    assert (overall.value, coverage.value) == pytest.approx((0.5, 0.30))
-    assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (2, 38, 0)
+    assert (overall.value, overall.reason, coverage.value) == (None, "too_few_parts", 0.3)
+    assert (overall.n_scored, overall.n_failed, overall.n_skipped) == (0, 38, 2)
+
+
+@pytest.mark.parametrize("n_gold", [0, 1])
+def test_question_without_a_gold_answer_has_no_answer_score_and_no_refusal_is_right(
+    n_gold, workspace, pair, evaluation
+):
+    none = {"ground_truth_answer": None, "metadata": {}}
+    gold = {"ground_truth_answer": "Marsh Point", "metadata": {}}
+    queries = [query.model_copy(update=gold if n < n_gold else none) for n, query in enumerate(pair.queries)]
+    asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
+    evaluation.write_answers(
+        [conftest.answered(queries[0].query_id, "Marsh Point"), failed(queries[1].query_id)]
+        + [conftest.answered(query.query_id, "I don't know.", abstained=True) for query in queries[2:]]
+    )
+    publish(workspace, evaluation, asked, score_all(workspace, evaluation, asked), now=NIGHT)
+
+    quality = EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id)).answer_quality_metrics
+
+    for metric in (quality.exact_match, quality.f1, quality.answerable_exact_match, quality.answerable_f1):
+        counts = (metric.value, metric.reason, metric.n_scored, metric.n_failed, metric.n_skipped)
+        assert counts == ((1.0, None, 1, 0, 39) if n_gold else (None, "no_gold_answers", 0, 0, 40))
+    assert quality.unanswerable_exact_match.reason == "nothing_to_score"
+    assert (quality.abstention.answerable_abstained, quality.abstention.answerable_failed) == (38, 1)
+    assert ("exact_match" in run_of_evaluation(evaluation).columns) is bool(n_gold)
 
 
 def test_span_mean_without_a_scored_span_has_a_reason(pair, results_of):

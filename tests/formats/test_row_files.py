@@ -95,10 +95,12 @@ def test_rows_are_written_only_where_there_are_none(tmp_path):
         write_with_rows(tmp_path / "d.json", dataset([query(1, "a")]), "queries", [])
 
 
-def test_edited_row_of_a_dataset_is_refused_by_its_place(tmp_path):
+@pytest.mark.parametrize("whole_bytes", [0, 1 << 20])
+def test_edited_row_of_a_dataset_is_refused_by_its_place(whole_bytes, tmp_path, monkeypatch):
+    monkeypatch.setattr("rag_eval_pipeline.formats.dataset.WHOLE_BYTES", whole_bytes)
     path = tmp_path / "d.eval.json"
     dataset([query(1, "a")]).write(path)
     path.write_text(path.read_text().replace('"query_text": "a"', '"query_text": 5'))
 
     with pytest.raises(InputError, match=r"queries\[0\]\.query_text.*\[bad_format\]"):
-        open_dataset(path)
+        list(open_dataset(path).queries)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationBatch, EvaluationConfig, HumanEvaluation
+from rag_eval_pipeline.formats.evaluations import Evaluation, EvaluationBatch, EvaluationConfig
 from rag_eval_pipeline.judges.evaluators import (
     Event,
     LengthOptions,
@@ -16,7 +16,8 @@ from rag_eval_pipeline.judges.evaluators import (
     length_score,
 )
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Judgement, Support
-from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_human, evaluate_over_time
+from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard
+from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_people, evaluate_over_time
 
 NOW = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 FAILED = {"status": "failed", "error": {"type": "E", "message": "m"}}
@@ -179,6 +180,8 @@ def test_batch_has_evaluations_in_order_with_statistics_and_summaries(tmp_path):
         ("three", "length", "skipped"), ("three", "toxicity", "skipped"),
     ]  # fmt: skip
     assert len({e.evaluation_id for e in found.evaluations}) == 6
+    # The time that a judgement took is not the time that it takes to read its rating.
+    assert [e.duration_ms is not None for e in found.evaluations] == [True, False, True, False, False, False]
     metadata = found.batch_metadata.model_dump()
     # Toxicity 0.6 counts as 0.4: (1 + 0.4) / 2.
     assert metadata["summary_scores"] == {"one": pytest.approx(0.7), "two": 0.5, "three": None}
@@ -263,18 +266,22 @@ def test_confidence_distribution_is_of_those_that_state_it():
 # --- comparisons ---
 
 
+VARIANTS = {"variant_a": "run_a", "variant_b": "run_b", "metric": "f1", "benchmark": "skarn", "now": NOW}
+
+
 def test_compare_systems_question_by_question():
     a = {str(n): 0.9 for n in range(20)} | {"tie": 0.3, "failed": None, "a only": 1.0}
     b = {str(n): 0.5 for n in range(20)} | {"tie": 0.1 + 0.2, "failed": 0.5, "b only": 1.0}
 
-    found = compare_systems(a, b, variant_a="run_a", variant_b="run_b", now=NOW)
+    found = compare_systems(a, b, **VARIANTS)
 
     assert (found.comparison_data.preference_score, found.comparison_data.sample_size) == (20.5 / 21, 21)
     assert found.comparison_data.statistical_significance is True
-    assert (found.metadata, found.evaluator_name) == ({"ties": 1, "left_out": 3}, "ab_test_comparison")
-    assert found.explanation == "Variant A preferred in 98% of 21 comparisons"
+    stated = {"metric": "f1", "benchmark": "skarn", "ties": 1, "left_out": 3, "n_clusters": None}
+    assert (found.metadata, found.evaluator_name) == (stated, "ab_test_comparison")
+    assert found.explanation == "Variant A preferred in 98% of 21 comparisons by F1 on skarn"
     with pytest.raises(InputError) as error:
-        compare_systems({"1": 1.0}, {"2": 1.0}, variant_a="a", variant_b="b", now=NOW)
+        compare_systems({"1": 1.0}, {"2": 1.0}, **VARIANTS)
     assert error.value.code == "nothing_to_compare"
 
 
@@ -291,27 +298,41 @@ def test_preference_is_significant_if_its_interval_leaves_out_a_half(counts, sha
     won, tied, lost = counts
     a = {str(n): score for n, score in enumerate([1.0] * won + [0.5] * tied + [0.0] * lost)}
 
-    data = compare_systems(a, dict.fromkeys(a, 0.5), variant_a="a", variant_b="b", now=NOW).comparison_data
+    data = compare_systems(a, dict.fromkeys(a, 0.5), **VARIANTS).comparison_data
+    of_two = {name: f"document {int(name) // (len(a) // 2)}" for name in a}
+    clustered = compare_systems(a, dict.fromkeys(a, 0.5), **VARIANTS, clusters=of_two).comparison_data
 
     assert (data.preference_score, data.statistical_significance) == (share, significant)
+    assert not clustered.statistical_significance  # two documents that disagree show nothing
     if counts == (650, 0, 350):  # Wilson's
         assert data.confidence_interval == pytest.approx((0.620, 0.679), abs=5e-4)
 
 
-PEOPLE = {
-    #                                  evaluator     human  score  agreement  discrepancy
-    "the evaluator is more lenient":  ("quality",    0.75,  1.0,   0.75,      "quality is 0.25 of its scale more lenient than the person"),
-    "lower is better":                ("toxicity",   0.5,   0.25,  0.75,      "toxicity is 0.25 of its scale more lenient than the person"),
-    "no score":                       ("quality",    None,  0.5,   None,      "one of the two has no score"),
+VERDICTS = {
+    #                        yes-yes  yes-no  no-yes  no-no   people  judge  agreement  discrepancy
+    "equal verdicts":       ((30,     0,      0,      10),    0.75,   0.75,  1.0,       "none"),
+    "equal shares of yes":  ((32,     8,      8,      0),     5 / 6,  5 / 6, 2 / 3,     "16 of 48 verdicts differ: yes by the judge alone 8, by people alone 8"),
+    "never equal":          ((0,      60,     60,     0),     0.5,    0.5,   0.0,       "120 of 120 verdicts differ: yes by the judge alone 60, by people alone 60"),
+    "a lenient judge":      ((10,     0,      5,      5),     0.5,    0.75,  0.75,      "5 of 20 verdicts differ: yes by the judge alone 5, by people alone 0"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "human", "score", "agreement", "discrepancy"), PEOPLE.values(), ids=PEOPLE)
-def test_compare_with_human(name, human, score, agreement, discrepancy):
-    found = compare_with_human(HumanEvaluation(annotator_id="p", score=human), evaluation(name, score), now=NOW)
+@pytest.mark.parametrize(("counts", "people", "judge", "agreement", "discrepancy"), VERDICTS.values(), ids=VERDICTS)
+def test_people_and_judge_agree_by_their_verdicts_and_not_by_their_shares(
+    counts, people, judge, agreement, discrepancy
+):
+    table = ConfusionRecord(**dict(zip(ConfusionRecord.model_fields, counts, strict=True)))
+    trust = TaskTrust(
+        task="correctness", n_labels=sum(counts), n_compared=sum(counts), kappa=KappaRecord(), kappa_sure=KappaRecord(),
+        confusion=table, is_calibrated=False,
+    )  # fmt: skip
+    card = TrustCard(benchmark="b", judge="lexical", judge_fingerprint="f", labels_by="human", seed=1, tasks=(trust,))
 
-    assert (found.agreement_score, found.discrepancy_analysis) == (agreement, discrepancy)
-    assert (found.target_event_id, found.ai_evaluation.model, found.ai_evaluation.score) == ("evt", name, score)
+    found = compare_with_people(card, trust, now=NOW)
+
+    assert (found.human_evaluation.score, found.ai_evaluation.score) == pytest.approx((people, judge))
+    assert (found.agreement_score, found.score) == pytest.approx((agreement, agreement))
+    assert (found.discrepancy_analysis, found.target_event_id) == (discrepancy, "b|correctness")
 
 
 TRENDS = {

@@ -19,6 +19,15 @@ CASES = {
     "an article is no accepted answer":   ("",                  ["the", "Normandy"],         0.0, 0.0),
     "case, punctuation, spaces":          (" The  Norman's\tKing! ", ["normans king"],       1.0, 1.0),
     "only ASCII punctuation goes":        ("«Rollo» – duke",    ["«rollo»", "– duke"],       0.0, 4 / 5),
+    "a refusal is no letter A":           ("",                  ["A"],                       0.0, 0.0),
+    "a letter that is an article":        ("a.",                ["A", "the"],                1.0, 1.0),
+    # Scripts without spaces. Three of five characters: P = 3/5, R = 1, so F1 = 6/8.
+    "each Japanese character is a word":  ("東京タワー",           ["タワー"],                    0.0, 3 / 4),
+    "spaces and punctuation do not count": ("東京 都。",            ["「東京都」"],                 1.0, 1.0),
+    # 2, 0, 2, 0 are one word: 5 tokens against 3, of which 2020 and 年 are shared: P = 2/5, R = 2/3.
+    "words stay words among characters":  ("开幕于2020年",         ["2020年夏"],                 0.0, 1 / 2),
+    "a Thai mark belongs to its letter":  ("ดี",                 ["ดี"],                       1.0, 1.0),
+    "a language with spaces":             ("서울 타워",            ["타워"],                      0.0, 2 / 3),
 }  # fmt: skip
 
 

@@ -36,7 +36,8 @@ def test_claim_scores_of_four_claims_and_three_citations():
             "citation_correctness": 1 / 3,
             "citation_support": (0.9 + 0.3) / 2,
             "citation_support_all": (0.9 + 0.3) / 3,
-            "factual_consistency": 1 / 2,
+            "factual_consistency": 1 / 4,
+            "consistency_of_resolved": 1 / 2,
             "faithfulness": 3 / 4,
             "hallucination_vs_citations": 3 / 4,
             "hallucination_vs_retrieved": 1 / 4,
@@ -49,8 +50,9 @@ def test_claim_scores_of_four_claims_and_three_citations():
 def test_claim_scores_are_absent_where_there_is_nothing_to_score():
     assert claim_scores([], [], answer_length=0) == dict.fromkeys(CLAIM_COUNTS, 0)
     uncited = claim_scores([JudgedClaim(False, None, None, 5)], [], answer_length=5)
-    assert (uncited["hallucination_vs_citations"], uncited["citation_completeness"]) == (1.0, 0.0)
-    assert uncited.keys().isdisjoint({"factual_consistency", "faithfulness", "citation_correctness"})
+    assert (uncited["hallucination_vs_citations"], uncited["factual_consistency"]) == (1.0, 0.0)
+    assert uncited["citation_completeness"] == 0.0
+    assert uncited.keys().isdisjoint({"consistency_of_resolved", "faithfulness", "citation_correctness"})
 
 
 UNCITED = CitedStatement(False)
@@ -171,4 +173,7 @@ def test_overall_score_has_the_specifications_weights_and_spreads_that_of_a_miss
     # Without gold spans: (0.3 + 0.25 x 0.8 + 0.15 x 0.9) / 0.7; the specification's code does not divide.
     without_spans = {name: score for name, score in SCORES.items() if name != SPAN}
     assert overall_scores(without_spans) == {whole: pytest.approx(0.635 / 0.7), part: pytest.approx(0.7)}
+    # Spans and correctness alone make 0.6 of the weights; consistency and hallucination 0.4.
+    assert overall_scores({SPAN: 0.5, QUALITY: 1.0})[whole] == pytest.approx(0.75)
+    assert overall_scores({CONSISTENCY: 0.8, HALLUCINATION: 0.1}) == {part: pytest.approx(0.4)}
     assert overall_scores({"f1": 1.0}) == {}

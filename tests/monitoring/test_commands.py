@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -289,6 +290,12 @@ def test_ab_json_has_the_evaluations_of_the_data_models(rag_eval):
     compared = [one["comparison_data"] for (name, _), one in found.items() if name == "ab_test_comparison"]
     assert all(0 <= one["preference_score"] <= 1 and one["sample_size"] > 0 for one in compared)
     assert compared
+    named = [one["metadata"] for one in test["evaluations"] if one["evaluator_name"] == "ab_test_comparison"]
+    stated = [(one["benchmark"], one["metric"]) for one in named]
+    assert (RAILWAY, "exact_match") in stated
+    assert len(set(stated)) == len(named)
+    (file,) = rag_eval("ab").splitlines()[:1]
+    assert [one["metadata"] for one in json.loads(Path(file).read_text())["evaluations"] if "metadata" in one] == named
     temporal = found["temporal_exact_match", f"{RAILWAY}|embedded"]
     assert temporal["historical_scores"][-1] == temporal["current_score"]
 

@@ -318,6 +318,16 @@ def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
     f1 = published.answer_quality_metrics.f1
     assert (metric["value"], metric["n_scored"]) == (f1.value, 16)
     assert (metric["low"], metric["high"]) == f1.confidence_interval
+    [spans] = query_history(evaluated, f"SELECT * FROM results WHERE metric = 'citation_jaccard' AND {of_pair}")
+    header = read_history(evaluated).by_pair[OBSERVATORY, "embedded"][-1]
+    shown, by_question = header.metric("citation_jaccard"), published.further_metrics["tolerance_jaccard"]
+    assert (
+        spans["n_scored"]
+        == shown.n_scored
+        == by_question.n_scored
+        < published.citation_metrics.span_accuracy.true_spans
+    )
+    assert (spans["low"], spans["high"], spans["coverage"]) == (*shown.confidence_interval, by_question.coverage)
     assert len(scores) == 16
     assert {row["query_id"]: row["value"] for row in scores} == {
         row.query_id: row.individual_metrics["f1"] for row in published.query_results

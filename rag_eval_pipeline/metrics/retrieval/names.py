@@ -198,7 +198,8 @@ def _parse_numbers(text: str) -> tuple[float, ...] | None:
 
 def _unknown(name: str, *, hint: str | None = None) -> InputError:
     known = sorted(family.metric.name for family in _families())
-    cutoff = name.rpartition("@")[2] if "@" in name else "10"
+    stated = name.rpartition("@")[2].lstrip("0")
+    cutoff = stated if _CUTOFF.fullmatch(stated) else "10"
     hint = hint or did_you_mean(name, [form.replace("@k", f"@{cutoff}") for form in known]) or "Write it like ndcg@10."
     accepted = ", ".join(name for name in known if name.endswith("@k") or name in ("map", "mrr", "ndcg"))
     return InputError("unknown_measure", "measure", f"{accepted}, or one of trec_eval's names", found=name, hint=hint)
