@@ -161,10 +161,9 @@ def _causes_line(causes: list[dict[str, Any]]) -> str:
 
 def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
     """Report the assets of an evaluation to Dagster, if it runs."""
-    from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES
+    from rag_eval_pipeline.evaluation.evaluation_folders import PARTS
 
-    assets = ("responses", *SCORE_FILES, "evaluation_results")
-    report_to_dagster(root, assets, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
+    report_to_dagster(root, PARTS, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
 
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:

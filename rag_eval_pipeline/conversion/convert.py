@@ -13,10 +13,19 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.conversion import shards
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
-from rag_eval_pipeline.conversion.stamp import Conversion, LogLine, Progress, Recheck, StepReport, source_digest
+from rag_eval_pipeline.conversion.stamp import (
+    Conversion,
+    LogLine,
+    Progress,
+    Recheck,
+    StepReport,
+    refusal_file,
+    source_digest,
+)
 from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.sources.source_spec import shown_path
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -140,13 +149,23 @@ def _run(
 ) -> StepReport:
     limit_allocators()
     options = (progress, log, replace, recheck)
-    conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
     try:
-        report = STEPS[step](conversion)
+        conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
+        report = _report(conversion, step, all_shards=all_shards)
+    except InputError as error:
+        if not isinstance(error, shards.ShardsMissing):
+            atomic_write(refusal_file(paths), str(error).encode())  # for whoever evaluates it tonight
+        raise
+    refusal_file(paths).unlink(missing_ok=True)
+    report.record.write(paths.steps / f"{step}.json")
+    return report
+
+
+def _report(conversion: Conversion, step: str, *, all_shards: bool) -> StepReport:
+    try:
+        return STEPS[step](conversion)
     except shards.ShardsMissing as error:
         if not all_shards:
             raise
         shards.make_shards(conversion, error.plan, error.missing)
-        report = STEPS[step](conversion)
-    report.record.write(paths.steps / f"{step}.json")
-    return report
+        return STEPS[step](conversion)

@@ -218,8 +218,20 @@ def read_stamp(paths: BenchmarkPaths) -> Stamp:
     """Return the stamp of a benchmark that is converted, maybe from an earlier source; else raise `not_converted`."""
     if paths.stamp.exists():
         return Stamp.read(paths.stamp)
-    hint = f"Convert it: rag-eval convert {paths.name}"
-    raise InputError("not_converted", paths.stamp, f"a finished conversion of {paths.name}", hint=hint)
+    expected = f"a finished conversion of {paths.name}"
+    raise InputError("not_converted", paths.stamp, expected, hint=_what_to_do(paths, "Convert it"))
+
+
+def refusal_file(paths: BenchmarkPaths) -> Path:
+    """Return the file that says why the last conversion was refused, if it was."""
+    return paths.steps / "refused.txt"
+
+
+def _what_to_do(paths: BenchmarkPaths, advice: str) -> str:
+    try:
+        return f"The last conversion was refused: {refusal_file(paths).read_text()}"
+    except OSError:
+        return f"{advice}: rag-eval convert {paths.name}"
 
 
 def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
@@ -229,10 +241,8 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
         InputError: `not_converted`, `stale_conversion`.
     """
     if paths.stamp.exists() and not is_converted(paths, digest):
-        raise InputError(
-            "stale_conversion", paths.stamp, f"a conversion of the present {paths.source} by this version of the "
-            "pipeline", hint=f"Convert it again: rag-eval convert {paths.name}",
-        )  # fmt: skip
+        expected = f"a conversion of the present {paths.source} by this version of the pipeline"
+        raise InputError("stale_conversion", paths.stamp, expected, hint=_what_to_do(paths, "Convert it again"))
     return read_stamp(paths)
 
 

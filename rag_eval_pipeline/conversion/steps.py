@@ -77,12 +77,12 @@ EARLIER = ("questions", "corpus", "corpus_text", "train_json", "evaluation_datas
 def questions(conversion: Conversion) -> StepReport:
     """Rows to questions and planned documents; everything that needs no document."""
     paths, spec = conversion.paths, conversion.spec
-    discard_stamp(paths)
     policy = EgressPolicy(read_egress_config(conversion.workspace.egress_config))
     origins = SourceFiles(paths, paths.cache, policy, _logged(paths.name))
     for left in _leftovers(paths):
         remove_leftover(left)
     planned = plan(paths, pins(unless_damaged(read_manifest, paths.documents)), origins=origins)
+    discard_stamp(paths)  # a source that cannot be read leaves the earlier conversion as it is
     planned.publish_questions(paths.questions)
     manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)

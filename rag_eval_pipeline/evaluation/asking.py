@@ -342,7 +342,8 @@ def sample_resources() -> Iterator[dict[str, list[float]]]:
 
     def watch() -> None:
         while not stop.wait(SAMPLE_SECONDS):
-            take()
+            with contextlib.suppress(psutil.Error):  # one sample less, not all that follow
+                take()
 
     thread = threading.Thread(target=watch, name="resource-sampling", daemon=True)
     thread.start()

@@ -34,6 +34,7 @@ from rag_eval_pipeline.workspace import Workspace, check_name
 
 State = Literal["open", "answered", "scored", "published"]
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
+PARTS = ("responses", *SCORE_FILES, "evaluation_results")  # in the order in which they are made; names of assets too
 
 # Which questions to ask: those without a stored answer (all of them once the evaluation is published with today's
 # metrics and judge), those without a good answer, or every question, unless an unfinished evaluation is resumed.

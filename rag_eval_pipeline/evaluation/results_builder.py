@@ -259,6 +259,7 @@ def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.R
     """Return the environment, the parameters, and what was checked."""
     settings = evaluation.record.settings
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    tests = against_baseline(workspace, evaluation.record)
     return form.ResultsMetadata(
         evaluation_environment={
             "hardware": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -274,7 +275,7 @@ def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.R
         quality_assurance={
             "data_validation": "passed",  # a dataset that does not validate is never stamped, hence never evaluated
             "metric_calculation": f"{len(SCORE_FILES)} score files of {evaluation.record.evaluation_id}",
-            "statistical_tests": against_baseline(workspace, evaluation.record).verdicts,
+            "statistical_tests": tests.verdicts or f"none: {tests.reason}",
         },
     )
 

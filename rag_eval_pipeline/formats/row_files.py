@@ -56,16 +56,26 @@ class RowFile(Sequence[Row], Generic[Row]):
             file = path.open("rb")
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
+        found = cls._of(file, key, parse)
+        if found is None:
+            file.close()
+        return found
+
+    @classmethod
+    def _of(cls, file: BinaryIO, key: str, parse: Callable[[bytes], Row]) -> Self | None:
         opening = f'\n  "{key}": ['.encode()
-        head = b""
-        while (at := head.find(opening + b"\n    {\n")) < 0:
+        sought = opening + b"\n    {\n"
+        head, at = bytearray(), -1
+        while at < 0:
             block = file.read(BLOCK)
             if not block:
                 return None
+            searched = max(0, len(head) - len(sought))
             head += block
+            at = head.find(sought, searched)
         first = at + len(opening) + len(INDENT)
         ends = array("q")
-        start, data = first, head[first:]
+        start, data = first, bytes(head[first:])
         is_last = False
         while not is_last:
             for found in _END_OF_ROW.finditer(data):
@@ -84,7 +94,7 @@ class RowFile(Sequence[Row], Generic[Row]):
         tail = file.read()
         if not tail.startswith(b"\n  ]"):
             return None
-        return cls(file, first, ends, range(len(ends)), parse, head[: at + len(opening)] + tail.lstrip())
+        return cls(file, first, ends, range(len(ends)), parse, bytes(head[: at + len(opening)]) + tail.lstrip())
 
     def __len__(self) -> int:
         return len(self._places)

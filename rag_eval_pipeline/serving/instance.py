@@ -7,9 +7,13 @@ from typing import Any
 
 import dagster as dg
 
+from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.defs.execution import UNFINISHED
 from rag_eval_pipeline.defs.metadata import labelled
 from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys, pair_key, systems
+from rag_eval_pipeline.evaluation.evaluation_folders import PARTS
+from rag_eval_pipeline.monitoring.baselines import all_published
+from rag_eval_pipeline.workspace import Workspace
 
 CORPUS_SHARDS = dg.AssetKey("corpus_shards")
 DEFAULT_LAUNCHER = "DefaultRunLauncher"
@@ -34,16 +38,52 @@ def report_materializations(
         benchmark: None for assets without partitions.
         metadata: Numbers and texts that every event carries.
     """
-    partition = None if benchmark is None else benchmark if system is None else pair_key(benchmark, system)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        _report(instance, assets, benchmark, system, metadata)
+
+
+def report_existing(home: Path, workspace: Workspace) -> None:
+    """Report conversions and evaluations that were made before the instance was, so that nobody asks for them again.
+
+    Args:
+        home: The instance's DAGSTER_HOME.
+    """
+    made: list[tuple[Sequence[str], str, str | None, dict[str, Any]]] = [
+        (tuple(STEPS), name, None, {}) for name in workspace.benchmarks() if workspace.benchmark(name).stamp.exists()
+    ]
+    systems_there = set(workspace.systems())
+    for (benchmark, system), evaluations in all_published(workspace).items():
+        if workspace.benchmark(benchmark).stamp.exists() and system in systems_there:
+            made.append((PARTS, benchmark, system, {"evaluation_id": evaluations[-1].record.evaluation_id}))
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        known = {asset: instance.get_materialized_partitions(dg.AssetKey(asset)) for asset in (*STEPS, *PARTS)}
+        for assets, name, of_system, metadata in made:
+            partition = str(_partition(name, of_system))
+            missing = [asset for asset in assets if partition not in known[asset]]
+            if missing:
+                _report(instance, missing, name, of_system, metadata)
+
+
+def _partition(benchmark: str, system: str | None) -> str | dg.MultiPartitionKey:
+    return benchmark if system is None else pair_key(benchmark, system)
+
+
+def _report(
+    instance: dg.DagsterInstance,
+    assets: Sequence[str],
+    benchmark: str | None,
+    system: str | None,
+    metadata: Mapping[str, Any],
+) -> None:
+    partition = None if benchmark is None else _partition(benchmark, system)
     texts = {name: value for name, value in metadata.items() if isinstance(value, str)}
     values = labelled({name: value for name, value in metadata.items() if not isinstance(value, str)})
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        for definition, name in ((benchmarks, benchmark), (systems, system)):
-            if name is not None:
-                instance.add_dynamic_partitions(definition.name or "", [name])
-        for asset in assets:
-            event = dg.AssetMaterialization(asset, partition=partition, metadata={**texts, **values})
-            instance.report_runless_asset_event(event)
+    for definition, name in ((benchmarks, benchmark), (systems, system)):
+        if name is not None:
+            instance.add_dynamic_partitions(definition.name or "", [name])
+    for asset in assets:
+        event = dg.AssetMaterialization(asset, partition=partition, metadata={**texts, **values})
+        instance.report_runless_asset_event(event)
 
 
 def find_orphaned_runs() -> list[str]:

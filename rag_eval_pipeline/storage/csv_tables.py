@@ -38,18 +38,20 @@ def read_csv_table(path: Path) -> CsvTable:
     csv.field_size_limit(sys.maxsize)  # one cell may hold a document; the default is 128 kB
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        records = [record for record in reader if record]
+        numbered = [(number, record) for number, record in enumerate(reader) if record]  # empty lines count as rows
     except csv.Error as error:
         place = f"{path}, line {reader.line_num}"
         raise InputError("bad_csv", place, "CSV", found=str(error), hint="Check the quotes.") from None
-    if not records:
+    if not numbered:
         raise InputError("bad_csv", path, "a header row", hint="Name the columns in the first line.")
-    columns = tuple(records[0])
+    first, header = numbered[0]
+    columns = tuple(header)
     if len(set(columns)) < len(columns):
         repeated = next(name for number, name in enumerate(columns) if name in columns[:number])
         raise InputError("bad_csv", path, "each column once", found=repeated)
     rows = []
-    for number, record in enumerate(records[1:], start=1):
+    for number, record in numbered[1:]:
+        number -= first
         if len(record) != len(columns):
             raise InputError(
                 "bad_csv", path, f"{len(columns)} cells, as the header has", row=number, found=len(record),

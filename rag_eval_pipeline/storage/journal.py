@@ -1,10 +1,11 @@
-r"""An append-only journal: a checksummed line a record, group commit, and a reader that stops at a torn tail.
+r"""An append-only journal: a checksummed line a record, group commit, and a reader that leaves out what is damaged.
 
 A line is `<crc32 of the JSON, 8 hex> <JSON>\n`. A record survives its process as soon as it is appended, and a crash of
 the machine after the next commit, at most 200 ms later while records come in.
 """
 
 import contextlib
+import logging
 import os
 import time
 import zlib
@@ -15,13 +16,13 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic_files import errors_about
 
 COMMIT_SECONDS = 0.2
 TAIL_BYTES = 1 << 20  # read to find the last whole line; more where a line is longer
 
 Record = TypeVar("Record")
+logger = logging.getLogger(__name__)
 
 
 class JournalWriter:
@@ -91,11 +92,9 @@ class Entry(NamedTuple):
 def read_journal(path: Path) -> Iterator[Any]:
     """Yield the records of a journal in order; none if there is no file.
 
-    A torn last line (no newline, or a wrong checksum at the very end) is what a killed writer leaves and is ignored.
-    Memory does not grow with the journal.
-
-    Raises:
-        InputError: `corrupt_journal` for a bad line with good ones behind it: bits have changed, nothing was torn.
+    A torn last line is what a killed writer leaves and is ignored. Damaged lines, as a power cut leaves them when pages
+    reach the disk out of order, are left out with a warning: the good ones, which may be paid answers, are kept, and
+    what is missing is made again. Memory does not grow with the journal.
     """
     return (msgspec.json.decode(entry.body) for entry in read_entries(path))
 
@@ -105,20 +104,18 @@ def read_entries(path: Path) -> Iterator[Entry]:
     if not path.exists():
         return
     with path.open("rb") as file:
-        offset = 0
-        bad: tuple[int, bytes] | None = None
-        for number, line in enumerate(file, start=1):
-            if bad is not None:
-                raise InputError(
-                    "corrupt_journal", path, "a line with its checksum", row=bad[0], found=bad[1][:80],
-                    hint="Remove the file; its content is made again.",
-                )  # fmt: skip
+        offset = damaged = 0
+        for line in file:
             if not line.endswith(b"\n"):
-                return  # torn, whatever its checksum says: the writer will cut it
+                break  # torn, whatever its checksum says: the writer will cut it
             body = _checked(line[:-1])
             if body is None:
-                bad = (number, line)
+                damaged += 1
             else:
+                # A bad line is torn too while nothing good follows it.
+                if damaged:
+                    logger.warning("%s: %d damaged lines are left out; what they held is made again", path, damaged)
+                    damaged = 0
                 yield Entry(offset, body)
             offset += len(line)
 

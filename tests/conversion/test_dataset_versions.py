@@ -3,6 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.conversion.convert import convert
+from rag_eval_pipeline.conversion.stamp import current_stamp, read_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
@@ -28,10 +29,26 @@ def test_dataset_version_keeps_its_content_unless_it_is_replaced(benchmark, tmp_
 
     assert caught.value.code == "version_conflict"
     assert first.read_bytes() == before
-    assert not Workspace(tmp_path).benchmark("scratch").stamp.exists()
+    with pytest.raises(InputError, match=r"\[not_converted\].*was refused: .*Raise `version`"):
+        read_stamp(Workspace(tmp_path).benchmark("scratch"))
     assert b"three" in converted(benchmark, tmp_path, "1.10.0", "three").read_bytes()
     assert first.read_bytes() == before
     assert b"three" in converted(benchmark, tmp_path, "1.9.0", "three", replace=True).read_bytes()
+
+
+def test_source_that_cannot_be_read_leaves_the_earlier_conversion(benchmark, tmp_path):
+    paths = Workspace(tmp_path).benchmark("scratch")
+    converted(benchmark, tmp_path, "1.0.0", "2")
+    whole = (paths.source / "q.csv").read_bytes()
+    (paths.source / "q.csv").write_text("other,names\none,1\n")
+
+    with pytest.raises(InputError, match="unknown_column"):
+        convert(Workspace(tmp_path), "scratch")
+
+    with pytest.raises(InputError, match=r"\[stale_conversion\].*was refused: .*unknown_column"):
+        current_stamp(paths, source_digest(paths))
+    (paths.source / "q.csv").write_bytes(whole)
+    assert current_stamp(paths, source_digest(paths)).dataset_version == "1.0.0"
 
 
 def test_documents_are_inline_where_that_is_asked_for(workspace):

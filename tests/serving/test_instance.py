@@ -9,9 +9,10 @@ import pytest
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.defs.partitions import corpus_shard_keys, pair_key
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, prune_runs
+from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, prune_runs, report_existing
 
 OBSERVATORY = "cairnmoor-observatory"
+RAILWAY = "skarn-railway"
 PAIR = pair_key(OBSERVATORY, "embedded")
 EVALUATION = ("responses", *SCORE_FILES, "evaluation_results")
 NO_TELEMETRY = "telemetry: {enabled: false}\n"
@@ -67,6 +68,24 @@ def test_convert_reports_to_the_instance_of_the_workspace(rag_eval, workspace):
     with dg.DagsterInstance.from_config(str(own)) as instance:
         for asset in ("questions", "corpus", "corpus_text", "train_json", "evaluation_dataset", "ground_truth"):
             assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {OBSERVATORY}
+
+
+def test_what_was_made_before_the_instance_is_reported_to_it_once(evaluated, tmp_path):
+    """Else a backfill of what is missing would ask all questions again."""
+    home = tmp_path / "home"
+    home.mkdir()
+
+    for _ in range(2):
+        report_existing(home, evaluated)
+
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        systems = ("embedded", "embedded-weak")
+        pairs = {str(pair_key(benchmark, system)) for benchmark in (RAILWAY, OBSERVATORY) for system in systems}
+        for asset in EVALUATION:
+            assert instance.get_materialized_partitions(dg.AssetKey(asset)) == pairs
+        assert RAILWAY in instance.get_materialized_partitions(dg.AssetKey("corpus"))
+        records = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=9).records
+    assert len(records) == len(pairs)
 
 
 def test_report_succeeds_if_the_instance_cannot_be_used(rag_eval, tmp_path):

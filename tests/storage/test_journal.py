@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage import journal as journal_module
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal
 
@@ -42,17 +41,20 @@ def test_journal_cut_anywhere_gives_a_prefix_and_goes_on(records, cut, data, tmp
 
 
 @pytest.mark.fault(68)
-def test_changed_bit_before_good_lines_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "damage", [b"sekond", b"\0\0\0\0\0\0"], ids=["a changed bit", "a page that never came to disk"]
+)
+def test_damaged_line_costs_no_good_one(damage, tmp_path, caplog):
     path = tmp_path / "journal.jsonl"
     with JournalWriter(path) as journal:
-        for record in ("first", "second", "third"):
-            journal.append(record)
-    path.write_bytes(path.read_bytes().replace(b"second", b"sekond"))
+        journal.extend(["first", "second", "third"])
+    path.write_bytes(path.read_bytes().replace(b"second", damage))
 
-    with pytest.raises(InputError) as error:
-        list(read_journal(path))
+    with JournalWriter(path) as journal:
+        journal.append("fourth")
 
-    assert (error.value.code, error.value.row) == ("corrupt_journal", 2)
+    assert list(read_journal(path)) == ["first", "third", "fourth"]
+    assert f"{path}: 1 damaged lines are left out" in caplog.text
 
 
 def test_lines_longer_than_what_is_read_of_the_end_are_kept(tmp_path, monkeypatch):
