@@ -20,7 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli.score import score as score_command
-from rag_eval_pipeline.metrics.answers import AnswerScore, score_answer
+from rag_eval_pipeline.metrics.answers import AnswerScore, official_scores
 from rag_eval_pipeline.metrics.intervals import mean
 from rag_eval_pipeline.metrics.performance import latency_stats
 from rag_eval_pipeline.metrics.retrieval.engine import score
@@ -96,12 +96,12 @@ def squad_questions(path: Path) -> list[dict[str, Any]]:
 
 
 def squad_scored(
-    questions: list[dict[str, Any]], predictions: Mapping[str, str]
+    questions: list[dict[str, Any]], predictions: Mapping[str, str], score: Any = official_scores
 ) -> dict[str, tuple[bool, AnswerScore]]:
     return {
         one["id"]: (
             bool(one["answers"]),
-            score_answer(predictions[one["id"]], [answer["text"] for answer in one["answers"]]),
+            score(predictions[one["id"]], [answer["text"] for answer in one["answers"]]),
         )
         for one in questions
         if one["id"] in predictions

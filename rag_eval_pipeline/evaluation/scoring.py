@@ -34,7 +34,7 @@ from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judgement import RATING_FAILED
-from rag_eval_pipeline.metrics.answers import is_accepted, official_scores, score_answer
+from rag_eval_pipeline.metrics.answers import is_accepted, official_scores, score_answer, score_without_marks
 from rag_eval_pipeline.metrics.claims import context_scores
 from rag_eval_pipeline.metrics.custom import AnsweredQuestion, Passage, QuestionMetric, score_question
 from rag_eval_pipeline.metrics.intervals import mean
@@ -277,21 +277,18 @@ def score_citations(evaluation: Evaluation, pair: Pair) -> ScoringReport:
 def score_answers(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     """Score answer texts by SQuAD v2's exact match and F1, without marks and as they are.
 
-    Without citations and Markdown an abstention counts as the empty answer. What looks like a mark, such as `[1, 2]`,
-    counts as words where the answer is better with it. As it is, an answer has the official scorer's scores. Without a
-    gold answer, and unless a question is marked as impossible, nothing is right: there is no score.
+    Without marks, an abstention counts as the empty answer. As it is, an answer has the official scorer's scores.
+    Without a gold answer, and unless a question is marked as impossible, nothing is right: there is no score.
     """
 
     def score(query: EvaluationQuery, answer: RagAnswer) -> dict[str, float]:
         accepted, given = query.accepted_answers, answer.answer or ""
         marks = [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations]
-        text = unmarked(given, marks)
-        is_abstention = _declines(answer, text, query)
+        is_abstention = _declines(answer, unmarked(given, marks), query)
         abstained = {"abstained": float(is_abstention)}
         if not query.has_gold:
             return abstained
-        ways = [""] if is_abstention else [text, given]
-        scores = max(score_answer(way, accepted) for way in ways)
+        scores = score_answer("", accepted) if is_abstention else score_without_marks(given, accepted, marks)
         official = official_scores(given, accepted)
         return scores._asdict() | {f"squad/{name}": value for name, value in official._asdict().items()} | abstained
 

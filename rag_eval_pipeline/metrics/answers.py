@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import regex
 
+from rag_eval_pipeline.text.normalise import unmarked
 from rag_eval_pipeline.text.tokens import CHARACTER, UNSPACED, has_unspaced
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -71,6 +72,19 @@ def official_scores(answer: str, accepted: Sequence[str]) -> AnswerScore:
 def _best_score(given: list[str], wanted: list[list[str]]) -> AnswerScore:
     wanted = wanted or [[]]
     return AnswerScore(float(given in wanted), max(token_f1(given, words) for words in wanted))
+
+
+def score_without_marks(answer: str, accepted: Sequence[str], marks: Iterable[tuple[int, int]] = ()) -> AnswerScore:
+    """Score an answer without its citations and marks of Markdown.
+
+    What looks like a mark, such as `[1, 2]`, counts as words where the answer is better with it.
+
+    Args:
+        answer: The answer's text.
+        accepted: As for `score_answer`.
+        marks: Half-open spans of further citations in the answer.
+    """
+    return max(score_answer(unmarked(answer, marks), accepted), score_answer(answer, accepted))
 
 
 def is_accepted(answer: str, accepted: Iterable[str]) -> bool:

@@ -50,7 +50,8 @@ def stated_model(value: Any) -> str | None:
 
 def stated_finish(value: Any) -> str | None:
     """Return why the generation ended, as a value or its metadata states it."""
-    return _stated_text(value, FINISH_REASONS)
+    details = None if value is None or isinstance(value, str) else part(value, "incomplete_details")
+    return _stated_text(value, FINISH_REASONS) or _stated_text(details, ("reason",))
 
 
 def _stated_text(value: Any, names: Sequence[str]) -> str | None:

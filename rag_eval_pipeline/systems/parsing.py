@@ -255,7 +255,7 @@ class AnswerReader:
         ]
         found += dict.fromkeys(filter(None, self._guessed))
         found += [
-            f"{count:,} answers are JSON in a text, with the keys {keys[:KEYS_LENGTH]}, and are scored as such. "
+            f"Answers that are JSON in a text, with the keys {keys[:KEYS_LENGTH]}: {count:,}. They are scored as such. "
             "Have the system return the answer's text alone, or parse it in a system of kind python."
             for keys, count in self._json_answers.most_common(UNREAD_SHOWN)
         ]

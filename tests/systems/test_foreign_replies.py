@@ -118,7 +118,7 @@ async def test_reply_that_ends_in_a_thought_is_truncated(corpus):
 async def test_answer_that_is_json_in_a_text_is_warned_of(kind, corpus):
     _, warnings = await answered(kind, corpus, '```json\n{"answer": "31 metres", "sure": true}\n```')
 
-    assert any("1 answers are JSON in a text, with the keys answer, sure" in line for line in warnings)
+    assert any("JSON in a text, with the keys answer, sure: 1." in line for line in warnings)
 
 
 # --- streams
