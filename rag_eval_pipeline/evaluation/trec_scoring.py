@@ -361,5 +361,7 @@ def notes(scores: Scores) -> Iterator[str]:
     ):
         if queries:
             yield f"{len(queries)} of {n} judged queries {fault} and count 0: {', '.join(queries[:3])}"
+    if len(scores.missing) < n and not scores.known_documents:
+        yield "no retrieved document is judged for its query: does the run name documents as the qrels do?"
     if scores.unjudged:
         yield f"{scores.unjudged} queries of the run are not judged and are left out"

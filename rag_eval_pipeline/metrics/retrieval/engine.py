@@ -47,6 +47,7 @@ class Scores:
     missing: tuple[str, ...]  # queries of the qrels that the run does not contain; they count 0
     nothing_relevant: tuple[str, ...]  # queries without a relevant document; they count 0
     unjudged: int  # how many queries of the run are not in the qrels; they are left out
+    known_documents: int  # how many retrieved documents are judged for their query
 
     def summary(self, measure: Measure) -> float | int | None:
         """Return the mean, sum or geometric mean over all queries; None for a measure without one, or no query."""
@@ -85,6 +86,7 @@ def score(run: Run | Iterable[Run], qrels: Qrels, measures: Sequence[Measure], *
         tuple(qrels.queries[place] for place in np.flatnonzero(~is_present).tolist()),
         tuple(qrels.queries[place] for place in np.flatnonzero(rankings.n_relevant == 0).tolist()),
         unjudged,
+        sum(len(part.rank) for part in parts),
     )
 
 

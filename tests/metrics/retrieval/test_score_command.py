@@ -99,6 +99,18 @@ def test_score_reads_every_kind_of_file(tmp_path, kind):
     ]
 
 
+def test_score_of_a_run_that_names_other_documents_says_so(tmp_path):
+    (tmp_path / "qrels.txt").write_text("q1 0 guide.pdf 1\n")
+    (tmp_path / "run.txt").write_text("q1 Q0 guide 1 0.9 mine\n")
+
+    printed = run("--qrels", tmp_path / "qrels.txt", "--run", tmp_path / "run.txt", "-m", "recip_rank")
+
+    assert printed.stdout.split() == ["recip_rank", "all", "0.0000"]
+    assert printed.stderr.splitlines() == [
+        "rag-eval: no retrieved document is judged for its query: does the run name documents as the qrels do?"
+    ]
+
+
 def test_score_json_has_every_digit_and_what_was_missing(tmp_path):
     qrels, rankings = write(tmp_path, "trec")
 
