@@ -334,9 +334,10 @@ def test_no_row_of_a_dirty_csv_is_lost(tmp_path_factory, rows):
 
     found = plan(paths)
 
-    assert found.counts.rows == len(rows)
+    expected = sum(bool("".join(row).strip()) for row in rows)  # a row of empty cells is none
+    assert found.counts.rows == expected
     assert found.counts.conserved
-    assert len(found.questions) + len(found.quarantine) == len(rows)
+    assert len(found.questions) + len(found.quarantine) == expected
 
 
 LINES = st.binary(max_size=8) | st.sampled_from(
