@@ -14,18 +14,28 @@ from rag_eval_pipeline.errors import InputError, unknown_name_hint
 # (its ranges).
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SYSTEM_SUFFIX = ".config.yaml"
+RESERVED_SYSTEM = "baseline"  # the other side of a comparison with pinned evaluations
 WORKSPACE_VARIABLE = "RAG_EVAL_WORKSPACE"
 PROJECT = Path(__file__).resolve().parents[1]
 
 
 def default_root() -> str:
-    """Return the folder named by RAG_EVAL_WORKSPACE, else the nearest workspace upwards, else the project's folder."""
-    return os.environ.get(WORKSPACE_VARIABLE) or str(nearest_root(Path.cwd()) or PROJECT)
+    """Return the folder named by RAG_EVAL_WORKSPACE, else the nearest workspace upwards.
+
+    Without one it is a checkout of this project, else the current folder, which is no workspace.
+    """
+    found = nearest_root(Path.cwd()) or (PROJECT if is_workspace(PROJECT) else Path.cwd())
+    return os.environ.get(WORKSPACE_VARIABLE) or str(found)
+
+
+def is_workspace(folder: Path) -> bool:
+    """Return whether a folder holds data/sources."""
+    return (folder / "data" / "sources").is_dir()
 
 
 def nearest_root(folder: Path) -> Path | None:
     """Return the folder or the nearest one above it that holds data/sources; None if there is none."""
-    return next((one for one in (folder, *folder.parents) if (one / "data" / "sources").is_dir()), None)
+    return next(filter(is_workspace, (folder, *folder.parents)), None)
 
 
 def check_name(kind: str, name: str) -> str:
@@ -34,6 +44,8 @@ def check_name(kind: str, name: str) -> str:
     Raises:
         InputError: `bad_name`.
     """
+    if kind == "system" and name == RESERVED_SYSTEM:
+        raise InputError("bad_name", kind, "a name other than that of pinned evaluations", found=name)
     if NAME.fullmatch(name):
         return name
     raise InputError(
@@ -186,7 +198,8 @@ class Workspace:
     def systems(self) -> list[str]:
         """Return the sorted names of the systems under test."""
         files = (self.config / "systems").glob(f"*{SYSTEM_SUFFIX}")
-        return sorted(n for f in files if NAME.fullmatch(n := f.name.removesuffix(SYSTEM_SUFFIX)))
+        names = (file.name.removesuffix(SYSTEM_SUFFIX) for file in files)
+        return sorted(name for name in names if NAME.fullmatch(name) and name != RESERVED_SYSTEM)
 
     def eval_json(self, dataset_id: str, version: str) -> Path:
         """`<id>_v<version>.eval.json`."""

@@ -42,8 +42,8 @@ def history(
         str | None,
         typer.Option(
             metavar="QUERY",
-            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score), "
-            "as of the last `rag-eval report`.",
+            help="A DuckDB query over the tables `results` (one row per metric) and `questions` (one row per score) of "
+            "the benchmark and system, if any are named.",
         ),
     ] = None,
     verify: Annotated[
@@ -64,14 +64,14 @@ def history(
     if system is not None:
         root.existing_system_file(system)
     if sql is not None:
-        found = query_history(root, sql)
+        found, damaged = query_history(root, sql, benchmark, system, verify=verify)
         emit(found, as_json, ("\t".join(str(value) for value in row.values()) for row in found))
-        return
-    rows, damaged = history_rows(root, benchmark, system, verify=verify)
-    emit(rows, as_json, (_history_line(row) for row in rows))
-    if not rows:
-        print_notes([NOTHING_PUBLISHED])
-        print_next(as_json, "rag-eval status")
+    else:
+        rows, damaged = history_rows(root, benchmark, system, verify=verify)
+        emit(rows, as_json, (_history_line(row) for row in rows))
+        if not rows:
+            print_notes([NOTHING_PUBLISHED])
+            print_next(as_json, "rag-eval status")
     print_notes(damaged)
     if damaged:
         raise typer.Exit(BAD_INPUT)
@@ -159,6 +159,9 @@ def prune(
     workspace: Root = None,
     as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove even if the newest evaluation is more than a year old.")
+    ] = False,
 ) -> None:
     """Remove what data/config/retention.config.yaml does not keep: old evaluations, unused downloads and judgements.
 
@@ -171,7 +174,7 @@ def prune(
     from rag_eval_pipeline.monitoring.retention import read_retention_settings
 
     root, now = find_workspace(workspace), clock.now()
-    found = run(root, now=now, dry_run=dry_run, leftovers=stale_folders(browser_temp()))
+    found = run(root, now=now, dry_run=dry_run, is_clock_right=yes, leftovers=stale_folders(browser_temp()))
     days, home = read_retention_settings(root).runs, instance_folder(root)
     if days is not None and home is not None:
         from rag_eval_pipeline.serving.instance import prune_instance

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault, printable
-from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, nearest_root
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, is_workspace, nearest_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ def find_workspace_if_any(given: Path | None) -> Workspace | None:
     """Return the workspace; None if none is named and none is found upwards."""
     if given is None and os.environ.get(WORKSPACE_VARIABLE):
         given = Path(default_root())
-    if given is not None and not (given / "data" / "sources").is_dir():
+    if given is not None and not is_workspace(given):
         hint = f"To make one: rag-eval new {given}"
         raise InputError("no_workspace", given, "a folder that holds data/sources", hint=hint)
     root = given or nearest_root(Path.cwd())

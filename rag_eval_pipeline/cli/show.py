@@ -14,7 +14,7 @@ COLOURS = {
     **dict.fromkeys(("converted", "nightly", "evaluated"), "green"),
     **dict.fromkeys(("stale", "not converted", "not nightly", "outdated", "unfinished", "not evaluated"), "yellow"),
     **dict.fromkeys(("converting", "running"), "cyan"),
-    "invalid": "red",
+    **dict.fromkeys(("invalid", "blocked"), "red"),
 }
 
 
@@ -23,15 +23,15 @@ def list_workspace(workspace: Root = None, as_json: AsJson = False) -> None:
 
     Example: rag-eval list
     """
-    from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, read_registry
-    from rag_eval_pipeline.monitoring.status import benchmark_states, system_states
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.status import benchmark_states, config_faults, system_states
 
     root = find_workspace(workspace)
     registry = read_registry(root)
     benchmarks, systems = list(benchmark_states(root, registry)), list(system_states(root, registry))
     record = {"benchmarks": [asdict(one) for one in benchmarks], "systems": [asdict(one) for one in systems]}
     emit(record, as_json, [*_benchmark_lines(benchmarks), *_system_lines(systems)])
-    print_notes(invalid_configs(root, registry))
+    print_notes(config_faults(root, registry))
     print_next(as_json, "rag-eval status" if benchmarks else "rag-eval init NAME --from FILE|FOLDER|URL")
 
 

@@ -85,32 +85,36 @@ def _joined(value: object) -> str:
 
 @dg.asset_check(
     asset="leaderboard",
-    description="Every benchmark and system in the folders has a valid name and a readable file.",
+    description="Every benchmark and system in the folders has a valid name and a readable file, and so have alerts.",
 )
 def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
-    """Name the benchmark folders and system files that the pipeline skips, and why."""
-    from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, read_registry
+    """Name the benchmark folders and files that the pipeline skips, and why."""
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.status import config_faults
 
     root = workspace.workspace
     with as_dagster_failure(context):
-        invalid = invalid_configs(root, read_registry(root))
+        invalid = config_faults(root, read_registry(root))
     numbers = {"invalid": len(invalid), "which": invalid}
     return check_result(Check(name="all_configs_valid", passed=not invalid, blocking=False, numbers=numbers))
 
 
 @dg.asset_check(
     asset="leaderboard",
-    description="Every nightly pair was published within late_after_hours (alerts.config.yaml).",
+    description="Every nightly pair was published within late_after_hours (alerts.config.yaml), also one that cannot "
+    "be evaluated because its benchmark is not converted or its system's file is invalid.",
 )
 def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
     from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
     from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs, send_late_alerts
+    from rag_eval_pipeline.monitoring.history import read_history
 
     root, now = workspace.workspace, clock.now()
     with as_dagster_failure(context):
-        published = last_published(root)
-        late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root))]
+        published = last_published(read_registry(root), read_history(root).by_pair)
+        late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root).settings)]
         sent = send_late_alerts(root, published, now=now)
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)

@@ -1,7 +1,6 @@
 """Metadata of materializations: numbers that Dagster plots, tables, images, and links to the report."""
 
 import base64
-import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from rag_eval_pipeline.errors import DocumentError, InputError
+from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
@@ -115,9 +114,7 @@ def report_link(workspace: Workspace, page: str = "index.html") -> dg.UrlMetadat
     """
     from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
 
-    base = os.environ.get(REPORT_URL_VARIABLE)
-    with contextlib.suppress(InputError):  # broken alert settings are reported where alerts are sent
-        base = read_alert_settings(workspace).report_url or base
+    base = read_alert_settings(workspace).settings.report_url or os.environ.get(REPORT_URL_VARIABLE)
     if not base:
         return dg.MetadataValue.path(workspace.reports / page)
     return dg.MetadataValue.url(f"{base.rstrip('/')}/{quote(page)}")

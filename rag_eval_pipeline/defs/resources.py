@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from rag_eval_pipeline.workspace import Workspace, default_root
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, is_workspace
 
 WATCHER = "parent-watcher"
 
@@ -24,8 +25,16 @@ class WorkspaceResource(dg.ConfigurableResource):
 
     @property
     def workspace(self) -> Workspace:
-        """The paths."""
-        return Workspace(Path(self.root).resolve())
+        """The paths.
+
+        Raises:
+            Failure: `no_workspace`.
+        """
+        root = Path(self.root).resolve()
+        if not is_workspace(root):
+            hint = f"Name one: {WORKSPACE_VARIABLE}=DIR, or make one: rag-eval new DIR"
+            raise dg.Failure(str(InputError("no_workspace", root, "a folder that holds data/sources", hint=hint)))
+        return Workspace(root)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """End the run with its code server; otherwise it would work beside its retry, after the server's next start."""

@@ -1,7 +1,7 @@
 """Sensors: convert and evaluate what is new, aggregate results, confirm flagged changes, report failed runs."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,6 +12,7 @@ from rag_eval_pipeline.defs import schedules
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.errors import InputError, os_fault
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.shards import ShardPlan
@@ -108,7 +109,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
 
     The cursor holds what was requested of each plan: numbers of shards, and -1 for the merge.
     """
-    from rag_eval_pipeline.conversion.shards import is_current, read_shard_plan
+    from rag_eval_pipeline.conversion.shards import PLAN_FILE, ShardPlan, is_current
     from rag_eval_pipeline.storage.lock import is_locked
 
     root = workspace.workspace
@@ -121,8 +122,16 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
     lines = []
     for name in root.benchmarks():
         paths = root.benchmark(name)
-        plan = read_shard_plan(paths)
-        if plan is None or not is_current(paths, plan):
+        file = paths.shards / PLAN_FILE
+        try:
+            plan = ShardPlan.read(file) if file.exists() else None
+            if plan is None or not is_current(paths, plan):
+                continue
+        except (InputError, OSError) as error:  # the other benchmarks go on
+            fault = error if isinstance(error, InputError) else os_fault(error)
+            lines.append(f"{name}: {fault} Convert it again: rag-eval convert {name}")
+            context.log.warning(lines[-1])
+            keys |= {key for key in known if key.startswith(f"{name}~")}
             continue
         keys |= {plan.key(number) for number in range(plan.shards)}
         request = plan.request
@@ -168,22 +177,27 @@ def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:
     job=schedules.aggregate,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Makes leaderboard, verdicts and report when there are new results and no run is unfinished; under "
-    "constant load, once an hour.",
+    description="Makes leaderboard, verdicts and report when there are new results or baselines and no run is "
+    "unfinished; under constant load, once an hour. A failed aggregation is repeated after an hour.",
 )
 def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
-    """Request one aggregation when the results files differ from those aggregated last and no run is unfinished.
+    """Request one aggregation when the files differ from those aggregated last and no run is unfinished.
 
-    The cursor holds the mark of the files that were aggregated, and since when others have been waiting.
+    The cursor holds the mark of the files whose aggregation was requested last, when that was, and since when others
+    have been waiting.
     """
     from rag_eval_pipeline.monitoring.baselines import results_mark
 
-    cursor = json.loads(context.cursor) if context.cursor else {"mark": None, "since": None}
+    cursor = {"mark": None, "asked": None, "since": None} | (json.loads(context.cursor) if context.cursor else {})
     with as_dagster_failure(context):
         mark = results_mark(workspace.workspace)
-    if mark is None or mark == cursor["mark"]:
+    now, asked, run_key = clock.now(), cursor["asked"], f"results-{mark}"
+    if mark is not None and mark == cursor["mark"] and asked and _last_aggregation_failed(context.instance):
+        if now - datetime.fromisoformat(asked) < AGGREGATION_MAX_WAIT:
+            return dg.SensorResult(skip_reason="the last aggregation failed; it is repeated an hour after its request")
+        run_key += f"@{asked}"
+    elif mark is None or mark == cursor["mark"]:
         return dg.SensorResult(skip_reason="no new results", cursor=json.dumps(cursor | {"since": None}))
-    now = clock.now()
     since = datetime.fromisoformat(cursor["since"]) if cursor["since"] else now
     unfinished = context.instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED))
     aggregating = context.instance.get_runs_count(dg.RunsFilter(job_name=schedules.aggregate.name, statuses=UNFINISHED))
@@ -191,8 +205,18 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
         reason = f"new results wait: {unfinished} {'run is' if unfinished == 1 else 'runs are'} not finished"
         return dg.SensorResult(skip_reason=reason, cursor=json.dumps(cursor | {"since": since.isoformat()}))
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"results-{mark}")], cursor=json.dumps({"mark": mark, "since": None})
+        run_requests=[dg.RunRequest(run_key=run_key)],
+        cursor=json.dumps({"mark": mark, "asked": now.isoformat(), "since": None}),
     )
+
+
+def _last_aggregation_failed(instance: dg.DagsterInstance) -> bool:
+    """Whether the last aggregation ended without its report; one that a regression blocks has written it."""
+    runs = instance.get_runs(dg.RunsFilter(job_name=schedules.aggregate.name), limit=1)
+    if not runs or runs[0].status != dg.DagsterRunStatus.FAILURE:
+        return False
+    report = instance.get_latest_materialization_event(dg.AssetKey("report"))
+    return report is None or report.run_id != runs[0].run_id
 
 
 @dg.sensor(
@@ -239,12 +263,17 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
         return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
     now = clock.now()
     with as_dagster_failure(context):
-        if not read_alert_settings(workspace.workspace).run_failures:
+        if not read_alert_settings(workspace.workspace).settings.run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")
         partition = run.tags.get(PARTITION_TAG)
         if run.job_name == schedules.convert_shard.name and partition is not None:
             partition = partition.partition("~")[0]  # one alert for the same error of all its shards
-        sent = send_failure_alert(workspace.workspace, job=run_name(run), partition=partition, error=error, now=now)
+        record = context.instance.get_run_record_by_id(run.run_id)
+        began = record.start_time if record is not None else None
+        started = now if began is None else datetime.fromtimestamp(began, UTC)
+        sent = send_failure_alert(
+            workspace.workspace, job=run_name(run), partition=partition, error=error, started=started, now=now
+        )
     for fault in sent.faults:
         context.log.warning(fault)
     return None

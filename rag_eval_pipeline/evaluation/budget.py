@@ -21,6 +21,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
     Which,
+    id_order,
     load_evaluation,
     newest_evaluation,
     questions_to_ask,
@@ -280,8 +281,8 @@ def _answered_evaluations(workspace: Workspace, pair: Pair) -> Iterator[Evaluati
     if newest is not None and newest.record.state != "open":
         yield newest
     elsewhere = []
-    # Ids begin with their day, so the last names are the newest.
-    for name in sorted((path.name for path in workspace.runs.glob("eval_run_*")), reverse=True)[:RECORDS_READ]:
+    names = sorted((path.name for path in workspace.runs.glob("eval_run_*")), key=id_order, reverse=True)
+    for name in names[:RECORDS_READ]:
         try:
             evaluation = load_evaluation(workspace, name)
         except InputError:

@@ -124,6 +124,12 @@ class _Pointer(FileModel):
     evaluation_id: str
 
 
+def id_order(evaluation_id: str) -> tuple[str, int, str]:
+    """Return a key that sorts evaluation ids by their day and then by number: 1000 comes after 999."""
+    day, _, number = evaluation_id.rpartition("_")
+    return day, len(number), number
+
+
 def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
     """Load an evaluation by its id.
 
@@ -134,7 +140,8 @@ def load_evaluation(workspace: Workspace, evaluation_id: str) -> Evaluation:
         raise InputError("bad_evaluation_id", workspace.runs, "an evaluation id", found=evaluation_id)
     folder = workspace.runs / evaluation_id
     if not (folder / "evaluation.json").exists():
-        newest = sorted((path.parent.name for path in workspace.runs.glob("*/evaluation.json")), reverse=True)
+        names = (path.parent.name for path in workspace.runs.glob("*/evaluation.json"))
+        newest = sorted(names, key=id_order, reverse=True)
         shown = ", ".join(newest[:NEWEST_SHOWN])
         hint = f"The newest are {shown}." if newest else "There is none: rag-eval evaluate BENCHMARK --system SYSTEM"
         raise InputError("no_evaluation", workspace.runs, "the id of an evaluation", found=evaluation_id, hint=hint)

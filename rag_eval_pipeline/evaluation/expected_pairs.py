@@ -4,8 +4,9 @@ Files decide, not Dagster's event log, so that a new Dagster instance does not a
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
@@ -14,8 +15,16 @@ from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, s
 from rag_eval_pipeline.evaluation.evaluation_settings import digest, merged_settings
 from rag_eval_pipeline.evaluation.pair import fingerprints_of
 from rag_eval_pipeline.storage.json_files import read_bytes
-from rag_eval_pipeline.systems.config import SystemFile, read_system_file
-from rag_eval_pipeline.workspace import NAME, SYSTEM_SUFFIX, Workspace
+from rag_eval_pipeline.systems.config import SystemFile, read_common_settings, read_system_file
+from rag_eval_pipeline.workspace import NAME, RESERVED_SYSTEM, SYSTEM_SUFFIX, Workspace
+
+
+class ExpectedPair(NamedTuple):
+    """A benchmark and a system that are evaluated every night; `obstacle` says why they cannot be now."""
+
+    benchmark: str
+    system: str
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,8 @@ class Registry:
     Args:
         systems: Name -> digest of its file, invalid files included, disabled ones not.
         stamped: Name -> when the stamp was written, in nanoseconds.
+        broken: Name of each system with an invalid file -> the settings common to all kinds; None if they are invalid.
+        faults: A line for each invalid file of a system.
     """
 
     benchmarks: dict[str, str]
@@ -32,14 +43,38 @@ class Registry:
     stamps: dict[str, Stamp]
     stamped: dict[str, int]
     system_files: dict[str, SystemFile]
-    faults: list[str] = field(default_factory=list)
+    broken: Mapping[str, SystemFile | None] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+    def expected_pairs(self, published: Collection[tuple[str, str]] = ()) -> Iterator[ExpectedPair]:
+        """Yield the pairs that every night evaluates: those that can be, and those that it has lost to an error.
+
+        A pair that was published stays expected while its benchmark cannot be converted or its system's file cannot be
+        read, until the file is removed, or says `nightly: false`, `enabled: false` or other `benchmarks`.
+
+        Args:
+            published: Pairs with results.
+        """
+        for benchmark in self.benchmarks:
+            for system in self.systems:
+                file, is_published = (
+                    self.system_files.get(system) or self.broken[system],
+                    (benchmark, system) in published,
+                )
+                obstacle = self.obstacle(benchmark, system)
+                is_wanted = is_published if file is None else file.is_nightly and file.takes(benchmark)
+                if is_wanted and (is_published or obstacle is None):
+                    yield ExpectedPair(benchmark, system, obstacle)
 
     def automatic_pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each converted benchmark with the systems that take part in automatic runs on it."""
-        for benchmark in self.stamps:
-            for system, file in self.system_files.items():
-                if file.is_nightly and file.takes(benchmark):
-                    yield benchmark, system
+        """Yield the expected pairs that can be evaluated now."""
+        return ((one.benchmark, one.system) for one in self.expected_pairs())
+
+    def obstacle(self, benchmark: str, system: str) -> str | None:
+        """Return why a pair cannot be evaluated; None if it can."""
+        if benchmark not in self.stamps:
+            return f"the present data/sources/{benchmark} is not converted: rag-eval convert {benchmark}"
+        return self.faults.get(system)
 
     def pair_digest(self, benchmark: str, system: str) -> str:
         """Return a digest that changes with the benchmark, the system, and each conversion."""
@@ -57,19 +92,21 @@ def read_registry(workspace: Workspace) -> Registry:
     stamped = {name: workspace.benchmark(name).stamp.stat().st_mtime_ns for name in stamps}
     systems: dict[str, str] = {}
     files: dict[str, SystemFile] = {}
-    faults = []
+    broken: dict[str, SystemFile | None] = {}
+    faults: dict[str, str] = {}
     for name in workspace.systems():
         path = workspace.system_file(name)
         try:
             file = read_system_file(path)
         except InputError as error:
-            faults.append(str(error))
+            faults[name] = str(error).removeprefix(f"{workspace.root}/")
+            broken[name] = read_common_settings(path)
             systems[name] = "broken"
             continue
         if file.enabled:
             systems[name] = hashlib.sha256(read_bytes(path)).hexdigest()
             files[name] = file
-    return Registry(benchmarks, systems, stamps, stamped, files, faults)
+    return Registry(benchmarks, systems, stamps, stamped, files, broken, faults)
 
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
@@ -102,7 +139,7 @@ def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str,
 
 def invalid_configs(workspace: Workspace, registry: Registry) -> list[str]:
     """Return a line for each benchmark folder and system file that the registry skips, with its path and the reason."""
-    return [*(fault.removeprefix(f"{workspace.root}/") for fault in registry.faults), *_bad_names(workspace)]
+    return [*registry.faults.values(), *_bad_names(workspace)]
 
 
 def _bad_names(workspace: Workspace) -> Iterator[str]:
@@ -114,3 +151,5 @@ def _bad_names(workspace: Workspace) -> Iterator[str]:
         if not NAME.fullmatch(name) or not path.name.endswith(suffix):
             where = path.relative_to(workspace.root)
             yield f"{where}: expected a name matching ^{NAME.pattern}{suffix}$ [bad_name]. Rename it."
+        elif suffix and name == RESERVED_SYSTEM:
+            yield f"{where}: expected a name other than that of pinned evaluations [bad_name]. Rename it."

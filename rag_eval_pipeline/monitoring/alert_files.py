@@ -1,10 +1,12 @@
 """Files of alerts: their settings, and what `data/reports/alerts/<id>.alert.json` holds."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
 from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
@@ -40,23 +42,26 @@ class AlertSettings(Model):
     )
     mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
     mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
-    questions_shown: int = pydantic.Field(
-        5, ge=0, le=50, description="Number of questions shown per metric in a message."
-    )
+    questions_shown: int = pydantic.Field(5, ge=0, le=50, description="Number of questions shown in a message.")
     retry_days: int = pydantic.Field(3, ge=1, description="Days after which an undelivered alert is given up.")
 
 
-def read_alert_settings(workspace: Workspace) -> AlertSettings:
-    """Read the settings; the defaults if there is no file.
+class UsableSettings(NamedTuple):
+    """Settings of alerts; the defaults, and why, if the file cannot be read: an error in it must stop no alert."""
 
-    Raises:
-        InputError: `bad_yaml`, or `bad_format` naming the first bad setting.
-    """
+    settings: AlertSettings
+    fault: str | None
+
+
+def read_alert_settings(workspace: Workspace) -> UsableSettings:
+    """Read the settings; the defaults if there is no file."""
     path = workspace.config / FILE
     try:
-        return AlertSettings.model_validate(read_settings(path, missing_ok=True))
+        return UsableSettings(AlertSettings.model_validate(read_settings(path, missing_ok=True)), None)
     except pydantic.ValidationError as error:
-        raise bad_format(path, error, AlertSettings) from error
+        return UsableSettings(AlertSettings(), str(bad_format(path, error, AlertSettings)))
+    except InputError as error:
+        return UsableSettings(AlertSettings(), str(error))
 
 
 SUFFIX = ".alert.json"
@@ -81,13 +86,15 @@ class LatePair(Model):
     system: str
     since: pydantic.AwareDatetime  # its newest publication, or else its conversion
     evaluation_id: str | None = None  # its newest evaluation; absent if there is none
+    obstacle: str | None = None  # why it cannot be evaluated; absent if it can
 
     @property
     def sentence(self) -> str:
         """The pair and its last publication in a line."""
+        pair, why = f"{self.system} on {self.benchmark}", f"; {self.obstacle}" if self.obstacle else ""
         if self.evaluation_id is None:
-            return f"{self.system} on {self.benchmark}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC"
-        return f"{self.system} on {self.benchmark}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}"
+            return f"{pair}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC{why}"
+        return f"{pair}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}{why}"
 
 
 class AlertedQuestion(Model):
@@ -127,6 +134,7 @@ class Alert(FileModel):
     rerun: str | None = None  # rerun that confirmed it
     page: str = "index.html"
     baseline: tuple[str, ...] = ()  # evaluations that it was compared with
+    new_baseline: tuple[str, ...] = ()  # evaluations whose pinning closed the incident
     changes: tuple[AlertedMetric, ...] = ()
     together: tuple[str, ...] = ()  # metrics that also moved, but not significantly
     cause: str | None = None  # where to look; absent if nothing is known
@@ -144,3 +152,21 @@ class Alert(FileModel):
 def alerts_folder(workspace: Workspace) -> Path:
     """Return the folder of alerts."""
     return workspace.reports / "alerts"
+
+
+class StoredAlerts(NamedTuple):
+    """The alerts on file, oldest first, and a line for each file that cannot be read."""
+
+    alerts: Sequence[Alert]
+    damaged: Sequence[str]
+
+
+def read_alerts(workspace: Workspace) -> StoredAlerts:
+    """Read the alerts; one that is damaged or of another version is left out, and named."""
+    alerts, damaged = [], []
+    for path in sorted(alerts_folder(workspace).glob(f"*{SUFFIX}")):
+        try:
+            alerts.append(Alert.read(path))
+        except InputError as error:
+            damaged.append(str(error))
+    return StoredAlerts(sorted(alerts, key=lambda alert: (alert.night, alert.alert_id)), damaged)

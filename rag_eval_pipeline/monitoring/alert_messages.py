@@ -54,7 +54,8 @@ def message_of(alert: Alert, settings: AlertSettings, reports: Path, *, is_resol
     link = f"{settings.report_url.rstrip('/')}/{alert.page}" if settings.report_url else str(reports / alert.page)
     course = tuple(f"{step.night:%Y-%m-%d}  {_one_line(step.text)}" for step in alert.course)
     if is_resolved:
-        title = f"Resolved: {alert.system} on {alert.benchmark}"
+        why = "Closed: a new baseline was pinned for" if alert.new_baseline else "Resolved:"
+        title = f"{why} {alert.system} on {alert.benchmark}"
         return Message(_one_line(title), tuple(_facts(alert))[:1], (), course, link, "")
     return Message(
         title=_one_line(alert.subject),
@@ -98,7 +99,8 @@ def _next_step(alert: Alert) -> str:
     if alert.kind == "regressed" and alert.baseline:
         return f"rag-eval compare {alert.baseline[-1]} {alert.evaluation_id}"
     if alert.late:
-        return f"rag-eval evaluate {alert.late[0].benchmark} --system {alert.late[0].system}"
+        first = alert.late[0]
+        return "rag-eval status" if first.obstacle else f"rag-eval evaluate {first.benchmark} --system {first.system}"
     if alert.kind == "run_failed":
         return "Open the run in Dagster, and materialize its partition again."
     return ""

@@ -10,14 +10,13 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import apprise
 import httpx
 
-from rag_eval_pipeline.evaluation.expected_pairs import Registry, read_registry
+from rag_eval_pipeline.evaluation.expected_pairs import Registry
 from rag_eval_pipeline.monitoring.alert_files import (
     LATE,
     SUFFIX,
@@ -29,9 +28,10 @@ from rag_eval_pipeline.monitoring.alert_files import (
     LatePair,
     alerts_folder,
     read_alert_settings,
+    read_alerts,
 )
 from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
-from rag_eval_pipeline.monitoring.history import History, read_history
+from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Course, change_text, courses, incident_of, means_text
 from rag_eval_pipeline.monitoring.nightly import Night, Nights
 from rag_eval_pipeline.storage.atomic_files import atomic_write
@@ -88,9 +88,8 @@ def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
     return None if is_sent else f"the service of ${variable} did not take the alert [webhook_refused]"
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryReport:
-    """Alerts that are written for the first time, and a line for each alert that could not be delivered."""
+class DeliveryReport(NamedTuple):
+    """Alerts that are written for the first time, and a line for what could not be delivered or read."""
 
     new: Sequence[Alert]
     faults: Sequence[str]
@@ -98,24 +97,25 @@ class DeliveryReport:
 
 def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: datetime) -> DeliveryReport:
     """Write an alert for each incident that has none, bring the others' course up to date, and send what is due."""
-    settings = read_alert_settings(workspace)
+    settings = read_alert_settings(workspace).settings
     folder = alerts_folder(workspace)
     found, newer = [], []
-    known = read_alerts(workspace)
+    known = {alert.alert_id: alert for alert in read_alerts(workspace).alerts}
     for pair in nights:
-        newer += [_of_earlier_baseline(alert, pair, now) for alert in known if _is_open_under_another(alert, pair)]
+        earlier = (alert for alert in known.values() if _is_open_under_another(alert, pair))
+        newer += [_of_earlier_baseline(alert, pair, now) for alert in earlier]
         for course in courses(pair.nights):
-            path = folder / f"{course.opened.evaluation_id}{SUFFIX}"
-            if path.exists():
-                newer.append(_updated(course, Alert.read(path), now))
-            else:
+            name = course.opened.evaluation_id
+            if name in known:
+                newer.append(_updated(course, known[name], now))
+            elif not (folder / f"{name}{SUFFIX}").exists():
                 alert = _change(workspace, pair, course, settings, now)
                 found.append(_updated(course, alert, now))
     return send_alerts(workspace, found, now, changed=newer)
 
 
 def send_failure_alert(
-    workspace: Workspace, *, job: str, partition: str | None, error: str, now: datetime
+    workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime
 ) -> DeliveryReport:
     """Write and send an alert about a failed run, once a day for the same job, partition and error."""
     what = f"{job} {partition}" if partition else job
@@ -125,21 +125,11 @@ def send_failure_alert(
         alert_id=f"run_failed_{now:%Y%m%d}_{same}",
         kind="run_failed",
         subject=f"A run failed: {what}",
-        night=now,
+        night=started,
         created_at=now,
         error=line,
     )
     return send_alerts(workspace, [alert], now)
-
-
-def read_alerts(workspace: Workspace, prefix: str = "") -> list[Alert]:
-    """Return the alerts whose ids begin with a prefix, oldest first.
-
-    Raises:
-        InputError: One cannot be read.
-    """
-    alerts = [Alert.read(path) for path in alerts_folder(workspace).glob(f"{prefix}*{SUFFIX}")]
-    return sorted(alerts, key=lambda alert: (alert.night, alert.alert_id))
 
 
 def send_alerts(
@@ -151,10 +141,11 @@ def send_alerts(
         changed: Alerts that have a file, as they are now.
     """
     folder = alerts_folder(workspace)
-    settings = read_alert_settings(workspace)
+    settings, bad_settings = read_alert_settings(workspace)
     with locked(folder / ".lock", holder="alerts", exclusive=True):
         new = [alert for alert in alerts if not (folder / f"{alert.alert_id}{SUFFIX}").exists()]
-        present = [(one, Alert.read(folder / f"{one.alert_id}{SUFFIX}")) for one in changed]
+        known = {alert.alert_id: alert for alert in read_alerts(workspace).alerts}
+        present = [(one, known[one.alert_id]) for one in changed if one.alert_id in known]
         # Another process may have delivered one since it was read.
         merged = [
             (one.model_copy(update={name: getattr(is_now, name) for name in SENT}), is_now) for one, is_now in present
@@ -167,9 +158,9 @@ def send_alerts(
                 message = message_of(alert, settings, workspace.reports, is_resolved=True)
                 mail = mail_of(message, alert, settings, is_resolved=True)
                 atomic_write(folder / f"{alert.alert_id}.resolved.eml", mail)
-        known = [Alert.read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-        faults = [fault for alert in known if (fault := _send(workspace, alert, settings, now))]
-    return DeliveryReport(new, faults)
+        stored = read_alerts(workspace)
+        faults = [fault for alert in stored.alerts if (fault := _send(workspace, alert, settings, now))]
+    return DeliveryReport(new, [*([bad_settings] if bad_settings else []), *stored.damaged, *faults])
 
 
 def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:
@@ -261,8 +252,15 @@ def _is_open_under_another(alert: Alert, pair: Nights) -> bool:
 def _of_earlier_baseline(alert: Alert, pair: Nights, now: datetime) -> Alert:
     """Return an alert as it is closed by the pinning of a new baseline."""
     step = CourseStep(night=now, evaluation_id=pair.baseline[-1], text="a new baseline is pinned")
-    resolved = now if alert.kind == "regressed" else None
-    return alert.model_copy(update={"course": (*alert.course, step), "closed": True, "resolved_at": resolved})
+    return alert.model_copy(
+        update={
+            "course": (*alert.course, step),
+            "closed": True,
+            "resolved_at": now if alert.kind == "regressed" else None,
+            "new_baseline": pair.baseline,
+            "page": f"benchmarks/{pair.benchmark}.html",  # that of the comparison is gone until the next night
+        }
+    )
 
 
 def _step(night: Night, text: str) -> CourseStep:
@@ -294,29 +292,29 @@ def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSett
     )
 
 
-def last_published(
-    workspace: Workspace, registry: Registry | None = None, history: History | None = None
-) -> list[LatePair]:
-    """Return the newest publication of each pair that the nightly schedule evaluates, else its conversion.
+def last_published(registry: Registry, by_pair: Mapping[tuple[str, str], Sequence[ResultsHeader]]) -> list[LatePair]:
+    """Return the newest publication of each pair that is expected every night, else its conversion.
 
     Args:
-        registry: Read if it is not given, and so is the history.
+        by_pair: The results of each pair, oldest first.
     """
-    registry, history = registry or read_registry(workspace), history or read_history(workspace)
-    newest = {pair: evaluations[-1] for pair, evaluations in history.by_pair.items()}
+    newest = {pair: results[-1] for pair, results in by_pair.items()}
     found = []
-    for benchmark, system in registry.automatic_pairs():
+    for benchmark, system, obstacle in registry.expected_pairs(newest):
         header = newest.get((benchmark, system))
         since = header.timestamp if header else datetime.fromtimestamp(registry.stamped[benchmark] / 1e9, UTC)
         evaluation_id = header.evaluation_id if header else None
-        found.append(LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id))
+        found.append(
+            LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id, obstacle=obstacle)
+        )
     return found
 
 
 def send_late_alerts(workspace: Workspace, published: Iterable[LatePair], *, now: datetime) -> DeliveryReport:
     """Send one alert for all pairs that have become late since the last check; `published` as for `late_pairs`."""
-    late = late_pairs(now, published, read_alert_settings(workspace))
-    alerted = {(one.benchmark, one.system, one.since) for alert in read_alerts(workspace, LATE) for one in alert.late}
+    late = late_pairs(now, published, read_alert_settings(workspace).settings)
+    alerts = read_alerts(workspace).alerts
+    alerted = {(one.benchmark, one.system, one.since) for alert in alerts for one in alert.late}
     new = [one for one in late if (one.benchmark, one.system, one.since) not in alerted]
     return send_alerts(workspace, [_late_alert(new, now)] if new else [], now)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, load_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, id_order, load_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
@@ -36,12 +36,19 @@ def published_evaluations(workspace: Workspace, benchmark: str, system: str) -> 
 
 
 def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation]]:
-    """Return the published evaluations of every (benchmark, system), oldest first.
-
-    A record that cannot be read is left out and logged.
-    """
+    """Return the published evaluations of every (benchmark, system), oldest first."""
     found: dict[tuple[str, str], list[Evaluation]] = {}
-    for name in sorted(os.listdir(workspace.runs)) if workspace.runs.is_dir() else []:
+    for evaluation in all_evaluations(workspace):
+        record = evaluation.record
+        if record.state == "published":
+            found.setdefault((record.benchmark, record.system), []).append(evaluation)
+    return found
+
+
+def all_evaluations(workspace: Workspace) -> list[Evaluation]:
+    """Return all evaluations, finished or not, oldest first; a record that cannot be read is left out and logged."""
+    found = []
+    for name in os.listdir(workspace.runs) if workspace.runs.is_dir() else []:
         path = workspace.runs / name / "evaluation.json"
         if not path.exists():
             continue  # `by_pair`, or a folder without a record
@@ -50,17 +57,17 @@ def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation
         except InputError as error:
             logger.warning("An evaluation is left out: %s", error)
             continue
-        if record.state == "published" and record.evaluation_id == name:
-            found.setdefault((record.benchmark, record.system), []).append(Evaluation(path.parent, record))
-    for evaluations in found.values():
-        evaluations.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
-    return found
+        if record.evaluation_id == name:
+            found.append(Evaluation(path.parent, record))
+    return sorted(found, key=lambda one: (one.record.opened_at, id_order(one.record.evaluation_id)))
 
 
 def results_mark(workspace: Workspace) -> str | None:
-    """Return a text that changes whenever a results file is added, removed or changed; None if there is none."""
-    times = [path.stat().st_mtime_ns for path in workspace.results.glob("eval_run_*.results.json")]
-    return f"{len(times)}-{max(times)}" if times else None
+    """Return a text that changes with the results files, the baselines and the trust cards; None without results."""
+    results = list(workspace.results.glob("eval_run_*.results.json"))
+    others = (path for folder in (workspace.baselines, workspace.trust_cards) for path in folder.rglob("*.json"))
+    times = [path.stat().st_mtime_ns for path in (*results, *others)]
+    return f"{len(times)}-{max(times)}" if results else None
 
 
 def needed_runs(evaluation: Evaluation) -> int:

@@ -102,7 +102,6 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "judge_scores": ("judged_correct", "faithfulness"),
 }
 RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # in `individual_metrics` of results files
-MIN_COVERAGE = 0.98  # a results file does not state its evaluation's setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +172,7 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
 def run_of_results(path: Path) -> ScoredRun:
     """Read the scores in a results file."""
     results, rows = open_results(path)
+    needed = results.metadata.evaluation_parameters.get("min_coverage")
     names = [name for file, measures in COMPARED.items() for name in with_levels(file, measures)]
     scores: dict[str, list[float | None]] = {name: [] for name in names}
     query_ids, failed = [], []
@@ -193,7 +193,7 @@ def run_of_results(path: Path) -> ScoredRun:
         fingerprints=results.fingerprints,
         is_deterministic=False,
         is_by_page=results.retrieval_level == "page",
-        min_coverage=MIN_COVERAGE,
+        min_coverage=needed if isinstance(needed, float | int) else RULES.min_coverage,
         opened_at=results.timestamp,
         ended_at=results.timestamp,
         query_ids=tuple(query_ids),
@@ -400,10 +400,39 @@ def compare_runs(
     )
 
 
-class _Side(NamedTuple):
+class ComparedRun(NamedTuple):
+    """A side of a comparison with the dataset that it was evaluated on."""
+
     run: ScoredRun
     dataset_id: str
     version: str
+
+    @property
+    def dataset(self) -> str:
+        """`handbook 1.0.0 (1f3c09aa)`: id, version and the digest of the content."""
+        return f"{self.dataset_id} {self.version} ({self.run.fingerprints.dataset[:8]})"
+
+
+def compared_run(evaluation: Evaluation) -> ComparedRun:
+    """Read an evaluation as a side of a comparison."""
+    record = evaluation.record
+    return ComparedRun(run_of_evaluation(evaluation), record.dataset_id, record.dataset_version)
+
+
+_RESCORE = "Score the answers of both again: rag-eval rescore"
+_SAME_AGAIN = "Evaluate both systems on the same state of the benchmark."
+_REMEDIES = {"different_metrics": _RESCORE, "different_judge": _RESCORE, "nothing_scored": None}
+
+
+def not_comparable(
+    place: str, reason: str, before: ComparedRun, now: ComparedRun, hint: str | None = None
+) -> InputError:
+    """Return the error `not_comparable`, with the datasets of both sides if they differ, and what to do."""
+    datasets = f": {before.dataset} before, {now.dataset} now" if before.dataset != now.dataset else ""
+    remedy = hint or _REMEDIES.get(reason, _SAME_AGAIN)
+    return InputError(
+        "not_comparable", place, "evaluations of the same questions", found=f"{reason}{datasets}", hint=remedy
+    )
 
 
 def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison:
@@ -415,7 +444,7 @@ def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison
     Raises:
         InputError: `not_comparable` with the reason; `missing_file`, or an error in the files.
     """
-    first, side = _side(workspace, old).run, _side(workspace, new)
+    before, side = _side(workspace, old), _side(workspace, new)
     settings, judged, clusters = VerdictSettings(), frozenset[str](), None
     if workspace is not None:
         settings = read_verdict_settings(workspace)
@@ -423,17 +452,15 @@ def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison
         if workspace.eval_json(side.dataset_id, side.version).exists():
             clusters = dataset_clusters(workspace, side.dataset_id, side.version, settings)
     found = compare_runs(
-        "evaluations", side.run, [first], old=old, new=new, settings=settings, judged=judged, clusters=clusters
+        "evaluations", side.run, [before.run], old=old, new=new, settings=settings, judged=judged, clusters=clusters
     )
     if found.reason:
-        raise InputError(
-            "not_comparable", f"{old} and {new}", "two evaluations of the same questions", found=found.reason
-        )
+        raise not_comparable(f"{old} and {new}", found.reason, before, side)
     is_by_question = clusters is None and settings.units != "questions"
     return found.model_copy(update={"note": NO_DATASET}) if is_by_question else found
 
 
-def _side(workspace: Workspace | None, name: str) -> _Side:
+def _side(workspace: Workspace | None, name: str) -> ComparedRun:
     """Read an evaluation by its id or file; if its folder is gone, its published results."""
     if Path(name).is_file():
         return _side_of_results(Path(name))
@@ -441,10 +468,9 @@ def _side(workspace: Workspace | None, name: str) -> _Side:
         raise InputError("missing_file", name, "an evaluation id, or a results file", hint="Name one: --workspace DIR")
     if not (workspace.runs / name / "evaluation.json").exists() and results_path(workspace, name).exists():
         return _side_of_results(results_path(workspace, name))
-    evaluation = load_evaluation(workspace, name)
-    return _Side(run_of_evaluation(evaluation), evaluation.record.dataset_id, evaluation.record.dataset_version)
+    return compared_run(load_evaluation(workspace, name))
 
 
-def _side_of_results(path: Path) -> _Side:
+def _side_of_results(path: Path) -> ComparedRun:
     results = open_results(path).head
-    return _Side(run_of_results(path), results.dataset_id, results.dataset_version)
+    return ComparedRun(run_of_results(path), results.dataset_id, results.dataset_version)

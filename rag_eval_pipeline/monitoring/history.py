@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.model import check_schema_version
 from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults, pooled_jaccard
@@ -365,7 +365,9 @@ def history_of(workspace: Workspace, rows: Sequence[PublishedResult]) -> History
     by_pair: dict[tuple[str, str], list[ResultsHeader]] = {}
     # One that is not what was published is named, and shown all the same.
     headers = [row.header for row in registered(workspace, rows) if row.header is not None]
-    for header in sorted(headers, key=lambda one: (one.benchmark, one.system, one.timestamp, one.evaluation_id)):
+    for header in sorted(
+        headers, key=lambda one: (one.benchmark, one.system, one.timestamp, id_order(one.evaluation_id))
+    ):
         by_pair.setdefault((header.benchmark, header.system), []).append(header)
     published = all_published(workspace)
     damaged = [row.fault for row in rows if row.fault is not None]

@@ -25,7 +25,9 @@ from rag_eval_pipeline.monitoring.comparison import (
     VerdictSettings,
     calibrated_measures,
     compare_runs,
+    compared_run,
     dataset_clusters,
+    not_comparable,
     read_verdict_settings,
     run_of_evaluation,
 )
@@ -36,6 +38,7 @@ from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.nightly import (
     Night,
     Nights,
+    find_reruns,
     new_night,
     read_baseline_runs,
     read_nights,
@@ -137,7 +140,7 @@ def read_comparisons(workspace: Workspace) -> Comparisons:
 
 
 def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> Comparison:
-    """Compare a pair's newest evaluation with its pinned baseline, by itself and without a rerun.
+    """Compare a pair's newest evaluation with its pinned baseline by itself; if it is a rerun, show its night.
 
     Raises:
         InputError: `no_baseline`, `no_evaluations`, `is_baseline`, `not_comparable` with the reason.
@@ -155,13 +158,19 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
         found = newest.record.evaluation_id
         raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
     settings = read_verdict_settings(workspace)
-    runs = read_baseline_runs(workspace, newest, baseline.evaluations, settings)
+    if newest.record.evaluation_id in find_reruns(workspace, {(benchmark, system): evaluations}):
+        pair = update_nights(workspace, evaluations, baseline, settings)
+        row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
+        return _with_night(row, night := pair.nights[-1], night.metrics, note=flip_sentence(pair.flip_share))
+    runs, now = read_baseline_runs(workspace, newest, baseline.evaluations, settings), compared_run(newest)
     row = compare_runs(
-        "baseline", run_of_evaluation(newest), runs.runs, old="baseline", new=system, settings=settings,
+        "baseline", now.run, runs.runs, old="baseline", new=system, settings=settings,
         judged=frozenset(runs.judged), clusters=runs.clusters,
     )  # fmt: skip
     if row.reason:
-        raise InputError("not_comparable", place, "the questions of the baseline", found=row.reason)
+        before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
+        hint = f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"
+        raise not_comparable(place, row.reason, before, now, hint)
     return row.model_copy(update={"note": flip_sentence(flip_share_of(runs.runs))})
 
 
@@ -254,8 +263,12 @@ def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[C
     """Return the checks of the report asset; one that does not block is a warning."""
     settings, history = read_verdict_settings(workspace), comparisons.history
     registry = read_registry(workspace)
-    pairs = list(registry.automatic_pairs())
-    missing = [f"{one} x {other}" for one, other in pairs if not is_evaluated(workspace, registry, one, other)]
+    pairs = list(registry.expected_pairs(history.by_pair))
+    missing = [
+        f"{one} x {other}{f' ({obstacle})' if obstacle else ''}"
+        for one, other, obstacle in pairs
+        if obstacle or not is_evaluated(workspace, registry, one, other)
+    ]
     regressed = list(_regressed(comparisons))
     broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
     return [

@@ -7,6 +7,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
     copy_for_scoring,
+    id_order,
     load_evaluation,
     locked_pair,
     same_scoring,
@@ -44,7 +45,7 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
             "nothing_to_rescore", workspace.runs,
             f"an evaluation of {benchmark} x {system} with other measures or another judge than today's",
         )  # fmt: skip
-    chosen.sort(key=lambda one: (one.record.opened_at, one.record.evaluation_id))
+    chosen.sort(key=lambda one: (one.record.opened_at, id_order(one.record.evaluation_id)))
     return (_rescore(workspace, pair, one) for one in chosen)
 
 

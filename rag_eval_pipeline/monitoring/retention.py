@@ -19,14 +19,11 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
-from rag_eval_pipeline.evaluation.evaluation_folders import (
-    Evaluation,
-    newest_evaluation,
-)
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order, newest_evaluation
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.cache import JudgementCache
-from rag_eval_pipeline.monitoring.baselines import all_published
+from rag_eval_pipeline.monitoring.baselines import all_evaluations
 from rag_eval_pipeline.monitoring.history import history_folder, published_results
 from rag_eval_pipeline.monitoring.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
@@ -39,6 +36,7 @@ SETTINGS_FILE = "retention.config.yaml"
 LEAST_DAYS = 30  # the specification asks for 30 days of history
 MEGABYTE = 1_000_000
 LEFTOVER_AFTER = timedelta(days=1)
+CLOCK_AHEAD = timedelta(days=365)  # no evaluation for so long is more often a wrong clock
 GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
 BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
 
@@ -116,32 +114,35 @@ class Pruned:
         yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
 
 
-def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftovers: Iterable[Path] = ()) -> Pruned:
+def prune(
+    workspace: Workspace,
+    *,
+    now: datetime,
+    dry_run: bool = False,
+    is_clock_right: bool = False,
+    leftovers: Iterable[Path] = (),
+) -> Pruned:
     """Remove what the settings do not keep.
 
     Args:
         dry_run: Only report what would be removed.
+        is_clock_right: Whether `now` may be more than a year after the newest evaluation.
         leftovers: Folders outside the workspace that killed processes have left.
 
     Raises:
-        InputError: `clock_behind` when an evaluation began after `now`; a baseline or the nights cannot be read, and
-            what they refer to is not known.
+        InputError: `clock_behind` when an evaluation began after `now`, `clock_ahead` when the newest one began long
+            before it; a baseline or the nights cannot be read, and what they refer to is not known.
         ServiceError: `locked` when another process removes.
     """
     settings = read_retention_settings(workspace)
     with locked(workspace.runs.parent / ".prune.lock", holder="rag-eval prune", exclusive=True):
         found = Pruned(dry_run)
-        by_pair = all_published(workspace)
-        published = [one for evaluations in by_pair.values() for one in evaluations]
-        present = {one.record.evaluation_id for one in published}
-        for one in published:
-            if one.record.opened_at > now:
-                raise InputError(
-                    "clock_behind", one.folder, "no evaluation that began after now", found=str(one.record.opened_at),
-                    hint="Set the clock; nothing was removed.",
-                )  # fmt: skip
-        held = referenced(workspace, by_pair)
-        paths = [*_evaluations(published, held, settings, now, found)]
+        evaluations = all_evaluations(workspace)
+        present = {one.record.evaluation_id for one in evaluations}
+        if evaluations:
+            _check_clock(evaluations[-1], now, is_right=is_clock_right)
+        held = referenced(workspace, evaluations)
+        paths = [*_evaluations(evaluations, held, settings, now, found)]
         paths += [*_results(workspace, {*held, *present}, settings, now), *_downloads(workspace, settings, now)]
         leftovers = [*_leftovers(workspace, now), *leftovers]
         found.paths = [*paths, *leftovers]
@@ -154,12 +155,29 @@ def prune(workspace: Workspace, *, now: datetime, dry_run: bool = False, leftove
         return found
 
 
+def _check_clock(newest: Evaluation, now: datetime, *, is_right: bool) -> None:
+    began, kept = newest.record.opened_at, "Nothing was removed; set the clock"
+    if began > now:
+        raise InputError(
+            "clock_behind", newest.folder, "no evaluation that began after now", found=str(began), hint=f"{kept}."
+        )
+    if now - began > CLOCK_AHEAD and not is_right:
+        raise InputError(
+            "clock_ahead", newest.folder, f"a newest evaluation within a year before now, {now:%Y-%m-%d}",
+            found=str(began), hint=f"{kept}, or if it is right: rag-eval prune --yes",
+        )  # fmt: skip
+
+
 def _evaluations(
-    published: Iterable[Evaluation], held: Mapping[str, str], settings: RetentionSettings, now: datetime, found: Pruned
+    evaluations: Iterable[Evaluation],
+    held: Mapping[str, str],
+    settings: RetentionSettings,
+    now: datetime,
+    found: Pruned,
 ) -> Iterator[Path]:
     if settings.evaluation_days is None:
         return
-    for one in published:
+    for one in evaluations:
         if now - one.record.opened_at < timedelta(days=settings.evaluation_days):
             continue
         if why := held.get(one.record.evaluation_id):
@@ -168,21 +186,25 @@ def _evaluations(
             yield one.folder
 
 
-def referenced(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
+def referenced(workspace: Workspace, evaluations: Sequence[Evaluation]) -> dict[str, str]:
     """Return the evaluations that must stay, with the reason.
+
+    Args:
+        evaluations: All there are, oldest first.
 
     Raises:
         InputError: A baseline, the nights or a results file cannot be read.
     """
     held: dict[str, str] = {}
-    for benchmark, system in published:
+    for benchmark, system in {(one.record.benchmark, one.record.system): None for one in evaluations}:
         newest = newest_evaluation(workspace, benchmark, system)
         if newest is not None:
             held[newest.record.evaluation_id] = f"the newest of {benchmark} x {system}"
             if measured := _measured_in(results_path(workspace, newest.record.evaluation_id)):
                 held.setdefault(measured, f"its answers are those of {newest.record.evaluation_id}")
-    for evaluations in published.values():
-        held.setdefault(evaluations[-1].record.evaluation_id, "the newest published one of its pair")
+    records = (one.record for one in evaluations if one.record.state == "published")
+    for name in {(record.benchmark, record.system): record.evaluation_id for record in records}.values():
+        held.setdefault(name, "the newest published one of its pair")
     for path in _json_files(nights_folder(workspace)):
         for night in Nights.read(path).nights[-1:]:
             for name in filter(None, (night.evaluation_id, night.rerun)):
@@ -219,7 +241,7 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
     """Yield results whose evaluation is gone and that nothing refers to; a pair's newest results always stay."""
     if settings.results_days is None:
         return
-    rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, row.evaluation_id))
+    rows = sorted(published_results(workspace), key=lambda row: (row.timestamp or 0, id_order(row.evaluation_id)))
     newest = {(row.benchmark, row.system): row.evaluation_id for row in rows if row.header is not None}
     kept = {*kept, *newest.values()}
     for path in sorted(workspace.results.glob("eval_run_*.results.json")):

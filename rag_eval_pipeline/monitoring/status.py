@@ -18,11 +18,11 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.incidents import withheld_text
-from rag_eval_pipeline.monitoring.verdict_records import STANDING
+from rag_eval_pipeline.monitoring.verdict_records import STANDING, format_points
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
-EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated", "excluded"]
+EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated", "excluded", "blocked"]
 
 REASONS = {
     "no_baseline": "no baseline yet, and no earlier evaluation",
@@ -61,11 +61,12 @@ class SystemState:
 
 @dataclass(frozen=True, slots=True)
 class PairState:
-    """A converted benchmark and a system that takes it.
+    """A benchmark and a system that takes it or has results of it.
 
     Args:
-        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published;
-            excluded: the system's file no longer takes the benchmark.
+        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published; blocked:
+            the benchmark is not converted, or the system's file is invalid; excluded: the system's file no longer takes
+            the benchmark.
         evaluation_id: The newest published evaluation; `evaluated_at` is when it began.
         is_overdue: The nightly schedule should have published one since.
         verdict: Of that evaluation against its baseline; None while there is no evaluation.
@@ -135,8 +136,7 @@ def system_states(workspace: Workspace, registry: Registry) -> Iterator[SystemSt
         if file is not None:
             yield SystemState(name, "nightly" if file.is_nightly else "not nightly", path, file.kind, file.title)
         elif name in registry.systems:
-            fault = next((fault for fault in registry.faults if path in fault), None)
-            yield SystemState(name, "invalid", path, fault=fault)
+            yield SystemState(name, "invalid", path, fault=registry.faults[name])
         else:
             yield SystemState(name, "disabled", path)
 
@@ -146,29 +146,39 @@ def read_status(workspace: Workspace, *, now: datetime) -> Status:
     registry = read_registry(workspace)
     benchmarks, systems = tuple(benchmark_states(workspace, registry)), tuple(system_states(workspace, registry))
     pairs = tuple(_pair_states(workspace, registry, now))
-    faults = tuple(invalid_configs(workspace, registry))
+    faults = tuple(config_faults(workspace, registry))
     return Status(benchmarks, systems, pairs, faults, tuple(dict.fromkeys(_next(benchmarks, systems, pairs))))
+
+
+def config_faults(workspace: Workspace, registry: Registry) -> list[str]:
+    """Return a line for each benchmark, system and settings file of alerts that is skipped, with the reason."""
+    fault = read_alert_settings(workspace).fault
+    alerts = [fault.removeprefix(f"{workspace.root}/")] if fault else []
+    return [*invalid_configs(workspace, registry), *alerts]
 
 
 def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Iterator[PairState]:
     history = read_history(workspace)
     published = history.published
-    overdue = late_pairs(now, last_published(workspace, registry, history), read_alert_settings(workspace))
+    expected = last_published(registry, history.by_pair)
+    nightly = {(one.benchmark, one.system) for one in expected}
+    overdue = late_pairs(now, expected, read_alert_settings(workspace).settings)
     late = {(one.benchmark, one.system) for one in overdue}
     rows = read_comparison_rows(workspace.reports / REGRESSIONS)
     verdicts = {(row.benchmark, row.new): row for row in rows if row.kind == "baseline"}
-    for benchmark in registry.stamps:
-        for system, file in registry.system_files.items():
+    for benchmark in registry.benchmarks:
+        for system in registry.systems:
             pair = benchmark, system
-            if not file.takes(benchmark) and pair not in published:
+            state = _pair_state(workspace, registry, *pair)
+            if state in ("excluded", "blocked") and pair not in published and pair not in nightly:
                 continue
             evaluations = published.get(pair, ())
             newest = evaluations[-1].record if evaluations else None
             yield PairState(
                 benchmark,
                 system,
-                _evaluation_state(workspace, registry, *pair) if file.takes(benchmark) else "excluded",
-                is_nightly=file.is_nightly and file.takes(benchmark),
+                state,
+                is_nightly=pair in nightly,
                 is_overdue=pair in late,
                 evaluation_id=newest.evaluation_id if newest else None,
                 evaluated_at=newest.opened_at if newest else None,
@@ -176,7 +186,12 @@ def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Ite
             )
 
 
-def _evaluation_state(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> EvaluationState:
+def _pair_state(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> EvaluationState:
+    file = registry.system_files.get(system) or registry.broken[system]
+    if file is not None and not file.takes(benchmark):
+        return "excluded"
+    if registry.obstacle(benchmark, system) is not None:
+        return "blocked"
     if is_locked(pair_pointer(workspace, benchmark, system).with_suffix(".lock")):
         return "running"
     newest = newest_evaluation(workspace, benchmark, system)
@@ -197,10 +212,7 @@ def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, st
     parts = []
     for kind in ("regressed", "improved"):
         moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}
-        changes = [
-            f"{metric_label(name)} {100 * (found.estimate or 0):+.1f}".replace("-", "−")
-            for name, found in moved.items()
-        ]
+        changes = [f"{metric_label(name)} {format_points(found.estimate)}" for name, found in moved.items()]
         standing = {found.confirmation for found in moved.values() if found.confirmation}
         if changes:
             parts.append(

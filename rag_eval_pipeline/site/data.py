@@ -15,11 +15,13 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, LatePair, alerts_folder, read_alert_settings
-from rag_eval_pipeline.monitoring.alerts import late_pairs
+from rag_eval_pipeline.metrics.verdicts import RULES
+from rag_eval_pipeline.monitoring.alert_files import Alert, read_alert_settings, read_alerts
+from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, needed_runs, newest_alike
-from rag_eval_pipeline.monitoring.comparison import TASKS, Comparison
+from rag_eval_pipeline.monitoring.comparison import TASKS, Comparison, VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, incident_of
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, Trust
@@ -82,6 +84,11 @@ class ReportData:
     marks: Mapping[str, Mapping[str, str]] = field(repr=False)
     verdict_nights: Mapping[str, Night] = field(repr=False)
     stamps: Mapping[str, Stamp] = field(repr=False)
+
+    @cached_property
+    def settings(self) -> VerdictSettings:
+        """The settings of verdicts."""
+        return read_verdict_settings(self.workspace)
 
     @cached_property
     def newest(self) -> Sequence[ResultsHeader]:
@@ -172,19 +179,13 @@ class ReportData:
 
     @cached_property
     def overdue(self) -> frozenset[Pair]:
-        """Nightly pairs that were last published long before the newest night of the report."""
-        published = [
-            LatePair(benchmark=pair[0], system=pair[1], since=headers[-1].timestamp)
-            for pair, headers in self.by_pair.items()
-            if pair[1] not in self.not_nightly
-        ]
-        if not published:
+        """Pairs that are expected every night and were last published long before the newest night of the report."""
+        if not self.by_pair:
             return frozenset()
         newest = max(headers[-1].timestamp for headers in self.by_pair.values())
-        with suppress(InputError):
-            late = late_pairs(newest, published, read_alert_settings(self.workspace))
-            return frozenset((pair.benchmark, pair.system) for pair in late)
-        return frozenset()
+        expected = last_published(read_registry(self.workspace), self.by_pair)
+        late = late_pairs(newest, expected, read_alert_settings(self.workspace).settings)
+        return frozenset((pair.benchmark, pair.system) for pair in late)
 
     @cached_property
     def _series(self) -> Mapping[Pair, Mapping[str, list[Point]]]:
@@ -270,16 +271,10 @@ class RecentAlerts(NamedTuple):
 
 def recent_alerts(report: ReportData) -> RecentAlerts:
     """Read the alerts of the last nights."""
-    alerts, damaged = [], []
-    for path in alerts_folder(report.workspace).glob(f"*{SUFFIX}"):
-        try:
-            alerts.append(Alert.read(path))
-        except InputError as error:
-            damaged.append(str(error))
+    alerts, damaged = read_alerts(report.workspace)
     nights = [row.timestamp for row in report.newest] or [alert.night for alert in alerts]
     recent = [alert for alert in alerts if alert.night >= max(nights) - timedelta(days=ALERT_NIGHTS)]
-    recent.sort(key=lambda alert: (alert.night, alert.alert_id), reverse=True)
-    return RecentAlerts([_recent_alert(report, alert) for alert in recent[:ALERTS_SHOWN]], sorted(damaged))
+    return RecentAlerts([_recent_alert(report, alert) for alert in recent[: -ALERTS_SHOWN - 1 : -1]], damaged)
 
 
 def _recent_alert(report: ReportData, alert: Alert) -> RecentAlert:
@@ -300,7 +295,6 @@ def _recent_alert(report: ReportData, alert: Alert) -> RecentAlert:
     return RecentAlert(alert, page, run, status)
 
 
-MIN_COVERAGE = 0.98  # below it a verdict is withheld
 OVER_REFUSAL = 0.2  # a fifth of what could be answered
 INVENTED = 0.5  # half of what could not be
 FOUND, MISPLACED = 0.8, 0.3  # documents are found, and the citations point elsewhere all the same
@@ -394,8 +388,11 @@ def _issues(report: ReportData, row: ResultsHeader) -> Iterator[dict[str, str]]:
         return {"kind": kind, **where, "finding": finding, "remedy": remedy, "page": page}
 
     total, failed = row.summary.get("total_queries") or 0, row.summary.get("failed_queries") or 0
-    if total and failed / total > 1 - MIN_COVERAGE:
-        finding = f"{failed:.0f} of {total:.0f} questions failed; below {100 * MIN_COVERAGE:g} % verdicts are withheld."
+    evaluations = report.published.get((row.benchmark, row.system), ())
+    settings = [one.record.settings for one in evaluations if one.record.evaluation_id == row.evaluation_id]
+    needed = settings[0].min_coverage if settings else RULES.min_coverage
+    if total and failed / total > 1 - needed:
+        finding = f"{failed:.0f} of {total:.0f} questions failed; below {100 * needed:g} % verdicts are withheld."
         yield issue("failures", finding, "Look at the errors of the failed questions, then evaluate again.")
     abstention = row.answer_quality_metrics.get("abstention", {})
     refused = (abstention.get("over_refusal_rate") or {}).get("value")

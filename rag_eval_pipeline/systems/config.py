@@ -149,6 +149,17 @@ def read_system_file(path: Path) -> SystemFile:
     return parse_system(read_settings(path), path)
 
 
+def read_common_settings(path: Path) -> SystemFile | None:
+    """Return an invalid file's settings that all kinds have in common; None if one of these is invalid."""
+    try:
+        own = {"settings", "evaluation", "budget"}
+        common = {name: value for name, value in read_settings(path).items() if name not in own}
+        file = SystemFile.model_validate({**common, "settings": {}})
+    except (InputError, pydantic.ValidationError):
+        return None
+    return file if file.kind in KINDS else None
+
+
 def answer_settings(settings: Model) -> dict[str, Any]:
     """Return the settings that can change an answer, as JSON values: all but the `operational` ones of their models."""
     found = settings.model_dump(mode="json", exclude=set(settings.operational))

@@ -9,11 +9,11 @@ import yaml
 
 from rag_eval_pipeline.defs.partitions import pair_key, systems
 from rag_eval_pipeline.defs.schedules import weekly
-from rag_eval_pipeline.defs.sensors import confirmation_sensor, run_failure_alerts, run_name
+from rag_eval_pipeline.defs.sensors import aggregation_sensor, confirmation_sensor, run_failure_alerts, run_name
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.monitoring.alerts import read_alerts
+from rag_eval_pipeline.monitoring.alert_files import read_alerts
 from rag_eval_pipeline.monitoring.baselines import published_evaluations
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 
@@ -50,7 +50,7 @@ def set_verdicts(workspace, **settings):
 
 @pytest.mark.fault(67)
 def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rerun(
-    night, workspace, instance, resources
+    night, run, workspace, instance, resources
 ):
     set_verdicts(workspace, quality_thresholds={"span_accuracy": 0.9, "answer_consistency": 0.99})
 
@@ -64,6 +64,12 @@ def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rer
     assert thresholds.metadata["offenders"].value == 1
     assert f"{RAILWAY} x {SYSTEM}: span_accuracy" in thresholds.metadata["which"].value
     assert confirmation_sensor(dg.build_sensor_context(instance=instance, resources=resources)) == []
+    workspace.system_file(SYSTEM).write_text("kind: [")
+
+    pairs = checks(run("aggregate"))["every_pair_is_evaluated"]
+
+    assert (pairs.passed, pairs.metadata["expected"].value) == (False, 1)  # what was published is expected
+    assert f"{RAILWAY} x {SYSTEM} (data/config/systems/{SYSTEM}.config.yaml, line 2" in pairs.metadata["which"].value
 
 
 def test_nothing_has_regressed_fails_the_run_or_warns(night, run, workspace, instance, resources):
@@ -75,13 +81,17 @@ def test_nothing_has_regressed_fails_the_run_or_warns(night, run, workspace, ins
 
     assert (checks(worse)["nothing_has_regressed"].passed, worse.success) == (False, False)
     assert (workspace.reports / "index.html").exists()
-    [alert] = read_alerts(workspace)
+    [alert] = read_alerts(workspace).alerts
     assert (alert.kind, alert.system) == ("regressed", SYSTEM)
     assert "exact_match" in {change.metric for change in alert.changes}
     # It was alerted as a regression, on the night it was new.
     skipped = run_failure_alerts(failure_context(worse, instance, resources))
     assert "a regression that blocks has had its own alert" in skipped.skip_message
-    assert read_alerts(workspace) == [alert]
+    context = dg.build_sensor_context(instance=instance, resources=resources)
+    asked = aggregation_sensor(context).cursor
+    again = aggregation_sensor(dg.build_sensor_context(instance=instance, resources=resources, cursor=asked))
+    assert again.skip_reason.skip_message == "no new results"  # its report is there
+    assert read_alerts(workspace).alerts == [alert]
     set_verdicts(workspace, units="questions")
     warned = run("aggregate")
     assert (checks(warned)["nothing_has_regressed"].passed, warned.success) == (False, True)
@@ -121,13 +131,14 @@ def test_run_failure_alert_has_the_first_error_and_is_sent_once(run, workspace, 
     assert "retried by Dagster" in skipped.skip_message
     (workspace.config / "alerts.config.yaml").write_text("run_failures: false\n")
     assert run_failure_alerts(failed).skip_message == "alerts.config.yaml: run_failures is false"
-    assert read_alerts(workspace) == []
+    assert read_alerts(workspace).alerts == []
     (workspace.config / "alerts.config.yaml").unlink()
     for _ in range(2):
         run_failure_alerts(failed)
 
-    [alert] = read_alerts(workspace)
+    [alert] = read_alerts(workspace).alerts
     assert alert.subject == f"A run failed: evaluate {RAILWAY}|embedded"
+    assert alert.night.timestamp() == instance.get_run_record_by_id(failed.dagster_run.run_id).start_time
     assert alert.error.startswith("responses: ")
     assert "[not_converted]" in alert.error
 

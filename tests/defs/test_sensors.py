@@ -17,6 +17,7 @@ from rag_eval_pipeline.defs.partitions import pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.schedules import nightly, recheck
 from rag_eval_pipeline.defs.sensors import MAX_REQUESTS_PER_TICK, aggregation_sensor, workspace_sensor
+from rag_eval_pipeline.evaluation.baseline_files import baseline_file
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from tests.paid_server import set_system
@@ -319,6 +320,43 @@ def test_aggregation_follows_removed_and_replaced_results(workspace, aggregation
     os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 1))
 
     assert len(removed.run_requests) == len(aggregation_tick(removed.cursor).run_requests) == 1
+
+
+def test_aggregation_follows_a_pinned_baseline(workspace, aggregation_tick):
+    publish_results(workspace)
+    before = aggregation_tick().cursor
+    path = baseline_file(workspace, RAILWAY, "embedded")
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+
+    pinned = aggregation_tick(before)
+
+    assert len(pinned.run_requests) == 1
+    assert aggregation_tick(pinned.cursor).skip_reason.skip_message == "no new results"
+
+
+def test_failed_aggregation_is_repeated_after_an_hour_until_one_succeeds(
+    workspace, instance, aggregation_tick, monkeypatch
+):
+    def at(minutes, cursor):
+        monkeypatch.setenv(
+            NOW_VARIABLE, (datetime(2026, 11, 21, 2, tzinfo=UTC) + timedelta(minutes=minutes)).isoformat()
+        )
+        return aggregation_tick(cursor)
+
+    publish_results(workspace)
+    first = at(0, None)
+    instance.create_run_for_job(_job("aggregate"), status=dg.DagsterRunStatus.FAILURE)
+    early = at(59, first.cursor)
+    second = at(60, early.cursor or first.cursor)
+    third = at(120, second.cursor)
+    instance.create_run_for_job(_job("aggregate"), status=dg.DagsterRunStatus.SUCCESS)
+    last = at(180, third.cursor)
+
+    assert early.skip_reason.skip_message == "the last aggregation failed; it is repeated an hour after its request"
+    keys = [request.run_key for tick in (first, second, third) for request in tick.run_requests]
+    assert len(set(keys)) == 3
+    assert last.skip_reason.skip_message == "no new results"
 
 
 def publish_results(workspace):

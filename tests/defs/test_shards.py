@@ -116,6 +116,19 @@ def test_shard_that_failed_is_requested_again_by_another_conversion_only(large, 
     assert again.partition_key == failed.partition_key
 
 
+def test_plan_that_cannot_be_read_is_named_and_keeps_its_partitions(large, tick, instance):
+    tick()
+    before = partitions(instance)
+    plan = large.benchmark(NAME).shards / "plan.json"
+    plan.unlink()
+    plan.mkdir()
+
+    assert tick() == []
+    assert f"{NAME}: " in tick.result.skip_reason.skip_message
+    assert "plan.json" in tick.result.skip_reason.skip_message
+    assert partitions(instance) == before != []
+
+
 def test_second_conversion_of_one_source_requests_its_shards_and_merge_anew(large, run, tick):
     for one in tick():
         run_shard(large, one.partition_key)

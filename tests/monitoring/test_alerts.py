@@ -4,27 +4,28 @@ import email
 import email.policy
 import json
 import logging
+import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import yaml
 
-from rag_eval_pipeline.evaluation.expected_pairs import Registry
-from rag_eval_pipeline.monitoring.alert_files import AlertSettings, LatePair, alerts_folder
+from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+from rag_eval_pipeline.monitoring.alert_files import AlertSettings, LatePair, alerts_folder, read_alerts
 from rag_eval_pipeline.monitoring.alerts import (
     last_published,
     late_pairs,
-    read_alerts,
     send_alerts,
     send_change_alerts,
     send_failure_alert,
     send_late_alerts,
 )
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
+from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, Nights, add_run
-from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
 from tests.monitoring.made_runs import START, five_runs, made_run
@@ -89,7 +90,7 @@ def test_alerts_are_written_and_delivered_once(webhook, workspace):
     first = send_change_alerts(workspace, confirmed(), now=NOW)
     again = send_change_alerts(workspace, confirmed(), now=NOW + timedelta(days=1))
 
-    [alert] = read_alerts(workspace)
+    [alert] = read_alerts(workspace).alerts
     assert ([one.alert_id for one in first.new], again.new) == (["eval_1"], [])
     assert (first.faults, again.faults) == ([], [])
     assert (alert.kind, alert.subject, alert.rerun) == ("regressed", SUBJECT, "eval_2")
@@ -103,13 +104,13 @@ def test_alert_that_another_process_delivers_meanwhile_is_not_sent_again(webhook
     webhook.status = 503
     send_change_alerts(workspace, confirmed(), now=NOW)
     webhook.status = 200
-    [before] = read_alerts(workspace)
+    [before] = read_alerts(workspace).alerts
     send_change_alerts(workspace, confirmed(), now=NOW)
 
     send_alerts(workspace, [], NOW, changed=[before])
 
     assert len(webhook.received) == 2  # refused, delivered
-    assert read_alerts(workspace)[0].delivered_at == NOW
+    assert read_alerts(workspace).alerts[0].delivered_at == NOW
 
 
 SERVICES = {
@@ -147,7 +148,7 @@ def test_alerts_keep_their_address_out_of_messages_logs_and_files(address, code,
     settings(workspace, webhook_url_env=VARIABLE)
     monkeypatch.setenv(VARIABLE, address)
 
-    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", now=NOW).faults
+    [fault] = send_failure_alert(workspace, job="j", partition="p", error="e", started=NOW, now=NOW).faults
 
     assert fault.endswith(f"[{code}]")
     assert f"${VARIABLE}" in fault
@@ -215,7 +216,7 @@ def test_alert_is_one_for_each_incident_with_its_course(nights, alerts, course, 
     for n in range(1, len(nights) + 1):
         send_change_alerts(workspace, nights_of(*nights[:n]), now=NOW + timedelta(days=n))
 
-    found = read_alerts(workspace)
+    found = read_alerts(workspace).alerts
     assert [alert.alert_id for alert in found] == alerts
     assert [step.evaluation_id for step in found[0].course] == course
     assert (found[0].resolved_at is not None) == is_over
@@ -231,21 +232,41 @@ def test_open_alert_is_closed_by_a_new_baseline(webhook, workspace):
     for days in (1, 2):
         send_change_alerts(workspace, pinned, now=NOW + timedelta(days=days))
 
-    [alert] = read_alerts(workspace)
+    [alert] = read_alerts(workspace).alerts
     assert (alert.closed, alert.resolved_at) == (True, NOW + timedelta(days=1))
     assert [step.text for step in alert.course[1:]] == ["a new baseline is pinned"]
-    assert [message["text"] for _, message in webhook.received] == [SUBJECT, "Resolved: s on b"]
+    closed = "Closed: a new baseline was pinned for s on b"
+    assert [message["text"] for _, message in webhook.received] == [SUBJECT, closed]
+    assert alert.page == "benchmarks/b.html"  # the comparison has no page until there is another night
+
+
+@pytest.mark.parametrize("text", ["{", '{"schema_version": "9.0"}'], ids=["damaged", "of a later release"])
+def test_alert_file_that_cannot_be_read_is_named_and_stops_no_other(text, webhook, workspace):
+    folder = alerts_folder(workspace)
+    folder.mkdir(parents=True)
+    (folder / "n0.alert.json").write_text(text)  # of the incident
+    (workspace.config / "alerts.config.yaml").write_text("late_after_hour: 3\n")
+
+    failed = send_failure_alert(workspace, job="j", partition=None, error="e", started=START, now=NOW)
+    changed = send_change_alerts(workspace, nights_of("-."), now=NOW)
+    late = send_late_alerts(workspace, [published(99)], now=TODAY)
+
+    assert ([alert.night for alert in failed.new], len(late.new), changed.new) == ([START], 1, [])
+    for report in (failed, changed, late):
+        named = [re.split("[:,] ", fault)[0].rpartition("/")[2] for fault in report.faults]
+        assert named == ["alerts.config.yaml", "n0.alert.json"]
+    assert (folder / "n0.alert.json").read_text() == text
 
 
 def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
     def fail(error="server down [x]\nwith more", *, partition="b|s", day=0):
         at = NOW + timedelta(days=day)
-        report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, now=at)
+        report = send_failure_alert(workspace, job="evaluate", partition=partition, error=error, started=at, now=at)
         return len(report.new)
 
     assert [fail(), fail(), fail("another"), fail(partition="b|t"), fail(day=1)] == [1, 0, 1, 1, 1]
-    assert {alert.error for alert in read_alerts(workspace)} == {"server down [x]", "another"}
-    assert {alert.subject for alert in read_alerts(workspace)} == {
+    assert {alert.error for alert in read_alerts(workspace).alerts} == {"server down [x]", "another"}
+    assert {alert.subject for alert in read_alerts(workspace).alerts} == {
         "A run failed: evaluate b|s", "A run failed: evaluate b|t",
     }  # fmt: skip
 
@@ -253,13 +274,13 @@ def test_alert_of_a_failed_run_is_sent_once_a_day_for_the_same_error(workspace):
 def test_alert_by_apprise_has_title_and_body_and_no_mention(webhook, workspace, monkeypatch):
     monkeypatch.setenv(VARIABLE, f"json://127.0.0.1:{webhook.server_port}/{SECRET}")
 
-    report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", now=NOW)
+    report = send_failure_alert(workspace, job="j", partition="p", error="<!channel> @all", started=NOW, now=NOW)
 
     [(path, message)] = webhook.received
     assert (path, message["title"], report.faults) == (f"/{SECRET}", "A run failed: j p", [])
     assert "<!channel>" not in message["message"]
     assert "@all" not in message["message"]
-    assert read_alerts(workspace)[0].delivered_at == NOW
+    assert read_alerts(workspace).alerts[0].delivered_at == NOW
 
 
 TODAY = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -295,27 +316,64 @@ def two_systems(tmp_path):
     return workspace
 
 
-def registry(workspace):
+def registry(workspace, *, is_converted=True):
     """The folders as the sensor reads them, as if the benchmark had been converted an hour before the first night."""
-    files = {name: read_system_file(workspace.system_file(name)) for name in workspace.systems()}
     converted = int((FIRST - timedelta(hours=1)).timestamp()) * 1_000_000_000
-    return Registry({"b": "1"}, {"s": "1", "t": "1"}, {"b": None}, {"b": converted}, files)
+    read = read_registry(workspace)
+    return replace(read, stamps={"b": None}, stamped={"b": converted}) if is_converted else read
+
+
+def last(workspace):
+    return last_published(registry(workspace), read_history(workspace).by_pair)
 
 
 def sent(workspace, hours):
-    published = last_published(workspace, registry(workspace))
+    published = last(workspace)
     return send_late_alerts(workspace, published, now=FIRST + timedelta(hours=hours)).new
 
 
 def test_last_published_has_each_nightly_pair(two_systems):
-    found = last_published(two_systems, registry(two_systems))
+    found = last(two_systems)
 
     assert [(one.system, one.since, one.evaluation_id) for one in found] == [
         ("s", FIRST, "eval_run_20261001_001"), ("t", FIRST - timedelta(hours=1), None),
     ]  # fmt: skip
     two_systems.system_file("t").write_text("kind: embedded\nnightly: false\n")
 
-    assert [one.system for one in last_published(two_systems, registry(two_systems))] == ["s"]
+    assert [one.system for one in last(two_systems)] == ["s"]
+
+
+BROKEN = "kind: embedded\nsettings: {rerank: maybe}\n"
+EXPECTED = {
+    #                                     file of the published system   is the benchmark converted   expected systems
+    "all is well":                       ("kind: embedded\n",                               True,  ["s", "t"]),
+    "a benchmark that does not convert": ("kind: embedded\n",                               False, ["s"]),
+    "a bad setting":                     (BROKEN,                                           True,  ["s", "t"]),
+    "no YAML":                           ("kind: [",                                        True,  ["s", "t"]),
+    "a misspelt key":                    ("kind: http\nnightyl: true\n",                    True,  ["s", "t"]),
+    "a bad setting, not nightly":        (f"{BROKEN}nightly: false\n",                      True,  ["t"]),
+    "a bad setting, disabled":           (f"{BROKEN}enabled: false\n",                      True,  ["t"]),
+    "a bad setting, other benchmarks":   (f"{BROKEN}benchmarks: [other-*]\n",               True,  ["t"]),
+    "other benchmarks":                  ("kind: embedded\nbenchmarks: [other-*]\n",        True,  ["t"]),
+    "removed":                           (None,                                             True,  ["t"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "is_converted", "expected"), EXPECTED.values(), ids=EXPECTED)
+def test_pair_that_was_published_is_expected_until_its_file_says_otherwise(file, is_converted, expected, two_systems):
+    path = two_systems.system_file("s")
+    path.unlink() if file is None else path.write_text(file)
+    stamped = registry(two_systems, is_converted=is_converted)
+
+    found = last_published(stamped, read_history(two_systems).by_pair)
+
+    assert [one.system for one in found] == expected
+    can_run = [system for _, system in stamped.automatic_pairs()]
+    assert [one.system for one in found if one.obstacle is None] == can_run
+    for one in found:
+        if one.obstacle is not None:
+            assert one.obstacle in one.sentence
+            assert ("rag-eval convert b" in one.obstacle) is not is_converted
 
 
 def test_late_alert_is_sent_once_and_again_when_a_later_night_is_late(two_systems):

@@ -8,6 +8,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.monitoring.baselines import (
     all_published,
     earlier_runs,
@@ -109,6 +110,18 @@ def names(workspace, system="s"):
 def edit(workspace, name, **changes):
     path = workspace.runs / name / "evaluation.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_ids_are_in_the_order_of_their_numbers(workspace):
+    names = ["eval_run_20260907_998", "eval_run_20260907_999", "eval_run_20260907_1000", "eval_run_20260908_001"]
+    for name in names:
+        evaluation = load_evaluation(workspace, made_evaluation(workspace, 0))
+        evaluation.folder.rename(workspace.runs / name)
+        Evaluation(workspace.runs / name, evaluation.record).save(evaluation_id=name)
+
+    assert [one.record.evaluation_id for one in published_evaluations(workspace, "b", "s")] == names
+    with pytest.raises(InputError, match=f"The newest are {', '.join(names[::-1])}"):
+        load_evaluation(workspace, "absent")
 
 
 def test_published_evaluations_are_of_the_pair_and_oldest_first(workspace):

@@ -86,6 +86,27 @@ def test_prune_refuses_bad_settings_a_damaged_baseline_and_a_clock_that_is_behin
     assert refused() == "clock_behind"
 
 
+def test_prune_removes_abandoned_evaluations_that_were_never_published(workspace):
+    made_evaluation(workspace, 0, state="answered")
+    of_another = made_evaluation(workspace, 0, system="t", state="open")  # its newest
+    newest = made_evaluation(workspace, 1)
+
+    prune(workspace, now=LATER)
+
+    assert left(workspace) == sorted([of_another, newest])
+
+
+def test_prune_doubts_a_clock_that_is_far_ahead(workspace):
+    old, newest = (made_evaluation(workspace, day) for day in (0, 1))
+    now = START + timedelta(days=1 + 366)
+
+    with pytest.raises(InputError, match=r"\[clock_ahead\].*rag-eval prune --yes"):
+        prune(workspace, now=now)
+    assert left(workspace) == [old, newest]
+    prune(workspace, now=now, is_clock_right=True)
+    assert left(workspace) == [newest]
+
+
 def test_prune_removes_temporary_files_after_a_day(workspace):
     made_evaluation(workspace, 0)
     left = [
@@ -276,7 +297,7 @@ EVALUATIONS = st.lists(st.tuples(DAYS, st.sampled_from("st"), st.sampled_from(["
 @pytest.mark.fault(65)
 @given(EVALUATIONS, st.data())
 @hypothesis_settings(max_examples=25, deadline=None)
-def test_prune_keeps_pinned_newest_young_and_unfinished_ones_and_nothing_else(evaluations, data):
+def test_prune_keeps_pinned_newest_and_young_ones_and_nothing_else(evaluations, data):
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder))
         made = {
@@ -295,14 +316,13 @@ def test_prune_keeps_pinned_newest_young_and_unfinished_ones_and_nothing_else(ev
         last = {}
         for name, (_, system) in sorted(published.items(), key=lambda item: (item[1][0], item[0])):
             last[system] = name
-        young = {name for name, (day, _) in published.items() if day > 70}  # less than 30 days before `LATER`
-        unfinished = made.keys() - published.keys()
+        young = {name for name, (day, _, _) in made.items() if day > 70}  # less than 30 days before `LATER`
 
         planned = prune(workspace, now=LATER, dry_run=True)
         assert set(left(workspace)) == made.keys()
         done = prune(workspace, now=LATER)
 
-        stays = pinned | set(opened_last.values()) | set(last.values()) | young | unfinished
+        stays = pinned | set(opened_last.values()) | set(last.values()) | young
         assert set(left(workspace)) == stays
         assert (planned.paths, planned.size_bytes, planned.kept) == (done.paths, done.size_bytes, done.kept)
         assert {path.name for path in done.paths} == made.keys() - stays

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from examples.demo_nights import closing_lines
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.monitoring.alerts import read_alerts
+from rag_eval_pipeline.monitoring.alert_files import read_alerts
 
 LEDGER = "station-ledger"
 FIRST = date(2026, 9, 7)  # a Monday
@@ -36,9 +36,9 @@ def test_nights_alert_once_on_the_night_of_a_regression(nights, steady_from, pla
         if world.now.weekday() == 0 and night > 1:
             world.week()
         reruns_by_night[night] = len(world.night())
-        alerts_by_night[night] = [alert.alert_id for alert in read_alerts(world.workspace)]
+        alerts_by_night[night] = [alert.alert_id for alert in read_alerts(world.workspace).alerts]
 
-    [alert] = read_alerts(world.workspace)
+    [alert] = read_alerts(world.workspace).alerts
     assert [night for night, alerts in alerts_by_night.items() if alerts] == list(range(planted_on, nights + 1))
     assert (alert.kind, alert.benchmark, alert.system) == ("regressed", LEDGER, "planted")
     assert alert.night.date() == FIRST + timedelta(days=planted_on - 1)
@@ -51,7 +51,7 @@ def test_nights_alert_once_on_the_night_of_a_regression(nights, steady_from, pla
     assert first[:9] == f"✗ REGRESSED planted on {LEDGER}, night of {alert.night:%-d %B}:".split()
     assert " ".join(first).endswith("p < 0.001, confirmed by a rerun 2 h later)")
     assert " ".join(look[:6]) == "Look at the answers: Exact match"
-    assert " ".join(look).endswith("while retrieval finds what it found before.")
+    assert " ".join(look).endswith("while retrieval shows no sure change.")
     assert (worst[0], " ".join(worst).endswith("→ entirely different words")) == ("Worst:", True)
     assert quiet == ["·", "nothing", "sure", "steady"]
     assert reruns_by_night == {night: int(night == planted_on) for night in range(1, nights + 1)}

@@ -3,11 +3,13 @@
 import tomllib
 from pathlib import Path, PurePosixPath
 
+import dagster as dg
 import pytest
 from setuptools.glob import glob
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.cli.doctor import Machine, registry
+from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.scaffold.workspaces import instance_settings, new_workspace, template_files
 from rag_eval_pipeline.workspace import Workspace, default_root
 from tests.conftest import REPOSITORY
@@ -53,6 +55,15 @@ def test_new_makes_a_workspace_that_other_commands_find(new, tmp_path, monkeypat
     monkeypatch.delenv("RAG_EVAL_WORKSPACE", raising=False)
     monkeypatch.chdir(folder / "data" / "config")
     assert Path(default_root()) == folder
+
+
+def test_folder_without_sources_is_no_workspace_of_dagster(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAG_EVAL_WORKSPACE", raising=False)
+    monkeypatch.setattr("rag_eval_pipeline.workspace.PROJECT", tmp_path / "site-packages")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(dg.Failure, match=r"\[no_workspace\]\. Name one: RAG_EVAL_WORKSPACE=DIR"):
+        _ = WorkspaceResource().workspace
 
 
 def test_new_works_twice_and_restores_a_missing_file(new, tmp_path):
