@@ -133,7 +133,7 @@ class Cause:
         """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`."""
         parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
         if self.stage == "answers" and self.is_retrieval_known:
-            parts[0] += ", while retrieval finds what it found before"
+            parts[0] += ", while retrieval shows no sure change"
         return f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
 
 

@@ -78,7 +78,7 @@ def write_junit(path: Path, row: Comparison) -> None:
     cases = list(row.verdicts.items())
     suite = ElementTree.Element(
         "testsuite",
-        name=f"rag-eval compare {row.benchmark}",
+        name=printable(f"rag-eval compare {row.benchmark}"),
         tests=str(len(cases)),
         failures=str(len(row.regressed)),
         skipped=str(sum(_is_open(found) for _, found in cases)),
@@ -86,11 +86,11 @@ def write_junit(path: Path, row: Comparison) -> None:
     )
     for name, found in cases:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=f"{row.new} against {row.old}", name=metric_label(name)
+            suite, "testcase", classname=printable(f"{row.new} against {row.old}"), name=metric_label(name)
         )
         if found.kind == "regressed":
             failure = ElementTree.SubElement(case, "failure", type=found.kind, message=found.sentence)
-            failure.text = "\n".join(_questions(row, name))
+            failure.text = "\n".join(map(printable, _questions(row, name)))  # XML cannot hold control characters
         elif _is_open(found):
             ElementTree.SubElement(case, "skipped", message=found.sentence)
         else:

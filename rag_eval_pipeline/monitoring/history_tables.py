@@ -52,9 +52,9 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def update_history(workspace: Workspace) -> History:
-    """Write the tables of results files that lack them, and return the history."""
-    rows = published_results(workspace)
+def update_history(workspace: Workspace, *, verify: bool = False) -> History:
+    """Write the tables of results files that lack them, and return the history; `verify` as for `published_results`."""
+    rows = published_results(workspace, verify=verify)
     history = history_of(workspace, rows)
     results = file_stats(workspace.results, SUFFIX)
     tables = [file_stats(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
@@ -91,22 +91,36 @@ def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def query_history(workspace: Workspace, sql: str) -> list[dict[str, Any]]:
-    """Return the rows of a query over `results` and `questions`.
+def query_history(
+    workspace: Workspace, sql: str, benchmark: str | None = None, system: str | None = None, *, verify: bool = False
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a query over `results` and `questions`, and a line for each damaged file.
+
+    Args:
+        benchmark: The tables have only the rows of this benchmark; all if None. `system` likewise.
+        verify: Whether every results file is read again.
 
     Raises:
         InputError: `bad_query` with DuckDB's message.
     """
+    damaged = update_history(workspace, verify=verify).damaged
+    only = {"benchmark": benchmark, "system": system}
     with duckdb.connect(":memory:") as connection:
         try:
             connection.execute("SET TimeZone = 'UTC'")
             for name, folder in TABLES.items():
                 files = sorted(str(path) for path in (history_folder(workspace) / folder).glob("*.parquet"))
                 empty = COLUMNS[folder].empty_table()
-                (connection.read_parquet(files) if files else connection.from_arrow(empty)).create_view(name)
+                table = connection.read_parquet(files) if files else connection.from_arrow(empty)
+                for column, value in only.items():
+                    if value is not None:
+                        table = table.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
+                table.create_view(name)
+            if not connection.extract_statements(sql):
+                raise InputError("bad_query", "--sql", "a query over results and questions", found=sql)
             cursor = connection.execute(sql)
             names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+            return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()], damaged
         except duckdb.Error as error:
             found = str(error).partition("\n")[0]
             raise InputError("bad_query", "--sql", "a query over results and questions", found=found) from error

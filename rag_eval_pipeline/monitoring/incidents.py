@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, Confirmation, Evidence
+from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, RULES, Confirmation, Evidence
 from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.nightly import Night, alerts_due
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points
 from rag_eval_pipeline.workspace import Workspace
 
 Direction = Literal["regressed", "improved"]
@@ -191,14 +191,12 @@ def means_text(name: str, found: Verdict) -> str:
 
 def points_text(evidence: Evidence) -> str:
     """Return such as `−41.5 points`."""
-    change = round(100 * (evidence.estimate or 0.0), 1)
-    return f"{change:+.1f} points".replace("-", "−") if change else "0.0 points"
+    return f"{format_points(evidence.estimate)} points"
 
 
-def p_text(evidence: Evidence) -> str:
-    """Return such as `p = 0.008`; empty without a p."""
-    value = evidence.p_corrected
-    return "" if value is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+def p_text(evidence: Evidence, needed: float = RULES.alpha / 2) -> str:
+    """Return such as `p = 0.008`, as `format_p` has it; empty without a p."""
+    return "" if evidence.p_corrected is None else format_p(evidence.p_corrected, needed)
 
 
 def change_text(name: str, found: Verdict) -> str:
@@ -250,7 +248,7 @@ def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
     lead, *others = ordered
     if word == "inconclusive":  # the change that is nearest to one
         lead = min(ordered, key=lambda name: _p_corrected(row.verdicts[name]))
-    p_value = p_text(row.verdicts[lead])
+    p_value = p_text(row.verdicts[lead], level)
     sure = ", ".join([points_text(row.verdicts[lead]), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
     more = ", ".join(means_text(name, row.verdicts[name]) for name in others) if word != quiet else ""
     also = f"; also {more}" if more else ""

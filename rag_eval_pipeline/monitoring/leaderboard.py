@@ -22,7 +22,7 @@ from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.history_tables import update_history
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_points
 from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -368,5 +368,4 @@ _CHANGE_STYLES = {"regressed": "bold red", "improved": "bold green"}
 def _change(found: Verdict | None) -> Text:
     if found is None or found.estimate is None:
         return Text("")
-    points = 100 * found.estimate
-    return Text(f"{points:+.1f}", style=_CHANGE_STYLES.get(found.kind, ""))
+    return Text(format_points(found.estimate), style=_CHANGE_STYLES.get(found.kind, ""))

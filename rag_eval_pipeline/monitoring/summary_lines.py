@@ -18,7 +18,7 @@ from rag_eval_pipeline.monitoring.incidents import (
     withheld_text,
 )
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import format_points
 from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.workspace import Workspace
 
@@ -45,8 +45,7 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
         value, limits = header.metric(name).value, header.metric(name).confidence_interval
         interval = f", 95 % {limits[0]:.2f} to {limits[1]:.2f}" if limits else ""
         before = [score for one in baseline if (score := one.metric(name, level=level).value) is not None]
-        change = 100 * ((value or 0.0) - sum(before) / len(before)) if before else None
-        delta = "" if change is None else f", {change:+.1f} points".replace("-", "−")
+        delta = f", {format_points((value or 0.0) - sum(before) / len(before))} points" if before else ""
         share = scored_share(header.metric(name).n_scored, header.questions)
         lines.append(f"- {metric_label(name)} **{value:.3f}**{share}{delta}{interval}")
     if not pinned:
@@ -109,7 +108,7 @@ def _has(row: Comparison, kind: str) -> bool:
 
 
 def leaderboard_headline(board: Leaderboard) -> str:
-    """Return the best system of each benchmark with its main metric and its change since the baseline."""
+    """Return the best systems of each benchmark, more than one if they are equal, with their main metric."""
     if not board.rows:
         return "**Nothing is evaluated yet.**"
     lines = ["**Best systems**"]
@@ -117,15 +116,11 @@ def leaderboard_headline(board: Leaderboard) -> str:
         rows = [one.row for one in group]
         name = main_metric(rows, board.trust)
         metric = rows[0].metric(name)
+        best = ", ".join(row.system for row in rows if row.metric(name).value == metric.value)
         shown = "no value" if metric.value is None else f"{metric.value:.3f}"
         share = "" if metric.value is None else scored_share(metric.n_scored, rows[0].questions)
-        change = _change(board.changes.get(rows[0].evaluation_id, {}).get(name))
-        lines += [f"- {benchmark}: {rows[0].system}", f"    - {metric_label(name)} **{shown}**{share}{change}"]
+        lines += [f"- {benchmark}: {best}", f"    - {metric_label(name)} **{shown}**{share}"]
     return "\n".join(lines)
-
-
-def _change(found: Verdict | None) -> str:
-    return "" if found is None or found.estimate is None else f", {points_text(found)} since baseline"
 
 
 def _count(n: int, word: str) -> str:

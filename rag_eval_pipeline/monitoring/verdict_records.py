@@ -104,7 +104,7 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
         margin = 100 * rules.equivalence_margin
         small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence.confidence_interval)})"
         return f"{small}; {sure}{withheld_by}{unit}."
-    unsure = f"Inconclusive: {_format_points(change)} points {shown}, {sure}{withheld_by}{unit}."
+    unsure = f"Inconclusive: {format_points(evidence.estimate)} points {shown}, {sure}{withheld_by}{unit}."
     return f"{unsure} {_detectable_text(evidence)}"
 
 
@@ -131,9 +131,22 @@ def _interval_text(evidence: Evidence) -> str:
     return f"adjusted interval {_limits(evidence.adjusted_interval)}"
 
 
-def _format_points(points: float) -> str:
-    """Format points with one decimal, a sign and a true minus; 0 itself has no sign."""
+def format_points(change: float | None) -> str:
+    """Format a change of a share in points: one decimal, a sign and a true minus; none for what is rounded to 0."""
+    points = round(100 * (change or 0.0), 1)
     return f"{points:+.1f}".replace("-", "−") if points else "0.0"
+
+
+def format_p(p_value: float, needed: float) -> str:
+    """Return such as `p = 0.008` or `p < 0.001`.
+
+    Args:
+        needed: The largest p of a reported change. A p that two digits would show as equal to it gets more of them.
+    """
+    if p_value < 0.001 < needed:
+        return "p < 0.001"
+    digits = next((n for n in range(2, 6) if p_value == needed or float(f"{p_value:.{n}g}") != needed), 6)
+    return f"p = {p_value:.{digits}g}"
 
 
 def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
@@ -142,16 +155,13 @@ def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
     metrics = f"{evidence.n_metrics} metric{'s' if evidence.n_metrics > 1 else ''}"
     if p_value is None:
         return f"no p, {needed:g} is needed"
-    # Two digits, or more if p would otherwise seem to be on the other side of what is needed.
-    digits = next((n for n in range(2, 6) if (float(f"{p_value:.{n}g}") <= needed) == (p_value <= needed)), 6)
-    shown = "p < 0.001" if p_value < 0.001 < needed else f"p = {p_value:.{digits}g}"
-    return f"{shown} after correction for {metrics}, {needed:g} is needed"
+    return f"{format_p(p_value, needed)} after correction for {metrics}, {needed:g} is needed"
 
 
 def _change_text(evidence: Evidence, rules: Rules) -> str:
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
-    change = _format_points(100 * evidence.estimate)
+    change = format_points(evidence.estimate)
     return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
 
 
@@ -166,7 +176,8 @@ def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
 
 
 def _limits(interval: Interval | None) -> str:
-    return " to ".join(_format_points(100 * limit) for limit in interval or ())
+    # A limit keeps its sign where it is rounded to 0: it says on which side of 0 the interval ends.
+    return " to ".join(f"{100 * limit:+.1f}".replace("-", "−") if limit else "0.0" for limit in interval or ())
 
 
 def flip_sentence(share: float | None) -> str:

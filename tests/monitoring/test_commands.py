@@ -1,7 +1,9 @@
 """The commands compare, history, pin and ab: what they print and write, and how they exit."""
 
 import json
+import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,10 +20,14 @@ from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_scores, write_scores
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
 from rag_eval_pipeline.monitoring.comparison import Comparison
-from rag_eval_pipeline.monitoring.comparison_files import write_markdown
+from rag_eval_pipeline.monitoring.comparison_files import write_junit, write_markdown
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion
+from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
+from tests.monitoring.made_nights import FIRST, publish_night, register
+from tests.verdict_examples import verdict_of
 
 RAILWAY = "skarn-railway"
 
@@ -87,6 +93,41 @@ def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, set
     assert int(suite.get("tests")) == len(list(suite.iter("testcase")))
     assert {row[0].removeprefix("| ") for row in rows if row[3] == "regressed"} == failed
     assert "single runs" in markdown.read_text()
+
+
+def test_junit_is_valid_xml_whatever_ids_hold(tmp_path):
+    moved = (MovedQuestion(query_id="q\x02\ufffe1", before=1.0, after=0.0),)
+    verdicts = {"f1": verdict_of("regressed").model_copy(update={"questions": moved})}
+    row = Comparison(kind="evaluations", benchmark="b\x01", old="eval\x1b1", new="eval_2", verdicts=verdicts)
+
+    write_junit(tmp_path / "j.xml", row)
+
+    [failure] = ElementTree.parse(tmp_path / "j.xml").getroot().iter("failure")
+    assert failure.text == "question q\\x02\\ufffe1: 1.000 -> 0.000"
+
+
+def test_compare_shows_the_night_of_a_rerun_and_names_both_datasets_where_none_is_shared(rag_eval, tmp_path):
+    register(workspace := Workspace(tmp_path), ["harbour"], ["asked"])
+    for night, skill in enumerate([0.7] * 5 + [0.2]):
+        publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
+    write_comparisons(workspace)
+    again = publish_night(workspace, "harbour", "asked", 5, questions=120, skill=0.2, number=2)
+    load_evaluation(workspace, again).save(opened_at=FIRST + timedelta(days=5, hours=3))
+
+    def compare(code):
+        words = ["compare", "harbour", "asked", "--workspace", str(tmp_path)]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == code, done.output
+        return done.stdout or str(done.exception)
+
+    assert "seen again in a rerun" in compare(3)
+    record = load_evaluation(workspace, again).record
+    prints = record.fingerprints.model_copy(update={"dataset": "0123456789"})
+    load_evaluation(workspace, again).save(fingerprints=prints, dataset_version="2.0.0")
+    shutil.copy(workspace.eval_json(record.dataset_id, "1.0.0"), workspace.eval_json(record.dataset_id, "2.0.0"))
+    refused = compare(1)
+    assert re.search(r"different_dataset: \S+ 1\.0\.0 \([^)]+\) before, \S+ 2\.0\.0 \(01234567\) now", refused)
+    assert "rag-eval pin harbour asked --ask" in refused
 
 
 def test_markdown_shows_texts_of_systems_as_code_in_one_cell(tmp_path):
@@ -174,6 +215,7 @@ FAULTS = {
     "nobody to pin": (("pin", RAILWAY, "nobody"), "no_system"),
     "a path": (("pin", "../x", "embedded"), "bad_name"),
     "not a query": (("history", "--sql", "DROP"), "bad_query"),
+    "no query": (("history", "--sql", ""), "bad_query"),
 }
 
 

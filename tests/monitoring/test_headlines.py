@@ -79,8 +79,20 @@ def test_leaderboard_headline_names_the_best_system(nights):
     lines = leaderboard_headline(read_leaderboard(nights[0])).splitlines()
 
     assert lines[:2] == ["**Best systems**", "- harbour: asked"]
-    assert lines[2].startswith("    - Exact match **0.")
-    assert lines[2].endswith("points since baseline")
+    assert re.fullmatch(r"    - Exact match \*\*0\.\d{3}\*\*", lines[2])
+
+
+def test_leaderboard_headline_names_all_systems_that_are_equal(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["harbour"], ["asked", "other", "worse"])
+    for number, (system, mean) in enumerate({"asked": 0.7, "other": 0.7, "worse": 0.2}.items()):
+        name = publish_night(workspace, "harbour", system, 0, questions=40, skill=0.5, number=number)
+        path = workspace.results / f"{name}.results.json"
+        value = json.loads(path.read_text())
+        value["answer_quality_metrics"]["exact_match"]["value"] = mean
+        path.write_text(json.dumps(value))
+
+    assert "- harbour: asked, other" in leaderboard_headline(read_leaderboard(workspace)).splitlines()
 
 
 def test_distances_and_trends_are_of_one_level_of_retrieval(tmp_path):

@@ -27,6 +27,7 @@ from rag_eval_pipeline.monitoring.history_tables import query_history, update_hi
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
 
+RAILWAY = "skarn-railway"
 OBSERVATORY = "cairnmoor-observatory"  # 16 questions
 NIGHTS = 4
 
@@ -130,19 +131,23 @@ def test_history_finds_a_bit_that_flipped_without_a_change_of_times(nights, monk
     assert codes(nights, verify=True) == codes(nights) == {"eval_run_20261004_001": "changed_result"}
 
 
+def rows_of(workspace, sql):
+    return query_history(workspace, sql)[0]
+
+
 def test_history_takes_later_results_under_an_id_as_published_again(nights):
     path = results(nights, 1)
-    before = query_history(nights, "SELECT * FROM questions ORDER BY ALL")
+    before = rows_of(nights, "SELECT * FROM questions ORDER BY ALL")
     value = json.loads(path.read_text())
     value["query_results"][0]["latency_ms"] = 123.5
     path.write_text(json.dumps(value))
     assert len(update_history(nights).damaged) == 1
-    assert query_history(nights, "SELECT * FROM questions ORDER BY ALL") == before  # as published
+    assert rows_of(nights, "SELECT * FROM questions ORDER BY ALL") == before  # as published
 
     edit(path, timestamp="2099-01-01T00:00:00Z")
 
     assert (codes(nights), update_history(nights).damaged) == ({}, [])
-    assert query_history(nights, "SELECT 1 FROM questions WHERE metric = 'latency_ms' AND value = 123.5")
+    assert rows_of(nights, "SELECT 1 FROM questions WHERE metric = 'latency_ms' AND value = 123.5")
     edit(path, timestamp="2098-01-01T00:00:00Z")
     assert codes(nights) == {"eval_run_20261002_001": "changed_result"}
 
@@ -305,15 +310,44 @@ def test_commands_name_a_damaged_file_once_and_show_the_others(command, exit_cod
     assert path.name in line
 
 
+COUNT = "SELECT count(DISTINCT evaluation_id) FROM results"
+
+
+def test_query_is_over_all_results_that_are_there_or_those_named(nights):
+    def asked(sql, *names):
+        done = CliRunner().invoke(app, ["history", *names, "--sql", sql, "--workspace", str(nights.root)])
+        return done.exit_code, done.stdout.strip()
+
+    before = int(asked(COUNT)[1])
+    [pair, *_] = read_history(nights).by_pair
+    register(nights, ["other"], [pair[1]])
+    publish_night(nights, "other", pair[1], 9, questions=3, skill=0.5, number=1)
+
+    assert asked(COUNT) == (0, str(before + 1))
+    assert asked(COUNT, "other", pair[1]) == (0, "1")
+
+
+def test_history_tables_count_questions_under_a_mean_over_spans(evaluated):
+    name = read_history(evaluated).by_pair[RAILWAY, "embedded"][-1].evaluation_id
+    published = EvaluationResults.read(results_path(evaluated, name)).citation_metrics.span_accuracy
+
+    [row] = rows_of(evaluated, f"SELECT * FROM results WHERE metric = 'citation_jaccard' AND evaluation_id = '{name}'")
+
+    limits = published.confidence_intervals["mean_tolerance_jaccard"]
+    assert (row["value"], row["low"], row["high"]) == (published.mean_tolerance_jaccard, limits.low, limits.high)
+    assert row["n_scored"] == published.recall.n_scored < published.true_spans  # a question has several spans
+    assert row["coverage"] == published.recall.coverage
+
+
 def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
     name = read_history(evaluated).by_pair[OBSERVATORY, "embedded"][-1].evaluation_id
     assert update_history(evaluated).damaged == []
     published = EvaluationResults.read(results_path(evaluated, name))
     of_pair = f"evaluation_id = '{name}'"
 
-    [metric] = query_history(evaluated, f"SELECT * FROM results WHERE metric = 'f1' AND {of_pair}")
-    scores = query_history(evaluated, f"SELECT query_id, value FROM questions WHERE metric = 'f1' AND {of_pair}")
-    names = {row["metric"] for row in query_history(evaluated, "SELECT metric FROM results")}
+    [metric] = rows_of(evaluated, f"SELECT * FROM results WHERE metric = 'f1' AND {of_pair}")
+    scores = rows_of(evaluated, f"SELECT query_id, value FROM questions WHERE metric = 'f1' AND {of_pair}")
+    names = {row["metric"] for row in rows_of(evaluated, "SELECT metric FROM results")}
 
     f1 = published.answer_quality_metrics.f1
     assert (metric["value"], metric["n_scored"]) == (f1.value, 16)
@@ -336,13 +370,13 @@ def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
 
 
 def test_history_tables_have_the_scores_of_questions_that_are_written_apart(nights, monkeypatch):
-    whole = query_history(nights, "SELECT * FROM questions ORDER BY ALL")
+    whole = rows_of(nights, "SELECT * FROM questions ORDER BY ALL")
     monkeypatch.setattr(history_tables, "QUESTIONS_AT_ONCE", 2)
     shutil.rmtree(history_folder(nights) / "questions")
 
     update_history(nights)
 
-    assert query_history(nights, "SELECT * FROM questions ORDER BY ALL") == whole
+    assert rows_of(nights, "SELECT * FROM questions ORDER BY ALL") == whole
     assert len({row["query_id"] for row in whole}) == 3
 
 
@@ -355,11 +389,11 @@ def test_history_tables_that_were_lost_are_written_again(nights):
     assert len(update_history(nights).damaged) == 1
 
     counted = "SELECT count(DISTINCT results.evaluation_id) AS n FROM results JOIN questions USING (evaluation_id)"
-    assert query_history(nights, counted) == [{"n": NIGHTS - 1}]
+    assert rows_of(nights, counted) == [{"n": NIGHTS - 1}]
 
 
 def test_history_query_without_history_is_empty_and_a_bad_one_is_refused(tmp_path):
-    assert query_history(Workspace(tmp_path), "SELECT count(*) AS n FROM results, questions") == [{"n": 0}]
+    assert rows_of(Workspace(tmp_path), "SELECT count(*) AS n FROM results, questions") == [{"n": 0}]
     with pytest.raises(InputError) as caught:
         query_history(Workspace(tmp_path), "SELECT nothing FROM nowhere")
     assert caught.value.code == "bad_query"

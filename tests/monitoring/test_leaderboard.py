@@ -42,7 +42,7 @@ def test_leaderboard_table_has_the_change_of_a_metric_by_page():
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
 
-    assert "-25.0" in console.export_text()
+    assert "−25.0" in console.export_text()
 
 
 def test_ranked_has_doubted_values_after_the_others():

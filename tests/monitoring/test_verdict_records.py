@@ -3,9 +3,10 @@
 import pytest
 
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, format_p
 from tests.verdict_examples import DROP, RISE, SMALL, UNCLEAR, replace
 
+P_VALUES = {0.008: "p = 0.008", 0.00996: "p = 0.00996", 0.0104: "p = 0.0104", 0.01: "p = 0.01", 0.0004: "p < 0.001"}
 SURE = "p = 0.002 after correction for 12 metrics, 0.01 is needed"
 FELL = f"EM fell 3.1 points (adjusted interval −5.6 to −0.6), {SURE}"
 ROSE = f"EM rose 3.1 points (adjusted interval +0.6 to +5.6), {SURE}"
@@ -125,3 +126,8 @@ def test_flip_sentence():
     assert flip_sentence(0.10) == f"{shown}."
     assert flip_sentence(0.12).startswith(f"{shown.replace('10.0', '12.0')}; above 10 %")
     assert "is not known" in flip_sentence(None)
+
+
+@pytest.mark.parametrize(("p_value", "text"), P_VALUES.items())
+def test_p_that_is_not_what_is_needed_is_not_shown_as_it(p_value, text):
+    assert format_p(p_value, 0.01) == text
