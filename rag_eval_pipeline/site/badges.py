@@ -4,6 +4,7 @@ from html import escape
 
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
+from rag_eval_pipeline.monitoring.incidents import CONFIRMED
 from rag_eval_pipeline.monitoring.leaderboard import main_metric
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.metric_labels import shown
@@ -14,7 +15,7 @@ LABEL = "#3f4753"
 # State -> ground; white text has a contrast of 4.5 or more on each.
 GROUNDS = {
     "regressed": "#b02318",
-    "regressed, awaits its rerun": "#8a5a00",
+    **{f"regressed, {CONFIRMED[standing]}": "#8a5a00" for standing in ("pending", "no_rerun", "provisional")},
     "overdue": "#8a5a00",
     "improved": "#17683b",
     "no sure change": "#2b5c8a",
@@ -41,8 +42,8 @@ def badge_state(row: Comparison | None) -> str:
         return "not compared"
     regressed = [found.confirmation for found in row.verdicts.values() if found.kind == "regressed"]
     if regressed:
-        is_sure = any(confirmation in ("confirmed", "not_needed") for confirmation in regressed)
-        return "regressed" if is_sure else "regressed, awaits its rerun"
+        unsure = next((f"regressed, {CONFIRMED[standing]}" for standing in regressed if standing), "regressed")
+        return unsure if unsure in GROUNDS and not {"confirmed", "not_needed"} & set(regressed) else "regressed"
     kinds = {found.kind for found in row.verdicts.values()}
     if "improved" in kinds:
         return "improved"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from rag_eval_pipeline.site.display_text import milliseconds
+from rag_eval_pipeline.site.display_text import milliseconds, points
 
 WIDTH, HEIGHT = 380, 210
 LEFT, RIGHT, TOP, BOTTOM = 40, 14, 12, 26
@@ -194,7 +194,7 @@ class Change(NamedTuple):
 def changes_chart(rows: Sequence[Change], title: str, *, margin: float) -> Markup:
     """Draw changes of shares around zero, in points; within `margin`, a share, a change is small."""
     numbers = [x for row in rows for x in (row.value, *(row.interval or ()))]
-    axis = ticks(min([-_CHANGE_ENDS, *numbers]), max([_CHANGE_ENDS, *numbers]))
+    axis = ticks(min([-_CHANGE_ENDS, -margin, *numbers]), max([_CHANGE_ENDS, margin, *numbers]))
     height = _ROW * len(rows) + _AXIS + 4
     floor = height - _AXIS
 
@@ -211,8 +211,7 @@ def changes_chart(rows: Sequence[Change], title: str, *, margin: float) -> Marku
         if row.interval:
             parts.append(path(f"whisker {row.css}", f"M{x(row.interval[0]):.1f} {y}H{x(row.interval[1]):.1f}"))
         parts.append(f'<circle class="dot {row.css}" cx="{x(row.value):.1f}" cy="{y}" r="4"/>')
-        shown = f"{100 * row.value:+.1f}".replace("-", "−")
-        parts.append(text(CHANGES_WIDTH, y + 4, shown, css="value", anchor="end"))
+        parts.append(text(CHANGES_WIDTH, y + 4, points(row.value), css="value", anchor="end"))
     return svg(parts, CHANGES_WIDTH, height, title)
 
 

@@ -15,8 +15,6 @@ from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_table import comparison_table
 from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, QuestionsFile
 
-MARGIN = 0.02  # within it a change is small, as the verdicts have it
-
 
 def write_comparison(
     site: SiteFolder,
@@ -76,7 +74,7 @@ def write_comparison(
         name=name,
         cause=_cause(report, row, table),
         ordered=ordered,
-        chart=changes_chart(dots, title, margin=MARGIN) if dots else None,
+        chart=changes_chart(dots, title, margin=report.settings.equivalence_margin) if dots else None,
         new_run=new.evaluation_id,
         old_runs=[one for one in old_ids if one in readable],
         n_old=len(old_ids),

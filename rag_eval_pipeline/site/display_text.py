@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rag_eval_pipeline.formats.citation_marks import find_citations
+from rag_eval_pipeline.monitoring.verdict_records import format_points
 
 DASH = "–"
 
@@ -38,13 +40,13 @@ def count(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`97.5 %`, `100 %`."""
-    return DASH if share is None else f"{round(100 * share, 1):g} %"
+    """`97.5 %`, `100 %`: never rounded up, neither to all nor to a limit."""
+    return DASH if share is None else f"{math.floor(round(1000 * share, 6)) / 10:g} %"
 
 
 def points(change: float | None) -> str:
     """`+3.1`, `−0.5`: a change of a share in points."""
-    return DASH if change is None else f"{round(100 * change, 1) + 0.0:+.1f}".replace("-", "−")
+    return DASH if change is None else format_points(change)
 
 
 def p_value(value: float | None) -> str:

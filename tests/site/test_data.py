@@ -2,16 +2,25 @@
 
 import itertools
 import json
+import re
 from datetime import timedelta
 
 import pytest
 
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, AlertedMetric, alerts_folder
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.regressions import Comparisons, write_comparisons
-from rag_eval_pipeline.site.data import ALERT_NIGHTS, ALERTS_SHOWN, ReportData, read_report_data, recent_alerts
+from rag_eval_pipeline.site.data import (
+    ALERT_NIGHTS,
+    ALERTS_SHOWN,
+    ReportData,
+    data_part,
+    read_report_data,
+    recent_alerts,
+)
 from rag_eval_pipeline.site.site import write_report, write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
@@ -153,6 +162,28 @@ def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_side
     now, before = (one["values"] for one in table["further"])
     change = table["values"][places["change"]]
     assert [None if None in (a, b) else round(b - a, 4) for a, b in zip(before, now, strict=True)] == change
+
+
+def test_pages_follow_the_settings_of_verdicts_and_of_the_evaluation(nights):
+    def strip(root):
+        return float(re.search(r'class="strip"[^>]*? width="([\d.]+)"', (root / f"{PAGE}.html").read_text())[1])
+
+    root = nights(2, last=0.3)
+    workspace = Workspace(root.parents[1])
+    narrow = strip(root)
+    workspace.config.mkdir(parents=True, exist_ok=True)
+    (workspace.config / "verdicts.config.yaml").write_text("equivalence_margin: 0.1\n")
+    name = publish_night(workspace, "harbour", "asked", 2, questions=120, skill=0.7, number=1, failing=0.05)
+    evaluation = load_evaluation(workspace, name)
+    evaluation.save(settings=evaluation.record.settings.model_copy(update={"min_coverage": 0.9}))
+    comparisons = write_comparisons(workspace)
+    write_site(workspace, comparisons)
+
+    assert strip(root) > 2 * narrow
+    assert "failures" not in [one["kind"] for one in data_part(read_report_data(workspace))["analysis"]["issues"]]
+    evaluation.save(settings=evaluation.record.settings.model_copy(update={"min_coverage": 0.99}))
+    [issue] = [one for one in data_part(read_report_data(workspace))["analysis"]["issues"] if one["kind"] == "failures"]
+    assert issue["finding"].endswith("below 99 % verdicts are withheld.")
 
 
 def test_run_of_a_regression_has_its_verdict_and_its_changes_against_the_baseline(nights):

@@ -56,13 +56,15 @@ NUMBERS = {
     "nothing": (numbers.number(None), "–"),
     "a share in percent": (numbers.percent(0.975), "97.5 %"),
     "a whole percent": (numbers.percent(1.0), "100 %"),
+    "almost a whole percent": (numbers.percent(0.9996), "99.9 %"),
+    "almost a limit": (numbers.percent(0.97996), "97.9 %"),
     "less than a cent": (numbers.dollars(0.0012), "$0.0012"),
     "more than a cent": (numbers.dollars(1.336), "$1.34"),
     "a p": (numbers.p_value(0.0301), "0.030"),
     "a small p": (numbers.p_value(0.0004), "<0.001"),
     "no p": (numbers.p_value(None), "–"),
     "a second": (numbers.milliseconds(1340), "1.34 s"),
-    "points without a minus of nothing": (numbers.points(-0.0001), "+0.0"),
+    "points without a minus of nothing": (numbers.points(-0.0001), "0.0"),
 }
 
 

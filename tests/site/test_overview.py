@@ -73,6 +73,7 @@ def test_overview_marks_systems_that_are_not_asked_at_night(regressed):
     page = (regressed.reports / "index.html").read_text()
 
     assert re.search(r"rarely <span class=\"chip\" title=[^>]+>not nightly", page)
+    assert "only the aggregation in Dagster" in page  # a regression, and no alert
     assert "overdue" not in page  # five days without a night are what `nightly: false` asks for
 
 
@@ -81,6 +82,10 @@ def test_report_data_knows_overdue_pairs(regressed, tmp_path):
     regressed.system_file("rarely").write_text("kind: embedded\nnightly: true\n")
 
     assert read_report_data(regressed).overdue == {("harbour", "rarely")}
+    regressed.system_file("rarely").write_text("kind: embedded\nnightly: true\nbenchmarks: [other-*]\n")
+    assert read_report_data(regressed).overdue == frozenset()
+    regressed.system_file("rarely").write_text("kind: [")
+    assert read_report_data(regressed).overdue == {("harbour", "rarely")}  # as it was, until somebody says otherwise
     regressed.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
 
 
@@ -125,6 +130,21 @@ def test_badge_state_claims_no_comparison_that_was_withheld(kinds, state):
     verdicts = {str(n): verdict_of(kind) for n, kind in enumerate(kinds)}
 
     assert badge_state(Comparison(kind="baseline", benchmark="b", old="baseline", new="s", verdicts=verdicts)) == state
+
+
+REGRESSED = {
+    "pending": "regressed, awaits its rerun", "provisional": "regressed, provisional",
+    "no_rerun": "regressed, single runs", "confirmed": "regressed", "not_needed": "regressed",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("standing", "state"), REGRESSED.items())
+def test_badge_state_promises_a_rerun_only_where_one_comes(standing, state):
+    verdicts = {"f1": verdict_of("regressed").model_copy(update={"confirmation": standing})}
+
+    found = badge_state(Comparison(kind="baseline", benchmark="b", old="baseline", new="s", verdicts=verdicts))
+
+    assert (found, found in GROUNDS) == (state, True)
 
 
 def test_badge_is_valid_for_any_text():

@@ -53,6 +53,18 @@ def test_filters_are_in_the_address_and_next_and_back_keep_them(site, open_page)
     expect(page.get_by_role("status")).to_have_text("40 questions")
 
 
+def test_questions_are_drawn_one_after_another_where_a_data_file_has_nothing(reported, open_page):
+    (reported.reports / "meanings.js").write_text("")
+    page = open_page(run_folder(reported) / "index.html")
+
+    rows(page).first.get_by_role("link").click()
+
+    for place in (1, 2, 3):
+        expect(page.get_by_role("link", name=f"{place} of 40")).to_be_visible()
+        expect(page.locator(".lead")).to_contain_text("Question")
+        page.get_by_role("link", name="Next").click()
+
+
 def test_address_with_unknown_words_shows_all_questions(site, open_page):
     page = open_page(run_folder(site) / "index.html")
 

@@ -8,7 +8,7 @@ const ragEval = {
   // Called by data files. A page opened from a file may load scripts and nothing else.
   receive(name, value) {
     ragEval.values.set(name, value);
-    for (const take of ragEval.waiting.get(name) ?? []) take(value);
+    for (const [take] of ragEval.waiting.get(name) ?? []) take(value);
     ragEval.waiting.delete(name);
   },
 
@@ -17,11 +17,15 @@ const ragEval = {
     if (ragEval.values.has(name)) return Promise.resolve(ragEval.values.get(name));
     return new Promise((resolve, reject) => {
       const isFirst = !ragEval.waiting.has(name);
-      ragEval.waiting.set(name, [...(ragEval.waiting.get(name) ?? []), resolve]);
+      ragEval.waiting.set(name, [...(ragEval.waiting.get(name) ?? []), [resolve, reject]]);
       if (!isFirst) return;
       const script = document.createElement("script");
       script.src = src;
-      script.onerror = () => reject(new Error(`${src} is not there`));
+      // Whoever waits when the script has ended has got nothing; a later load tries again.
+      script.onload = script.onerror = () => {
+        for (const [, refuse] of ragEval.waiting.get(name) ?? []) refuse(new Error(`${src} is not there`));
+        ragEval.waiting.delete(name);
+      };
       document.head.append(script);
     });
   },
