@@ -20,7 +20,7 @@ FOUND_LIMIT = 200  # characters of a cell shown in a message or a quarantine rec
 EXPECTED_LIMIT = 2_000  # characters of what is expected, where a library quotes the input
 KNOWN_LIMIT = 30  # known names that a message lists
 # What ends a line, changes how a terminal shows the rest of it, or cannot be encoded.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str | None:

@@ -14,6 +14,10 @@ from tests.json_server import json_server
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 HTTP = {"endpoint": {"base_url": "http://127.0.0.1:9"}, "path": "/ask", "body": {"q": "{question}"}, "answer": "text"}
 COMPLETE = "name: mine\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
+JUDGE = {
+    "kind": "openai",
+    "settings": {"endpoint": HTTP["endpoint"], "chat": {"model": "m", "prices": {"input": 1}}},
+}
 EVALUATE = ("evaluate", OBSERVATORY, "--system")
 CONVERT = "Convert it: rag-eval convert mine"
 
@@ -82,6 +86,9 @@ MISTAKES = {
     "key of a config":    (setting("verdicts", "min_efect: 0.02"), ("report",), "Did you mean min_effect?"),
     "key of egress":      (setting("egress", "alowed_hosts: []"), ("convert", "mine"), "Did you mean allowed_hosts"),
     "key of evaluation":  (system(kind="embedded", evaluation={"mesures": []}), (*EVALUATE, "mine"), "Did you mean measures?"),
+    "price of a judge":   (system(kind="embedded", evaluation={"judge": JUDGE}), (*EVALUATE, "mine"), "Known keys: usd_per_million_prompt_tokens, "),
+    "name of a system":   (nothing, (*EVALUATE, "baseline"),                   "a name other than that of pinned evaluations, found 'baseline' [bad_name]"),
+    "host of up":         (nothing, ("up", "--host", "::1"),                   "a name or an IPv4 address, found '::1' [no_ipv6]"),
     "metric":             (nothing, ("score", "--qrels", "x", "--run", "y", "-m", "ndgc@5"), "[unknown_measure]. Did you mean ndcg@5?"),
     "metric to sort by":  (nothing, ("leaderboard", "--sort", "exact_macth"),   "[unknown_metric]. Did you mean exact_match?"),
     "format":             (nothing, ("export", RAILWAY, "out", "--format", "biere"), "Known formats: nvidia, evret, beir"),

@@ -81,6 +81,11 @@ def test_status_follows_a_pair_from_its_evaluation_to_its_verdict(rag_eval, work
     assert pair() == ("evaluated", "No verdict: 16 questions, 30 are needed")
     workspace.system_file("embedded").write_text("kind: embedded\nsettings: {k: 3}\n")
     assert pair()[0] == "outdated"
+    workspace.system_file("embedded").write_text("kind: [")
+    assert pair()[0] == "blocked"
+    workspace.system_file("embedded").write_text("kind: embedded\n")
+    (workspace.benchmark(OBSERVATORY).source / "new.txt").touch()
+    assert pair()[0] == "blocked"
 
 
 def against_baseline(verdicts, **fields):

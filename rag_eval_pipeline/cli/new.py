@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE
 
 
@@ -54,6 +55,9 @@ def up(
     from rag_eval_pipeline.storage.atomic_files import atomic_write
 
     root = find_workspace(workspace)
+    if ":" in host:
+        hint = "IPv6 is not served; 127.0.0.1 is this machine only, 0.0.0.0 all its IPv4 addresses."
+        raise InputError("no_ipv6", "--host", "a name or an IPv4 address", found=host, hint=hint)
     own = root.root / ".dagster"
     home = Path(os.environ.get("DAGSTER_HOME") or own).resolve()
     if home == own or not (home / INSTANCE_FILE).exists():  # settings elsewhere are not ours to replace

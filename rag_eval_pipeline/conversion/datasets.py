@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.annotation_checks import check_quality, citation_name, offset_base, reanchor
-from rag_eval_pipeline.conversion.annotator_agreement import citation_agreement
+from rag_eval_pipeline.conversion.annotator_agreement import TARGET, citation_agreement
 from rag_eval_pipeline.conversion.benchmark_spec import spec_place
 from rag_eval_pipeline.conversion.document_index import text_of_file
 from rag_eval_pipeline.conversion.question_spool import questions_of
@@ -264,10 +264,18 @@ def annotated_truth(conversion: Conversion) -> tuple[GroundTruth, tuple[Check, .
     people = reanchor(made, texts, base=base)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
     counts = {"read": found.read, "imported": found.imported, "refused": found.refused}
+    agreement = _agreement(people)
     checks = [
         make_check("annotations_conserved", found.is_conserved and not found.refused, counts, blocking=False),
-        _agreement(people),
+        agreement,
     ]
+    if not agreement.passed:
+        facts = agreement.numbers
+        notes += (
+            f"Annotators agree too little on what answers cite: character Jaccard {facts['jaccard']:.3f} over "
+            f"{facts['questions']} question{'s' if facts['questions'] > 1 else ''}, more than {TARGET:g} is wanted; "
+            f"least on {', '.join(facts['least_agreed'])}.",
+        )
     for check in check_quality(made, texts, base=base):
         numbers = {"checked": check.checked, "failed": check.failed, **check.counts}
         offenders = list(check.offenders[:LISTED])

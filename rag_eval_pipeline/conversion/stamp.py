@@ -18,6 +18,7 @@ from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model
 from rag_eval_pipeline.storage.atomic_files import file_sha256, walk
+from rag_eval_pipeline.storage.yaml_files import parse_yaml
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 Progress = Callable[[int, int], None]
@@ -249,7 +250,8 @@ def current_stamp(paths: BenchmarkPaths, digest: str) -> Stamp:
 def source_digest(paths: BenchmarkPaths) -> str:
     """Return sha256 over the path and content of every regular file in the benchmark's folder; links are not followed.
 
-    All files count, because rows may name any of them as a document's body, which only the SQL decides.
+    All files count, because rows may name any of them as a document's body, which only the SQL decides. Of
+    benchmark.yaml everything counts but `evaluation`, with which nothing is converted.
     """
     paths_below = (Path(parent) / name for parent, _, names in walk(paths.source) for name in names)
     files = {str(path.relative_to(paths.source)): path for path in paths_below}
@@ -257,6 +259,21 @@ def source_digest(paths: BenchmarkPaths) -> str:
     for relative, path in sorted(files.items()):
         if path.is_file() and not path.is_symlink():
             with contextlib.suppress(FileNotFoundError):  # an editor's temporary file, gone since it was listed
-                line = f"{relative}\0{file_sha256(path)}\n"
+                content = _spec_digest(path) if path == paths.spec else file_sha256(path)
+                line = f"{relative}\0{content}\n"
                 digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+def _spec_digest(path: Path) -> str:
+    """Return sha256 of a benchmark.yaml without the lines of its `evaluation`; of all of one that is invalid."""
+    raw = path.read_bytes()
+    with contextlib.suppress(InputError):
+        places = parse_yaml(raw, path.name).lines
+        lines = raw.decode().splitlines(keepends=True)
+        begin = places.get(("evaluation",))
+        if begin is not None and lines[begin - 1].startswith("evaluation"):
+            keys = (line for key, line in places.items() if len(key) == 1 and line > begin)
+            del lines[begin - 1 : min(keys, default=len(lines) + 1) - 1]
+            raw = "".join(lines).encode()
+    return hashlib.sha256(raw).hexdigest()

@@ -13,7 +13,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import EvaluationConfig
 from rag_eval_pipeline.formats.model import UNQUOTED, Model, expectation, field_path, value_hint
-from rag_eval_pipeline.judges.judge_settings import JudgeSettings
+from rag_eval_pipeline.judges.judge_settings import JUDGE_SETTINGS, JudgeSettings
 from rag_eval_pipeline.judges.ratings import BUILT_IN
 from rag_eval_pipeline.metrics.custom import QuestionMetric, find_metric
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, built_in_metrics
@@ -111,14 +111,19 @@ def merged_settings(
         InputError: `bad_yaml`, `bad_setting` naming the first bad one, or what `load_custom_metrics` raises.
     """
     defaults = read_settings(workspace.defaults_config, missing_ok=True)
+    merged = {**defaults, **benchmark, **system}
     try:
-        settings = EvaluationSettings.model_validate({**defaults, **benchmark, **system}, context=TO_BE_USED)
+        settings = EvaluationSettings.model_validate(merged, context=TO_BE_USED)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
+        hint = value_hint(first, EvaluationSettings)
+        if first["loc"][:2] == ("judge", "settings"):  # of the judge's kind
+            own = JUDGE_SETTINGS[merged["judge"].get("kind", JudgeSettings().kind)]
+            hint = value_hint({**first, "loc": first["loc"][2:]}, own)
         raise InputError(
             "bad_setting", f"evaluation settings of {of}", expectation(first), field=field_path(first["loc"]),
             found=None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"],
-            hint=value_hint(first, EvaluationSettings),
+            hint=hint,
         ) from error  # fmt: skip
     load_custom_metrics(settings.custom_metrics)  # so that a missing one is reported before anything is asked
     return settings

@@ -21,7 +21,7 @@ class NoSettings(Model):
     """Settings of no judge."""
 
 
-_SETTINGS: dict[JudgeKind, type[Model]] = {
+JUDGE_SETTINGS: dict[JudgeKind, type[Model]] = {
     "lexical": LexicalSettings, "nli": NliSettings, "openai": LlmSettings, "none": NoSettings
 }  # fmt: skip
 
@@ -66,7 +66,7 @@ class JudgeSettings(Model):
         kind = info.data.get("kind")
         if kind is None:  # the kind has the error
             return NoSettings()
-        return _SETTINGS[kind].model_validate(value)
+        return JUDGE_SETTINGS[kind].model_validate(value)
 
 
 def judge_fingerprint(settings: JudgeSettings) -> str | None:

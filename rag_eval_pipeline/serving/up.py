@@ -31,6 +31,7 @@ KILL_AFTER_S = 6.0  # time for runs to record that they were interrupted
 ASK_AGAIN_AFTER_S = 3.0
 RUN_DEPTH = 3  # `dagster dev` starts a code server, which starts a gRPC server, which starts the runs
 POLL_S = 0.2
+MAX_PORT = 65535
 # `dg dev` would serve only the project of the current folder.
 NO_DG_ADVICE = "ignore:Function `dev_command` is superseded"
 
@@ -42,7 +43,7 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
         root: The workspace's folder; the instance is that of DAGSTER_HOME.
         host: Dagster has no login: any address but a loopback one opens it to the network.
         port: Of the UI.
-        report_port: By default the one after it.
+        report_port: By default the one after it, before it if it is the last.
 
     Returns:
         2 when the port is taken, else the exit code of `dagster dev`.
@@ -65,7 +66,8 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, request_stop)
     home = os.environ.get("DAGSTER_HOME")
-    report_port = port + 1 if report_port is None else report_port
+    if report_port is None:
+        report_port = port + 1 if port < MAX_PORT else port - 1
     with _own_instance(home, root), _report(Workspace(root).reports, host, report_port) as report_url:
         environment = _environment(root, report_url)
         process = _start_dagster(host, port, environment, home)

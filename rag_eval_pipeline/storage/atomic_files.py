@@ -1,8 +1,8 @@
 """Atomic files, digests and temporary folders.
 
-Readers see a file's old content or the new, never a part: temp file, fsync, rename, fsync of the folder. The temp file
-gets the mode that the umask leaves, because a RAG server under another user has to read the corpus. Errors of the file
-system name the target.
+Readers see a file's old content or the new, never a part: temp file, fsync, rename, fsync of the folder. A file that is
+replaced keeps its mode, and a link to it stays; a new one gets the mode that the umask leaves, because a RAG server
+under another user has to read the corpus. Errors of the file system name the target.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
@@ -83,8 +84,9 @@ def fsync_folder(folder: Path) -> None:
 def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[BinaryIO]:
     """Yield a file that is published as `target` if the block succeeds and removed if it fails.
 
-    The temp file is in `temp_folder`, of the same filesystem, or beside the target.
+    The temp file is in `temp_folder`, of the same filesystem, or beside the target, which may then be a link.
     """
+    target = Path(os.path.realpath(target)) if temp_folder is None and target.is_symlink() else target
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = temp_folder or target.parent
     with errors_about(target):
@@ -93,6 +95,8 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
     raw = _TargetFile(temp, target)
     try:
         with io.BufferedWriter(raw) as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             with errors_about(target):

@@ -60,6 +60,17 @@ def test_annotations_join_those_of_the_source_and_agreement_is_a_check(workspace
     assert checks(report)["annotations_conserved"].numbers == {"read": 2, "imported": 2, "refused": 0}
 
 
+def test_agreement_below_its_target_is_a_note_of_the_conversion(workspace):
+    citation = annotate(workspace, "annotator_001", 0, 0)
+    length = citation.end_char - citation.start_char
+    annotate(workspace, "annotator_002", length // 2, 0, cut=length // 2)
+
+    [note] = run_step(workspace, NAME, "ground_truth").notes
+
+    jaccard = (length - length // 2) / length
+    assert f"character Jaccard {jaccard:.3f} over 1 question, more than 0.85 is wanted; least on " in note
+
+
 @pytest.mark.fault(39)
 def test_span_beyond_its_document_warns_and_blocks_nothing(workspace):
     annotate(workspace, "annotator_001", 0, 10_000_000)

@@ -34,6 +34,19 @@ def test_conversion_by_other_code_is_no_conversion(paths, monkeypatch):
         require_step(paths, "train_json", digest)
 
 
+def test_settings_of_evaluations_make_no_conversion_stale(paths):
+    text = paths.spec.read_text()
+    digest = source_digest(paths)
+    for extra in ("evaluation: {measures: [hit@1]}\n", "evaluation:\n  judge:\n    kind: none\n", "evaluation: [\n"):
+        paths.spec.write_text(f"{text}{extra}")
+        assert is_converted(paths, source_digest(paths)) is not extra.endswith("[\n")
+        paths.spec.write_text(f"{extra}{text}")
+        assert is_converted(paths, source_digest(paths)) is not extra.endswith("[\n")
+    paths.spec.write_text(f"evaluation: {{}}\n{text}# edited\n")
+
+    assert source_digest(paths) != digest
+
+
 def write_questions(paths, *, foreign):
     """A hundred questions with one gold text each, some of them texts that no document has."""
     source = paths.source / "questions.jsonl"

@@ -54,6 +54,20 @@ def test_mode_is_the_umasks_not_the_temp_files(tmp_path):
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("one", "other")} == {0o644}
 
 
+def test_file_that_is_replaced_keeps_its_mode_and_the_link_to_it(tmp_path):
+    private, link = tmp_path / "private", tmp_path / "settings" / "link"
+    private.write_bytes(b"old")
+    private.chmod(0o600)
+    link.parent.mkdir()
+    link.symlink_to("../private")
+
+    atomic_write(link, b"new")
+
+    assert link.is_symlink()
+    assert (private.read_bytes(), stat.S_IMODE(private.stat().st_mode)) == (b"new", 0o600)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "private", "settings"]
+
+
 def test_nothing_sets_the_umask_which_all_threads_share(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
 
