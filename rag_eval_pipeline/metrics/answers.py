@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import regex
 
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.text.normalise import unmarked
 from rag_eval_pipeline.text.tokens import CHARACTER, UNSPACED, has_unspaced
 
@@ -77,14 +78,15 @@ def _best_score(given: list[str], wanted: list[list[str]]) -> AnswerScore:
 def score_without_marks(answer: str, accepted: Sequence[str], marks: Iterable[tuple[int, int]] = ()) -> AnswerScore:
     """Score an answer without its citations and marks of Markdown.
 
-    What looks like a mark, such as `[1, 2]`, counts as words where the answer is better with it.
+    What looks like a mark, such as `[1, 2]`, counts as words where the answer is better with it; a citation's place
+    never does.
 
     Args:
         answer: The answer's text.
         accepted: As for `score_answer`.
         marks: Half-open spans of further citations in the answer.
     """
-    return max(score_answer(unmarked(answer, marks), accepted), score_answer(answer, accepted))
+    return max(score_answer(text, accepted) for text in (unmarked(answer, marks), strip_citations(answer)))
 
 
 def is_accepted(answer: str, accepted: Iterable[str]) -> bool:
