@@ -122,6 +122,7 @@ def evaluate(
             "retrieval_level": published.retrieval_level,
             "warnings": list(published.warnings),
             "partial": published.partial,
+            "reasons": {name: metric.reason for name, metric in published.metrics.items() if metric.reason},
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
             "rescored_from": published.rescored_from,
             "detects": detects,
@@ -136,7 +137,8 @@ def evaluate(
         )
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
-        text += f"\n  {metrics_line(numbers, done['partial'], level=done['retrieval_level'])}"
+        nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
+        text += f"\n  {metrics_line(numbers, done['partial'], level=done['retrieval_level']) or nothing}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for done in for_each(names, one, line, as_json):

@@ -261,7 +261,8 @@ class RetrievedDocuments:
             unscored = f", so retrieval is not scored [{self.reason}]" if self.reason else ""
             found.append(f"{self.known} of {self.passages} retrieved passages name a document of the corpus{unscored}.")
             if self.unknown:
-                found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
+                has = "no document" if self.in_corpus is None else repr(self.in_corpus)
+                found.append(f"Returned: {self.returned!r}; the corpus has {has}.")
             if self.unnamed:
                 which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
                 found.append(f"{which} no document at all.")

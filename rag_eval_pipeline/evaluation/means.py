@@ -270,10 +270,11 @@ def metric_of(summary: Summary, level: form.Level | None = None) -> form.Metric:
 
 
 def _common_reason(rows: ScoreTable) -> str | None:
-    """Return why a run's retrieval is unknown, if that left no question to score."""
+    """Return why no question of a run was scored: its retrieval is unknown, or no question names a document."""
     if rows.has("scored").any():
         return None
-    found = Counter({reason: count for reason, count in rows.reasons().items() if reason in NOTHING_KNOWN})
+    named = (*NOTHING_KNOWN, "no_relevant_documents")
+    found = Counter({reason: count for reason, count in rows.reasons().items() if reason in named})
     return found.most_common(1)[0][0] if found else None
 
 

@@ -185,6 +185,16 @@ def test_taken_name_is_refused_with_the_others_of_its_kind(workspace):
         load(workspace)
 
 
+@pytest.mark.parametrize("name", ["judged_correct", "status", "words"])
+def test_rating_with_a_taken_name_is_refused(name, workspace):
+    rating = {"name": name, "version": "1", "prompts": ["Grade it."], "scale": {0: 0, 1: 1}, "needs": ["answer"]}
+    settings = {"endpoint": {"base_url": "http://127.0.0.1:9"}, "chat": {"model": "m"}, "ratings": [rating]}
+    change_defaults(workspace, custom_metrics=metrics("WORDS"), judge={"kind": "openai", "settings": settings})
+
+    with pytest.raises(InputError, match=rf"ratings.*found '{name}' \[duplicate_metric\]"):
+        load(workspace)
+
+
 def test_entry_point_is_found_by_its_name(workspace, tmp_path):
     information = tmp_path / "custom_question_metrics-1.0.dist-info"
     information.mkdir()

@@ -150,8 +150,8 @@ def test_span_mean_gives_a_question_with_two_spans_twice_the_weight(pair, result
 def test_question_without_a_gold_answer_has_no_answer_score_and_no_refusal_is_right(
     n_gold, workspace, pair, evaluation
 ):
-    none = {"ground_truth_answer": None, "metadata": {}}
-    gold = {"ground_truth_answer": "Marsh Point", "metadata": {}}
+    none = {"ground_truth_answer": None, "metadata": {}, "relevant_documents": ()}
+    gold = none | {"ground_truth_answer": "Marsh Point"}
     queries = [query.model_copy(update=gold if n < n_gold else none) for n, query in enumerate(pair.queries)]
     asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
     evaluation.write_answers(
@@ -160,8 +160,10 @@ def test_question_without_a_gold_answer_has_no_answer_score_and_no_refusal_is_ri
     )
     publish(workspace, evaluation, asked, score_all(workspace, evaluation, asked), now=NIGHT)
 
-    quality = EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id)).answer_quality_metrics
+    results = EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id))
+    quality = results.answer_quality_metrics
 
+    assert {metric.reason for metric in results.retrieval_metrics.values()} == {"no_relevant_documents"}
     for metric in (quality.exact_match, quality.f1, quality.answerable_exact_match, quality.answerable_f1):
         counts = (metric.value, metric.reason, metric.n_scored, metric.n_failed, metric.n_skipped)
         assert counts == ((1.0, None, 1, 0, 39) if n_gold else (None, "no_gold_answers", 0, 0, 40))
