@@ -10,7 +10,7 @@ Source: Citation Accuracy Evaluation 2.1, 2.2; Evaluation Data Formats 2.1.
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pydantic
 
@@ -43,6 +43,11 @@ class CitationSpan(Model):
     page_end: int | None = pydantic.Field(None, ge=0, description="end_char counted from the page's first character.")
     confidence_score: float | None = pydantic.Field(None, ge=0, le=1, description="Of whoever made the citation.")
     context_text: str | None = pydantic.Field(None, description="The cited text, or text around it.")
+
+    @pydantic.model_serializer(mode="wrap")
+    def _stated(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not stated: the specification's optional fields are numbers and texts, never null."""
+        return {name: value for name, value in write(self).items() if value is not None}
 
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -2,25 +2,30 @@
 
 Where the specification shows a number, null with a reason may occur: `no_judge`, `no_baseline`, `nothing_to_score` ....
 A failure is never a number, and every mean counts its questions.
-Source: Evaluation Data Formats 2.3; Citation Accuracy Evaluation 6.
+What the specification does not require has a default, so that results of other tools can be read: a metric that is not
+stated there is null with the reason `not_stated`.
+Source: Evaluation Data Formats 2.3, 3.3; Citation Accuracy Evaluation 6.
 """
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import dataset_stem
+from rag_eval_pipeline.formats.fields import UNVERSIONED, split_version
 from rag_eval_pipeline.formats.model import FileModel, JsonObject, Model, SchemaVersion, listed
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.storage.json_files import JSON, checked_json
 from rag_eval_pipeline.storage.yaml_files import YAML
 
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # of results that state none
 RESULTS_ENDINGS = tuple(f".results{ending}" for ending in JSON + YAML)
 WEEKLY = "benchmark_weekly_"  # how names of results files of several evaluations begin
 AB_TEST = "ab_test_"
@@ -36,7 +41,7 @@ ApiUsageName = Literal[
 class Metric(Model):
     """A mean over questions."""
 
-    value: float | None = pydantic.Field(description="The mean; null where nothing could be scored.")
+    value: float | None = pydantic.Field(None, description="The mean; null where nothing could be scored.")
     confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
     method: str | None = pydantic.Field(
         None, description="How the interval was made (wilson, bootstrap), or why a value has none."
@@ -54,6 +59,10 @@ class Metric(Model):
     reason: str | None = pydantic.Field(None, description="Why value is null.")
 
 
+NOT_STATED = "not_stated"
+_UNSTATED = Metric(reason=NOT_STATED)
+
+
 class PooledInterval(Model):
     """The interval of a mean over spans, of which a question may have several."""
 
@@ -66,8 +75,8 @@ class PooledInterval(Model):
 class SpanAccuracy(Model):
     """Expected against given citations, each expected span with its best partner; means over all spans, pooled."""
 
-    mean_exact_jaccard: float | None
-    mean_tolerance_jaccard: float | None
+    mean_exact_jaccard: float | None = None
+    mean_tolerance_jaccard: float | None = None
     confidence_intervals: dict[str, PooledInterval] = pydantic.Field(
         default_factory=dict, description="Of the two means, by their names."
     )
@@ -136,50 +145,55 @@ class CitationValidation(Model):
 class CitationMetrics(Model):
     """How well the system cites."""
 
-    span_accuracy: SpanAccuracy
-    citation_completeness: ClaimShare
-    citation_correctness: ClaimShare
+    span_accuracy: SpanAccuracy = SpanAccuracy(reason=NOT_STATED)
+    citation_completeness: ClaimShare = ClaimShare(reason=NOT_STATED)
+    citation_correctness: ClaimShare = ClaimShare(reason=NOT_STATED)
     overall_citation_accuracy: Metric = pydantic.Field(
+        _UNSTATED,
         description="Weighted mean of span accuracy, citation correctness, factual consistency and absence of "
         "hallucination, the weights spread over what an answer has. Source: Citation Accuracy Evaluation 5.1.",
     )
-    overall_coverage: Metric = pydantic.Field(description="Sum of the weights of what the answers have, in [0, 1].")
+    overall_coverage: Metric = pydantic.Field(
+        _UNSTATED, description="Sum of the weights of what the answers have, in [0, 1]."
+    )
     validation: CitationValidation = CitationValidation()
 
 
 class Abstention(Model):
     """Answerable and unanswerable questions against answered and abstained ones."""
 
-    answerable_answered: int
-    answerable_abstained: int
-    unanswerable_answered: int
-    unanswerable_abstained: int
+    answerable_answered: int = 0
+    answerable_abstained: int = 0
+    unanswerable_answered: int = 0
+    unanswerable_abstained: int = 0
     answerable_failed: int = pydantic.Field(
         0, description="Failed questions: whether the system would have abstained is unknown."
     )
     unanswerable_failed: int = 0
-    precision: Metric = pydantic.Field(description="Unanswerable among the abstained.")
-    recall: Metric = pydantic.Field(description="Abstained among the unanswerable.")
-    f1: Metric
-    over_refusal_rate: Metric = pydantic.Field(description="Abstained among the answerable.")
-    false_answer_rate: Metric = pydantic.Field(description="Answered among the unanswerable.")
-    abstention_rate: Metric = pydantic.Field(description="Abstained among all.")
+    precision: Metric = pydantic.Field(_UNSTATED, description="Unanswerable among the abstained.")
+    recall: Metric = pydantic.Field(_UNSTATED, description="Abstained among the unanswerable.")
+    f1: Metric = _UNSTATED
+    over_refusal_rate: Metric = pydantic.Field(_UNSTATED, description="Abstained among the answerable.")
+    false_answer_rate: Metric = pydantic.Field(_UNSTATED, description="Answered among the unanswerable.")
+    abstention_rate: Metric = pydantic.Field(_UNSTATED, description="Abstained among all.")
     accuracy: Metric = pydantic.Field(
-        description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
+        _UNSTATED, description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
     )
 
 
 class AnswerQualityMetrics(Model):
     """How well the system answers; exact match and F1 are those of SQuAD v2."""
 
-    exact_match: Metric
-    f1: Metric
-    answerable_exact_match: Metric
-    answerable_f1: Metric
-    unanswerable_exact_match: Metric = pydantic.Field(description="1 where the system rightly abstained.")
-    abstention: Abstention
-    factual_consistency: ClaimShare
-    hallucination_rate: ClaimShare = pydantic.Field(description="Claims that no cited text supports.")
+    exact_match: Metric = _UNSTATED
+    f1: Metric = _UNSTATED
+    answerable_exact_match: Metric = _UNSTATED
+    answerable_f1: Metric = _UNSTATED
+    unanswerable_exact_match: Metric = pydantic.Field(_UNSTATED, description="1 where the system rightly abstained.")
+    abstention: Abstention = Abstention()
+    factual_consistency: ClaimShare = ClaimShare(reason=NOT_STATED)
+    hallucination_rate: ClaimShare = pydantic.Field(
+        ClaimShare(reason=NOT_STATED), description="Claims that no cited text supports."
+    )
     hallucination_rate_retrieved: ClaimShare = pydantic.Field(
         ClaimShare(reason="no_judge"), description="Claims that nothing retrieved supports."
     )
@@ -188,28 +202,28 @@ class AnswerQualityMetrics(Model):
 class ResourceUsage(Model):
     """Sampled once a second during the run."""
 
-    mean: float | None
-    peak: float | None
-    std: float | None
+    mean: float | None = None
+    peak: float | None = None
+    std: float | None = None
 
 
 class PerformanceMetrics(Model):
     """Time, memory, processor and tokens."""
 
     latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
-        description="Milliseconds a question; null where no latency was measured."
+        default_factory=dict, description="Milliseconds a question; null where no latency was measured."
     )
     latency_reason: str | None = pydantic.Field(None, description="Why there is no latency.")
     latency_intervals: dict[Literal["mean", "p50", "p95", "p99"], tuple[float, float] | None] = pydantic.Field(
         default_factory=dict,
         description="95 % limits in milliseconds; null where the measurements are too few.",
     )
-    resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage]
+    resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage] = {}
     resource_usage_of: Literal["evaluation", "evaluation_and_system"] | None = pydantic.Field(
         None, description="Whose memory and processor time: with the system's where it runs in the same processes."
     )
     api_usage: dict[ApiUsageName, float | None] = pydantic.Field(
-        description="Sums over all answers; null where no answer reports them."
+        default_factory=dict, description="Sums over all answers; null where no answer reports them."
     )
     judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
         default_factory=dict, description="What judging took; empty without a judge."
@@ -272,9 +286,9 @@ class JudgeRecord(Model):
 class RetrievalResults(Model):
     """What came back, and what should have."""
 
-    retrieved_docs: tuple[str, ...]
-    relevance_scores: tuple[float | None, ...]
-    ground_truth_relevant: tuple[str, ...]
+    retrieved_docs: tuple[str, ...] = ()
+    relevance_scores: tuple[float | None, ...] = ()
+    ground_truth_relevant: tuple[str, ...] = ()
 
 
 class QueryResult(Model):
@@ -283,15 +297,15 @@ class QueryResult(Model):
     strict_types: ClassVar[bool] = True
 
     query_id: str
-    query_text: str
-    status: Status
-    latency_ms: float | None
-    retrieval_results: RetrievalResults
-    generated_answer: str | None
-    abstained: bool
-    citations: tuple[CitationSpan, ...]
+    query_text: str = ""
+    status: Status = "ok"
+    latency_ms: float | None = None
+    retrieval_results: RetrievalResults = RetrievalResults()
+    generated_answer: str | None = None
+    abstained: bool = False
+    citations: tuple[CitationSpan, ...] = ()
     individual_metrics: dict[str, float | None] = pydantic.Field(
-        description="null: failed, or the measure does not apply."
+        default_factory=dict, description="null: failed, or the measure does not apply."
     )
     error: str | None = None
 
@@ -316,24 +330,24 @@ class Summary(Model):
     total_queries: int
     successful_queries: int
     failed_queries: int
-    average_latency_ms: float | None
-    total_evaluation_time_seconds: float
+    average_latency_ms: float | None = None
+    total_evaluation_time_seconds: float | None = None
 
 
 class StatisticalAnalysis(Model):
     """Tests and intervals."""
 
-    significance_tests: dict[str, SignificanceTest]
-    confidence_intervals: JsonObject
+    significance_tests: dict[str, SignificanceTest] = {}
+    confidence_intervals: JsonObject = {}
 
 
 class Fingerprints(Model):
     """What must be equal for two evaluations to be compared; sha256 or a version."""
 
-    dataset: str
-    corpus: str
-    system: str
-    metrics: str
+    dataset: str = NOT_STATED
+    corpus: str = NOT_STATED
+    system: str = NOT_STATED
+    metrics: str = NOT_STATED
     judge: str | None = None
     server: str | None = pydantic.Field(None, description="Of the settings that the system's server reports.")
 
@@ -341,9 +355,9 @@ class Fingerprints(Model):
 class ResultsMetadata(Model):
     """Where and how."""
 
-    evaluation_environment: dict[str, str]
-    evaluation_parameters: JsonObject
-    quality_assurance: dict[str, str]
+    evaluation_environment: dict[str, str] = {}
+    evaluation_parameters: JsonObject = {}
+    quality_assurance: dict[str, str] = {}
 
 
 ROWS = "query_results"
@@ -359,28 +373,28 @@ class EvaluationResults(FileModel):
 
     schema_version: SchemaVersion = current_version
     evaluation_id: str
-    timestamp: pydantic.AwareDatetime
-    benchmark: str
-    system: str
-    system_version: str
-    dataset_id: str
-    dataset_version: str
-    configuration: JsonObject
-    fingerprints: Fingerprints
-    summary: Summary
+    timestamp: pydantic.AwareDatetime = UNKNOWN_TIME
+    benchmark: str = ""
+    system: str = ""
+    system_version: str = NOT_STATED
+    dataset_id: str = NOT_STATED
+    dataset_version: str = ""
+    configuration: JsonObject = {}
+    fingerprints: Fingerprints = Fingerprints()
+    summary: Summary = Summary(total_queries=0, successful_queries=0, failed_queries=0)
     retrieval_level: Level = pydantic.Field(
-        description="Which of the two is primary: document, but page in a corpus of few documents."
+        "document", description="Which of the two is primary: document, but page in a corpus of few documents."
     )
     retrieval_metrics: dict[str, Metric]
-    page_retrieval_metrics: dict[str, Metric]
-    citation_metrics: CitationMetrics
-    answer_quality_metrics: AnswerQualityMetrics
+    page_retrieval_metrics: dict[str, Metric] = {}
+    citation_metrics: CitationMetrics = CitationMetrics()
+    answer_quality_metrics: AnswerQualityMetrics = AnswerQualityMetrics()
     judge: JudgeRecord | None = None
     judge_metrics: dict[str, Metric] = pydantic.Field(
         default_factory=dict,
         description="Means over answers of the judge's scores; pooled shares are in the parts above.",
     )
-    performance_metrics: PerformanceMetrics
+    performance_metrics: PerformanceMetrics = PerformanceMetrics()
     further_metrics: dict[str, Metric] = pydantic.Field(
         default_factory=dict,
         description="Means of scores of no other part: words, contexts, custom metrics.",
@@ -400,9 +414,25 @@ class EvaluationResults(FileModel):
     quality_thresholds: dict[str, ThresholdResult] = pydantic.Field(
         default_factory=dict, description="Limits that people have set in verdicts.config.yaml, by name."
     )
-    query_results: tuple[QueryResult, ...]
-    statistical_analysis: StatisticalAnalysis
-    metadata: ResultsMetadata
+    query_results: tuple[QueryResult, ...] = ()
+    statistical_analysis: StatisticalAnalysis = StatisticalAnalysis()
+    metadata: ResultsMetadata = ResultsMetadata()
+
+    @pydantic.model_validator(mode="after")
+    def _named(self) -> Self:
+        """Name the benchmark and the system of another tool's results by its dataset and its system's version."""
+        if self.benchmark and self.system and self.dataset_version:
+            return self
+        dataset = split_version(self.dataset_id)
+        found: dict[str, Any] = {
+            "benchmark": self.benchmark or dataset.dataset_id,
+            "system": self.system or self.system_version,
+            "dataset_version": self.dataset_version or dataset.version or UNVERSIONED,
+        }
+        if self.fingerprints == Fingerprints():
+            found["fingerprints"] = Fingerprints(dataset=self.dataset_id, system=self.system_version)
+        self.__dict__.update(found)  # frozen for all others
+        return self
 
 
 class StoredResults(NamedTuple):

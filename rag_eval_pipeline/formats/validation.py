@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Self
+from typing import Literal, Self
 
 import pydantic
 
@@ -30,7 +30,14 @@ from rag_eval_pipeline.formats.dataset import (
 from rag_eval_pipeline.formats.evret import is_evret_csv
 from rag_eval_pipeline.formats.ground_truth import GROUND_TRUTH_ENDINGS, Annotation, GroundTruth, read_annotation_file
 from rag_eval_pipeline.formats.model import FileModel, Finding, finding, listed, model_findings, parse_file
-from rag_eval_pipeline.formats.results import AB_TEST, RESULTS_ENDINGS, WEEKLY, EvaluationResults, open_results
+from rag_eval_pipeline.formats.results import (
+    AB_TEST,
+    NOT_STATED,
+    RESULTS_ENDINGS,
+    WEEKLY,
+    EvaluationResults,
+    open_results,
+)
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.train_json import check_train_json
 from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
@@ -153,11 +160,13 @@ def _results(path: Path) -> list[Finding]:
     except pydantic.ValidationError as error:
         return model_findings(path, error)
     summary, rows = results.summary, ids.total()
+    # Other tools may list some of their questions only.
+    severity: Literal["error", "warning"] = "warning" if results.fingerprints.metrics == NOT_STATED else "error"
     findings = []
     if summary.total_queries != rows:
         expected = f"the number of query_results, {rows}"
         findings.append(
-            finding("error", "counts", path, expected, field="summary.total_queries", found=summary.total_queries)
+            finding(severity, "counts", path, expected, field="summary.total_queries", found=summary.total_queries)
         )
     if summary.successful_queries + summary.failed_queries != summary.total_queries:
         expected = f"with failed_queries, {summary.failed_queries}, the sum total_queries, {summary.total_queries}"

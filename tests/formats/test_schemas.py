@@ -71,7 +71,7 @@ BAD = {
         "both kinds in one": TRUTH | {"annotations": [ANNOTATION | JUDGEMENT]},
     },
     "evaluation_results": {
-        "no summary": without(RESULTS, "summary"),
+        "no retrieval metrics": without(RESULTS, "retrieval_metrics"),
         "another status": RESULTS | {"query_results": [RESULTS["query_results"][0] | {"status": "fine"}]},
         "an unknown key": RESULTS | {"results": []},
     },

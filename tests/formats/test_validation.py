@@ -6,7 +6,9 @@ import json
 import pytest
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.validation import examine
 from tests.formats.dataset_values import csv_text
 from tests.formats.result_values import results_value
@@ -52,6 +54,54 @@ def test_validation_of_the_specifications_dataset(tmp_path):
         ("warning", "cited_not_relevant", "queries[0].citations"),
         ("info", "relevant_not_cited", "queries[0].citations"),
     }
+
+
+# Evaluation Data Formats 2.3, example, and the least that 3.3 requires.
+RESULTS = {
+    "example": {
+        "evaluation_id": "eval_run_20250830_001", "timestamp": "2025-08-30T13:00:00Z",
+        "system_version": "personal-rag-v2.1.0", "dataset_id": "personal_rag_eval_v1.0.0",
+        "configuration": {"model": "gpt-4", "retrieval_k": 5},
+        "summary": {"total_queries": 500, "successful_queries": 495, "failed_queries": 5, "average_latency_ms": 1250,
+                    "total_evaluation_time_seconds": 675},
+        "retrieval_metrics": {"hit@1": {"value": 0.72, "confidence_interval": [0.68, 0.76]}},
+        "citation_metrics": {"citation_completeness": {"value": 0.88, "total_claims": 1250, "cited_claims": 1100}},
+        "answer_quality_metrics": {"factual_consistency": {"value": 0.89, "mean_consistency": 0.87}},
+        "performance_metrics": {"latency_stats": {"mean": 1250}, "resource_usage": {"cpu_percent": {"mean": 45}},
+                                "api_usage": {"total_tokens": 125000}},
+        "query_results": [{"query_id": "query_001", "latency_ms": 1150,
+            "retrieval_results": {"retrieved_docs": ["doc_001"], "relevance_scores": [0.92]},
+            "citations": [{"file_name": "a.pdf", "page_number": 3, "start_char": 1250, "end_char": 1350}],
+            "individual_metrics": {"hit@3": 1.0}}],
+        "statistical_analysis": {"significance_tests": {"x": {"p_value": 0.02}}},
+        "metadata": {"quality_assurance": {"data_validation": "passed"}},
+    },
+    "least": {"evaluation_id": "e1", "retrieval_metrics": {"hit@1": {"value": 0.5}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", RESULTS.values(), ids=RESULTS)
+def test_results_of_other_tools_are_read_and_valid(value, tmp_path):
+    path = written(tmp_path / f"{value['evaluation_id']}.results.json", value)
+
+    results = EvaluationResults.read(path)
+
+    assert [finding for finding in examine(path) if finding.severity == "error"] == []
+    assert results.retrieval_metrics["hit@1"].value == value["retrieval_metrics"]["hit@1"]["value"]
+    exact_match = results.answer_quality_metrics.exact_match
+    assert (exact_match.value, exact_match.reason) == (None, "not_stated")
+    named = (results.benchmark, results.dataset_version, results.system)
+    assert named == (
+        ("personal_rag_eval", "1.0.0", "personal-rag-v2.1.0")
+        if "dataset_id" in value
+        else ("not_stated", "0.0.0", "not_stated")
+    )
+
+
+def test_citation_states_no_nulls():
+    span = CitationSpan(file_name="a.pdf", start_char=1, end_char=2)
+
+    assert json.loads(span.model_dump_json()) == {"file_name": "a.pdf", "start_char": 1, "end_char": 2}
 
 
 def test_validation_names_every_error_with_its_place(tmp_path):

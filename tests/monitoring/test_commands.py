@@ -229,6 +229,23 @@ def test_commands_refuse_bad_input_with_its_code(words, code, rag_eval, evaluate
         rag_eval(*words)
 
 
+def test_results_of_other_tools_are_compared(rag_eval, tmp_path):
+    rows = [{"query_id": str(n), "individual_metrics": {"hit@1": float(n % 2)}} for n in range(60)]
+    better = [row | {"individual_metrics": {"hit@1": 1.0}} for row in rows]
+    files = []
+    for name, queries in (("one", rows), ("two", better)):
+        value = {
+            "evaluation_id": name,
+            "dataset_id": "theirs_v1.0.0",
+            "retrieval_metrics": {},
+            "query_results": queries,
+        }
+        files.append(tmp_path / f"{name}.results.json")
+        files[-1].write_text(json.dumps(value))
+
+    assert "Hit@1         50.0 -> 100.0" in rag_eval("compare", *files) or "IMPROVED" in rag_eval("compare", *files)
+
+
 def test_pin_ask_evaluates_what_is_missing(rag_eval, evaluated):
     shutil.rmtree(evaluated.runs)
     shutil.rmtree(evaluated.results)
