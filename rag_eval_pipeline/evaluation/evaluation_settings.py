@@ -126,9 +126,9 @@ def merged_settings(
             hint=hint,
         ) from error  # fmt: skip
     # So that a missing one, or one whose name is taken, is reported before anything is asked.
-    own = {metric.metric.name: "a custom metric" for metric in load_custom_metrics(settings.custom_metrics).values()}
+    custom = {metric.metric.name: "a custom metric" for metric in load_custom_metrics(settings.custom_metrics).values()}
     for rating in getattr(settings.judge.settings, "ratings", ()):
-        if rating.name not in BUILT_IN and (taken := _taken(rating.name) or own.get(rating.name)):
+        if rating.name not in BUILT_IN and (taken := _taken(rating.name) or custom.get(rating.name)):
             raise InputError(
                 "duplicate_metric", f"evaluation settings of {of}", "a rating with a name of its own",
                 field="judge.settings.ratings", found=rating.name, hint=f"{rating.name} is {taken}.",
