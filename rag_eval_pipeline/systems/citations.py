@@ -165,6 +165,9 @@ class CitationReader:
             (parsed,) = parse_passages([item])
         except WrongShape:
             parsed = ParsedPassage(None, None, False, "", None)
+        name = parsed.document
+        if name is not None and name == str(peek(item, "id")) and self._document(name) not in self._known:
+            parsed = parsed._replace(document=None)  # the id of the citation itself
         text = plain_text(quote) if isinstance(quote, str) else parsed.text
         if parsed.document is None:
             if passage is not None:

@@ -20,7 +20,7 @@ LISTS = """contexts context retrieved_contexts sources source_documents source_n
     retrieved retrieved_documents retrieval references evidence hits matches results nodes citations""".split()
 TEXTS = """text page_content content chunk passage snippet body excerpt chunk_text document_text quote""".split()
 DOCUMENTS = """file_name filename document_name document file source_name source file_path path doc_name doc url uri
-    document_id doc_id source_id title name""".split()
+    document_id doc_id source_id title name id""".split()
 PAGES = """page page_number page_no page_num pg page_label page_index page_idx start_page page_start pages""".split()
 PAGES_FROM_ZERO = ("page_index", "page_idx")
 PASSAGE_PARTS = ("document", "page", "text", "score")

@@ -295,6 +295,7 @@ CITATIONS = {
     "by a number, on the wrong page": ({"answer": "They do [1].", "contexts": [{"document": "cats", "page": 2, "text": "Cats sleep."}]}, (Citation("cats.pdf", 0, 11, 1, 8, 11),)),
     "by a number, on the second page": ({"answer": "They do [1].", "contexts": [{"document": "cats", "page": 2, "text": "They purr."}]}, (Citation("cats.pdf", 12, 22, 2, 8, 11),)),
     "by a quote and its document": ({"answer": "a", "citations": [{"document": "cats", "quote": "they\npurr"}]}, (Citation("cats.pdf", 12, 21, 2),)),
+    "by a quote with its own id": ({"answer": "a", "contexts": CHAIN_1, "citations": [{"id": "c1", "quote": "sleep"}]}, (Citation("cats.pdf", 5, 10, 1),)),
     "by a quote": ({"answer": "a", "contexts": CHAIN_1, "citations": [{"quote": "sleep"}]}, (Citation("cats.pdf", 5, 10, 1),)),
     "a document alone beside a number in the text": ({"answer": "They do [1].", "contexts": CHAIN_1, "citations": ["cats.pdf"]}, (Citation("cats.pdf", 0, 11, 1, 8, 11),)),
     "odd ones": ({"answer": "a", "citations": [3.5, None, {"start": 1}, CITED]}, (CITED,)),
