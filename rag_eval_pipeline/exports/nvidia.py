@@ -15,6 +15,7 @@ import msgspec
 
 from rag_eval_pipeline.exports.folder import copy_checked
 from rag_eval_pipeline.exports.source import Answers, ExportSource, Written
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow, read_train_json
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
@@ -119,7 +120,7 @@ def _row(row: TrainRow, answer: RagAnswer | None, usage: dict[str, int] | None) 
         "id": row.id,
         "question": row.question,
         "answer": row.answer,
-        "generated_answer": None if answer is None else answer.answer,
+        "generated_answer": None if answer is None or answer.answer is None else strip_citations(answer.answer),
         "contexts": [text for text in gold if text is not None],
         "generated_contexts": [passage.text for passage in passages],
         "retrieved_docs": [one.document if one.page is None else f"{one.document}_{one.page}" for one in passages],

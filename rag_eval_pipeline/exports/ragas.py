@@ -11,6 +11,7 @@ import msgspec
 
 from rag_eval_pipeline.exports.source import ExportSource, Written
 from rag_eval_pipeline.formats.beir import pack_metadata, unpack_metadata
+from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.train_json import TrainRow
 from rag_eval_pipeline.formats.trec import read_json_lines, write_json_lines
@@ -84,5 +85,5 @@ def _row(source: ExportSource, query: EvaluationQuery, row: TrainRow, answer: Ra
         reference_contexts=[text for text in gold if text is not None] or None,
         retrieved_contexts=None if passages is None else [passage.text for passage in passages],
         retrieved_context_ids=None if passages is None else [source.names.canonical(p.document) for p in passages],
-        response=None if answer is None else answer.answer,
+        response=None if answer is None or answer.answer is None else strip_citations(answer.answer),
     )

@@ -43,7 +43,7 @@ def test_ragas_answers_have_their_passages_in_rank_order(awkward, tmp_path, answ
         "reference_contexts": ['gold "text"'],
         "retrieved_contexts": ["first", "second"],
         "retrieved_context_ids": ["a b.pdf", "it's #1.pdf"],
-        "response": "x [a b.pdf:3:0-5]",
+        "response": "x",
     }
     assert set(failed) == {"query_id", "user_input", "reference_context_ids", "reference"}
     assert (empty["retrieved_contexts"], empty["response"]) == ([], "none")
