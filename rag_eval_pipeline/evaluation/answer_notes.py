@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.systems.base import Citation, RagAnswer
+from rag_eval_pipeline.text.refusals import knows_language
 
 EQUAL_SHARE = 0.9  # of the answers; from here on most questions were not answered, whatever the text says
 EQUAL_LEAST = 10  # answers; fewer may all be right
 TEXT_SHOWN = 80  # characters
 MODELS_SHOWN = 5
+LANGUAGE_SHARE = 0.2  # of the questions; with fewer in a known language, the language is another
+LANGUAGE_LEAST = 5  # questions
 
 
 class AnswerNotes:
@@ -74,3 +78,17 @@ class AnswerNotes:
                 f"The replies name {len(self.models)} models: {named}; it changed at question {self._changed_at}. The "
                 "scores are those of no single model."
             )
+
+
+def language_warnings(pair: Pair) -> Iterator[str]:
+    """Yield a line if abstentions cannot be recognised, because questions and answers are in an unknown language."""
+    if getattr(pair.system_file.settings, "abstention", ()) is not None:
+        return
+    asked = [(query.is_impossible, knows_language(query.query_text)) for query in pair.queries]
+    impossible, known = sum(one for one, _ in asked), sum(one for _, one in asked)
+    if impossible and len(asked) >= LANGUAGE_LEAST and known < LANGUAGE_SHARE * len(asked):
+        yield (
+            f"{impossible:,} questions have no answer in the documents, and the questions are in a language whose "
+            "refusals are not known: unless the system reports that it abstains, it seems to have answered them. Name "
+            f"its phrases in the setting `abstention` of {pair.system}'s file."
+        )

@@ -14,7 +14,7 @@ import numpy as np
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance, system_endpoints
-from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes
+from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes, language_warnings
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
 from rag_eval_pipeline.evaluation.corpus_names import NO_CITATIONS
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, EvaluationRecord
@@ -85,6 +85,7 @@ def build_results(
             *facts.passages.total(pair.system_file.kind).warnings(),
             *judgements.warnings(),
             *facts.notes.warnings(),
+            *language_warnings(pair),
         ),
         models=dict(facts.notes.models.most_common()),
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),

@@ -34,7 +34,7 @@ from rag_eval_pipeline.text.normalise import fold, mask_citations, unify
 from rag_eval_pipeline.text.sentences import sentence_ends
 from rag_eval_pipeline.text.tokens import english_stem, has_unspaced, iterate_tokens, tokenize
 
-VERSION = "embedded/3"  # raised whenever equal settings may answer differently
+VERSION = "embedded/4"  # raised whenever equal settings may answer differently
 INDEX_HEAP_BYTES = 50_000_000  # one segment for corpora of some 100,000 passages; tantivy needs 15 MB at least
 OVERFETCH = 4  # candidates a retrieved passage: ties at the edge are then ordered by us, and reranking has a choice
 CHARACTERS_PER_WORD = 2  # about; in scripts that are written without spaces

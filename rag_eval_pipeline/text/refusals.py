@@ -137,7 +137,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\b(?:none|neither|nothing|no)(?: of| in| within| from| among)? (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} "
         rf"(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b",
         rf"\b(?:none|neither) of (?:them|these|those) (?:\w+ )?{_STATING}(?:s|es)?\b",
-        rf"^nothing in (?:\w+ ){{1,3}}?{_WORK}\b",
+        rf"^(?:but )?nothing in (?:\w+ ){{1,3}}?{_WORK}\b",
         rf"^but (?:\w+ ){{0,2}}?{_GIVEN_TEXT}{_AFTER} only\b",
     ),
     "absent": (
@@ -146,8 +146,8 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf" (?:\w+ ){{0,2}}?{_STATED}(?:,? (?:or|nor|and) \w+)?(?: anywhere)? {_IN_GIVEN}\b",
         rf"\b(?:is|are|'s|was|were)(?: not|n't) (?:\w+ )?(?:in|within|part of) (?:\w+ ){{0,3}}?{_GIVEN} (?:\w+ )?"
         rf"(?:{_SOURCE}|{_WORK})\b",
-        r"(?:\b(?:information|answer|that|this|it|which|detail) (?:is|are)|'s)(?: not|n't) (?:\w+ )?in "
-        rf"(?:\w+ ){{0,3}}?{_GIVEN_TEXT}",
+        r"(?:\b(?:information|answer|that|this|it|which|detail) (?:is|are)|'s)(?: not|n't) (?:\w+ )?(?:in "
+        rf"(?:\w+ ){{0,3}}?{_GIVEN_TEXT}|there\W*$)",
         rf"(?:\b(?:is|are)|'s)(?: not|n't) {_ADVERB}{_STATED}(?: anywhere)? (?:in|by) (?:the|this|these|your|any)"
         rf" (?:\w+ )?{_WORK}\b{_WORLDLY}",
         r"\bthere (?:does not|doesn't|do not|don't) (?:appear|seem) to be (?:\w+ ){0,3}?(?:information|mention"
@@ -163,8 +163,8 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"| unknown| not known) (?:\w+ )?(?:who|whom|whose|what|when|where|why|how|which|whether|if|that)\b",
         rf"\bit(?: is|'s| remains) (?:not (?:\w+ )?clear|unclear|uncertain|not known|unknown) {_IN_GIVEN}\b",
         r"\b(?:information|details?|answers?)\b(?: (?!that |which )\w+){0,8}? (?:(?:is|are|was|were|could|can)"
-        r"(?: not|n't)|cannot|not)(?: be)? (?:\w+ )?(?:available|found|provided|given|present|included|mentioned"
-        rf"|contained|in (?:\w+ ){{0,3}}?{_GIVEN_TEXT})\b",
+        r"(?: not|n't)|cannot|not)(?: be)? (?:\w+ )?(?:available|found|(?:provided|given)(?! to\b)|present|included"
+        rf"|mentioned|contained|in (?:\w+ ){{0,3}}?{_GIVEN_TEXT})\b",
         rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?) not (?:\w+ )?{_STATED}\b",
         r"(?:\bthere(?:'s| is| are)|(?:^|, )there (?:was|were)) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any"
         r"|sufficient))? (?:\w+ ){0,3}?(?:mention|details?|reference|answer(?= to| in| found| available| provided"
@@ -180,6 +180,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"(?: \w+){{1,9}}? {_IN_GIVEN}\b",
         r"(?:^|\b(?:is|are|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
         r"(?:\w+ )?(?:information|context|details)(?: to| for| in| about| on| provided| available| given|\W*$)",
+        rf"^\W*there(?:'s| is| are) no (?:\w+ )?(?:data|information) (?:{_ABOUT})\b",
         rf"\bnothing (?:is|was) (?:said|mentioned|stated|written|given) {_ABOUT}\b",
         r"\b(?:we|readers?) (?:is|are)(?: not|n't) (?:told|informed)\b",
         r"\b(?:information|data|details?|answer|figures?|numbers?|dates?|amounts?|names?) (?:is|are) (?:\w+ )?"
@@ -193,9 +194,9 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: (?:available |provided )?{_ABOUT}\b|\W*$)",
         r"^\W*(?:(?:it|that|this) )?(?:does not|doesn't) (?:say|specify|mention|state)(?: (?:that|this|it|so))?\W*$",
         r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:it|this|that)(?: is|'s) )?(?:n ?/ ?a|not applicable|unanswerable"
-        r"|unknown|unclear|undetermined|idk|not available|not answerable|none (?:found|available)|no answer(?: found"
-        r"| available)?|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea|not sure"
-        r"|insufficient (?:information|context|data|evidence)|data not available|not in the \w+|not (?:mentioned"
+        r"|unknown|unclear|undetermined|idk|null|not available|not answerable|none (?:found|available)|no answer(?:"
+        r" found| available)?|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea"
+        r"|not sure|insufficient (?:information|context|data|evidence)|data not available|not in the \w+|not (?:mentioned"
         r"|provided|specified|stated|found|given|disclosed|known|clear|enough (?:information|context|data)))(?: (?:in"
         r"|from|by) (?:\w+ ){0,5}\w+)?\W*$",
     ),
@@ -232,12 +233,41 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
     ),
 }
 
-_LANGUAGES = yaml.load(resources.files(__package__).joinpath("other_languages.yaml").read_bytes(), yaml.CSafeLoader)
-_OTHER_LANGUAGES: dict[str, re.Pattern[str]] = {
-    name: re.compile((r"\b(?:{})\b" if entry.get("words") else "(?:{})").format("|".join(entry["patterns"])))
-    for name, entry in _LANGUAGES.items()
-}
-_OTHER_CUES = {name: frozenset(entry["cues"].split()) for name, entry in _LANGUAGES.items() if "cues" in entry}
+
+class _Language(NamedTuple):
+    """The phrases of one language; `other_languages.yaml` says how they are used."""
+
+    common: re.Pattern[str]
+    kinds: tuple[re.Pattern[str], ...]  # `negation`, `given` and `told`
+    that: re.Pattern[str]
+    turn: re.Pattern[str]
+    guidance: re.Pattern[str]
+    apology: re.Pattern[str]
+    phrases: tuple[re.Pattern[str], ...]
+
+    def refuses(self, clause: str) -> bool:
+        """Whether a clause refuses; what follows "that" is told, not refused."""
+        end = self.that.search(clause)
+        head = clause if end is None else clause[: end.start()]
+        return all(kind.search(head) for kind in self.kinds) or any(row.search(clause) for row in self.phrases)
+
+
+@cache
+def _languages() -> tuple[_Language, ...]:
+    rows = yaml.load(resources.files(__package__).joinpath("other_languages.yaml").read_bytes(), yaml.CSafeLoader)
+    return tuple(
+        _Language(
+            common=re.compile(row["common"]),
+            kinds=tuple(re.compile(row[kind]) for kind in ("negation", "given", "told")),
+            that=re.compile(row["that"]),
+            turn=re.compile(rf"\W*(?:{row['turn']})(?:\b|(?<=[^\x00-\u2e7f]))"),
+            guidance=re.compile(row["guidance"]),
+            apology=re.compile(rf"\W*(?:{row['apology']})"),
+            phrases=tuple(map(re.compile, row["phrases"])),
+        )
+        for row in rows.values()
+    )
+
 
 # A sentence without any of the first is no hit of a strong family, one without any of the second of no other. Most
 # sentences are decided here, which is what makes long answers cheap.
@@ -245,7 +275,7 @@ _STRONG_CUE = re.compile(
     r"n't|\b(?:not|no|nothing|never|none|neither|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate"
     r"|irrelevant|unrelated|outside|beyond|decline|refuse|unaware|unsure|unknown|unclear|uncertain|undetermined"
     r"|unspecified|unstated|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous|unanswerable"
-    r"|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
+    r"|null|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
 )
 _WEAK_CUE = re.compile(
     r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"
@@ -278,6 +308,7 @@ _QUOTED = re.compile(r'"[^"\n]{1,300}"')
 # Some models put their whole answer between quotes, also as an item of a list.
 _WHOLLY_QUOTED = re.compile(r'\s*(?:[-*>+]|\d{1,3}\.)?\s*"([^"]*)"\W*$')
 _CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
+_COMMA = re.compile(r", ?")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
     r"|those|its|we|i|one|no|none|nothing|neither|you|he|she|based|that)\b)"
@@ -310,6 +341,15 @@ def _compiled(family: Family) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, FAMILIES[family]))
 
 
+_ENGLISH = re.compile(r"\b(?:what|who\w*|when|where|which|how|why|the|of|is|was|did|does)\b")
+
+
+def knows_language(text: str) -> bool:
+    """Whether a question has a common word of a language whose refusals are known."""
+    lowered = text.lower()
+    return _ENGLISH.search(lowered) is not None or any(one.common.search(lowered) for one in _languages())
+
+
 class Refusal(NamedTuple):
     """Whether an answer as a whole refuses, and the families of its phrases, in order."""
 
@@ -323,6 +363,7 @@ class _Unit(NamedTuple):
     is_strong: bool
     is_personal: bool
     is_turn: bool
+    is_guidance: bool
 
 
 def find_refusal(text: str) -> Refusal:
@@ -337,7 +378,7 @@ def find_refusal(text: str) -> Refusal:
 def is_refusing(sentence: str) -> bool:
     """Decide whether one unified sentence refuses and so claims nothing; one that goes on to answer does not."""
     lowered = sentence.lower()
-    if _STRONG_CUE.search(lowered) is None and not _other_languages(lowered):
+    if _STRONG_CUE.search(lowered) is None and not _spoken(lowered):
         return False
     units = _units(sentence)
     first_strong = next((place for place, unit in enumerate(units) if unit.is_strong), None)
@@ -348,18 +389,18 @@ def _units(text: str) -> list[_Unit]:
     """Return the sentences, cut where a clause turns against the one before it."""
     whole = _WHOLLY_QUOTED.match(text)
     bare = _BLANKS.sub(" ", _QUOTED.sub('"x"', text) if whole is None else whole[1])
-    others = _other_languages(bare.lower())
+    languages = _spoken(bare.lower())
     units: list[_Unit] = []
     is_about_sources = False
     for piece in pieces(bare):
         sentence = _INFO.sub("information", _HYPHEN.sub(" ", bare[piece.start : piece.end].lower()))
-        for place, clause in enumerate(_CLAUSE.split(sentence)):
+        for place, clause in enumerate(_clauses(sentence, languages)):
             conceded = _CONCESSION.match(clause)
             parts = (clause,) if conceded is None else (conceded[0], clause[conceded.end() :])
             for number, part in enumerate(parts):
                 # "The passage is about the siege. It does not say how it ended."
                 meant = _PRONOUN.sub(r"\1the context", part) if is_about_sources else part
-                unit = _unit(meant, others, is_turn=number > 0)
+                unit = _unit(meant, languages, is_turn=number > 0)
                 # "It was lit in 1887, though I don't know by whom."
                 if place > 0 and not units[-1].families and _RESERVATION.search(part):
                     unit = unit._replace(families=(), is_strong=False, is_personal=False)
@@ -368,34 +409,49 @@ def _units(text: str) -> list[_Unit]:
     return units
 
 
-def _unit(clause: str, others: list[re.Pattern[str]], *, is_turn: bool) -> _Unit:
+def _clauses(sentence: str, languages: list[_Language]) -> list[str]:
+    """Cut a sentence where a clause turns against the one before it."""
+    clauses = _CLAUSE.split(sentence)
+    for language in languages:
+        cut = []
+        for clause in clauses:
+            start = 0
+            for comma in _COMMA.finditer(clause):
+                if language.turn.match(clause, comma.end()):
+                    cut.append(clause[start : comma.start()])
+                    start = comma.end()
+            cut.append(clause[start:])
+        clauses = cut
+    return clauses
+
+
+def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
     cued = {True: _STRONG_CUE.search(clause) is not None, False: _WEAK_CUE.search(clause) is not None}
     families = [
         name for name in FAMILIES if cued[name in STRONG] and any(found.search(clause) for found in _compiled(name))
     ]
     if _UNTIL.search(clause) and "absent" in families:  # "no prices were given until 1990" is a fact of its time
         families.remove("absent")
-    if others and any(pattern.search(clause) for pattern in others):
+    if any(language.refuses(clause) for language in languages):
         families.append("other_language")
+    if any(language.apology.match(clause) for language in languages) and "apology" not in families:
+        families.append("apology")
     is_strong = not STRONG.isdisjoint(families)
-    is_turn = is_turn or _TURN.search(clause) is not None
+    is_turn = is_turn or _TURN.search(clause) is not None or any(one.turn.match(clause) for one in languages)
+    is_guidance = _GUIDANCE.search(clause) is not None or any(one.guidance.search(clause) for one in languages)
     is_personal = is_strong and _FIRST_PERSON.search(clause) is not None
-    return _Unit(clause, tuple(families), is_strong, is_personal, is_turn)
+    return _Unit(clause, tuple(families), is_strong, is_personal, is_turn, is_guidance)
 
 
-def _other_languages(text: str) -> list[re.Pattern[str]]:
-    words = set(re.findall(r"\w+", text))
-    found = [_OTHER_LANGUAGES[name] for name, cues in _OTHER_CUES.items() if not cues.isdisjoint(words)]
-    if not text.isascii():
-        found += [pattern for name, pattern in _OTHER_LANGUAGES.items() if name not in _OTHER_CUES]
-    return [pattern for pattern in found if pattern.search(text)]
+def _spoken(text: str) -> list[_Language]:
+    """Return the languages a lower-case text may refuse in: those with a negation of theirs in it."""
+    return [language for language in _languages() if language.kinds[0].search(text)]
 
 
 def _answers(units: list[_Unit]) -> bool:
     """Return whether an answer follows: `but`, then neither a refusal nor advice nor what the text is about."""
     return any(
-        unit.is_turn and not unit.families and not _GUIDANCE.search(unit.text) and not _TOPIC.search(unit.text)
-        for unit in units
+        unit.is_turn and not unit.families and not unit.is_guidance and not _TOPIC.search(unit.text) for unit in units
     )
 
 

@@ -12,6 +12,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation import score_tables as storage
 from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance
+from rag_eval_pipeline.evaluation.answer_notes import language_warnings
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
@@ -220,6 +221,19 @@ def test_results_name_equal_answers_places_that_do_not_exist_and_models_that_cha
         "The replies name 2 models: m-1 (30 answers), m-2 (10 answers); it changed at question ",
     ):
         assert any(line.startswith(start) for line in results.warnings), start
+
+
+@pytest.mark.parametrize(("question", "count"), [("Vem byggde kvarnen?", 1), ("Wer hat die Mühle gebaut?", 0)])
+def test_results_say_that_refusals_of_the_language_are_unknown(workspace, question, count):
+    file = workspace.root / "data" / "config" / "systems" / "recorded.config.yaml"
+    file.write_text("{kind: replay, version: '1', settings: {path: answers.jsonl}}")
+    pair = load_pair(workspace, RAILWAY, "recorded")
+    queries = [query.model_copy(update={"query_text": question}) for query in pair.queries]
+
+    found = list(language_warnings(replace(pair, dataset=pair.dataset._replace(queries=queries))))
+
+    assert len(found) == count
+    assert all(line.startswith("8 questions have no answer in the documents") for line in found)
 
 
 SPANS = QueryScores("0", "scored", None, {"tolerance_jaccard": 0.5})

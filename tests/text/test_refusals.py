@@ -3,8 +3,12 @@
 `refusals.txt` and `answers.txt` hold one example a line; lines that begin with `#` are headings.
 """
 
+import re
+from importlib import resources
 from pathlib import Path
 
+import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,7 +16,7 @@ from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.text.normalise import plain
-from rag_eval_pipeline.text.refusals import find_refusal, is_refusing
+from rag_eval_pipeline.text.refusals import find_refusal, is_refusing, knows_language
 from tests.systems.conftest import corpus_in
 
 
@@ -47,13 +51,56 @@ def test_sentence_that_goes_on_to_answer_is_a_claim():
     assert is_refusing("I don't have details of the survey, but I cannot find the year either.")
 
 
+LANGUAGES = yaml.safe_load(Path(__file__).with_name("refusals_by_language.yaml").read_text(encoding="utf-8"))
+HELD_OUT = {
+    # language: refusals found, answers taken for refusals, of 15 each
+    "en": (13, 0), "de": (15, 0), "fr": (14, 0), "es": (15, 1), "it": (15, 1), "pt": (15, 0), "nl": (14, 0),
+    "zh": (14, 0), "tr": (15, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_refusals_in_languages(language):
+    rows, held_out = LANGUAGES[language], LANGUAGES[language]["held_out"]
+
+    assert [answer for answer in rows["refusals"] if not find_refusal(plain(answer)).is_refusal] == []
+    assert [answer for answer in rows["answers"] if find_refusal(plain(answer)).is_refusal] == []
+    counts = [
+        sum(find_refusal(plain(answer)).is_refusal for answer in held_out[kind]) for kind in ("refusals", "answers")
+    ]
+    assert counts == list(HELD_OUT[language])
+
+
+def test_phrase_of_refusal_has_an_example():
+    text = resources.files("rag_eval_pipeline.text").joinpath("other_languages.yaml").read_text(encoding="utf-8")
+    phrases = [(one, example) for row in yaml.safe_load(text).values() for one, example in row["phrases"].items()]
+
+    assert [example for phrase, example in phrases if not re.search(phrase, example.lower())] == []
+    assert [example for _, example in phrases if not find_refusal(plain(example)).is_refusal] == []
+
+
+QUESTIONS = {
+    "Who built the mill?": True,
+    "Wer hat die Mühle gebaut?": True,
+    "Değirmeni kim yaptı?": True,
+    "谁建造了磨坊？": True,
+    "Vem byggde kvarnen?": False,
+    "Kuka rakensi myllyn?": False,
+    "Ποιος έχτισε τον μύλο;": False,
+}
+
+
+def test_language_of_a_question_is_known_by_its_words():
+    assert {question: knows_language(question) for question in QUESTIONS} == QUESTIONS
+
+
 FAMILIES = {
     "I don't know.": "no_know",
     "I cannot determine it.": "cannot",
     "The passages do not say.": "context",
     "There is no mention of it.": "absent",
     "That is beyond my capabilities.": "policy",
-    "Désolé.": "other_language",
+    "Je ne sais pas.": "other_language",
     "": "empty",
 }
 
