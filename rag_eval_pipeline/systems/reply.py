@@ -13,14 +13,14 @@ MODELS = ("model", "model_name")
 FINISH_REASONS = ("finish_reason", "stop_reason", "done_reason")
 FACTS_IN = ("meta", "metadata", "response_metadata")  # of a message
 
-# Why a generation ended, in the words of OpenAI, Anthropic, Gemini, Cohere, Mistral, Bedrock, vLLM and OpenRouter;
+# Why a generation ended, in the words of OpenAI, Anthropic, Gemini, Cohere, Mistral, Bedrock, DeepSeek, GLM and vLLM;
 # any other word, such as stop, end_turn or tool_calls, is an end as it should be.
 CUT = frozenset({"length", "max_length", "max_tokens", "max_output_tokens", "model_length", "error_limit",
                  "model_context_window_exceeded"})  # fmt: skip
 FILTERED = frozenset({"content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content",
-                      "spii", "guardrail_intervened", "refusal", "error_toxic"})  # fmt: skip
-FAILED = frozenset({"error", "abort", "aborted", "cancelled", "canceled", "user_cancel", "timeout", "failed",
-                    "malformed_function_call", "other"})  # fmt: skip
+                      "spii", "guardrail_intervened", "refusal", "error_toxic", "sensitive"})  # fmt: skip
+FAILED = frozenset({"error", "abort", "aborted", "cancelled", "canceled", "user_cancel", "timeout", "failed", "other",
+                    "malformed_function_call", "network_error", "insufficient_system_resource"})  # fmt: skip
 
 
 class Incomplete(NamedTuple):
