@@ -19,6 +19,7 @@ from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ROLES, ListForm, as_column, is_gold, list_forms, normalised
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
+from rag_eval_pipeline.text.normalise import composed
 
 URL = re.compile(r"https?://[^\s<>\"\\]+")
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
@@ -251,16 +252,20 @@ def _file_target(
     known: Callable[[str], str] = str,
 ) -> Target:
     """Return the target of files by name; `template` is the SQL of a file's name, `known` makes that of a sample."""
+    composed_names = {composed(name): path for name, path in names.items()}
+
+    def path_of(value: str) -> str | None:
+        return composed_names.get(composed(known(value)))
 
     def corpus(values: Sequence[str]) -> Corpus:
         distinct = set(values)
-        matched = [names[known(value)] for value in distinct if known(value) in names]
+        matched = [path for path in map(path_of, distinct) if path is not None]
         return files_corpus(profile, matched, unmatched=len(distinct) - len(matched))
 
     return Target(
         "file",
         lambda value: template.replace("{}", value),
-        lambda values: sum(known(value) in names for value in values) / len(values),
+        lambda values: sum(path_of(value) is not None for value in values) / len(values),
         corpus,
         shown,
     )

@@ -190,7 +190,7 @@ def _parallel_lists(titled: Column, facts: Column, word: str) -> _Paragraphs | N
         '"context".title',
         f'list_transform("context".{identifier(sentences)}, lambda {word}: {joined})',
         '"supporting_facts".title',
-        _absent((value["title"] for value in titled.values), (value["title"] for value in facts.values)),
+        _absent(*([(value or {}).get("title") or () for value in c.values] for c in (titled, facts))),
     )
 
 

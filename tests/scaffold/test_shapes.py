@@ -111,6 +111,8 @@ SHAPES = {
                                                                                        [["docs/x.md"]],              ["docs/x.md"]),
     "evidence in files of which some are there": ({"q.jsonl": jsonl(*({"question": "A?", "answer": "a", "evidence": [{"doc_name": name, "evidence_text": "t"}]} for name in "xyz")), "docs/x.md": "x"},
                                                                                        [["docs/x.md"]],              ["docs/x.md"]),
+    "a file whose name a Mac wrote": ({**table("doc_name", "\u00fc.md"), "docs/u\u0308.md": "x"},
+                                                                                       [["docs/u\u0308.md"]],       ["docs/u\u0308.md"]),
     "gold text beside files": ({**table("context", "gold"), "docs/x.md": "x"},         [["'gold'"]],                 ["docs/x.md"]),
     "results of a search":   ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "docs": [{"title": "T", "text": "t", "score": 0.5}]})},
                                                                                        [[]],                         {"T": "t"}),
