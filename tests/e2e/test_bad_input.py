@@ -86,7 +86,8 @@ def test_convert_reports_each_fault_on_one_line_and_finishes_the_good_benchmark(
     assert done.returncode == 2
     assert [line.partition(":")[0] for line in done.stdout.splitlines() if line[0] != " "] == [GOOD]
     assert Workspace(scratch).benchmark(GOOD).stamp.exists()
-    lines = [line for line in done.stderr.splitlines() if "is kept as metadata" not in line]
+    notes = ("is kept as metadata", "texts were decoded with another encoding")  # on accepted rows
+    lines = [line for line in done.stderr.splitlines() if not any(note in line for note in notes)]
     assert len(lines) == len(names) + 1
     for name, fault in names.items():
         *_, place, code = FAULTS[fault]
