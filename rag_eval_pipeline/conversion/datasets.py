@@ -5,6 +5,7 @@ Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data
 
 import errno
 import functools
+import heapq
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
 from rag_eval_pipeline.conversion.version_difference import version_difference
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
-from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document, read_pages
+from rag_eval_pipeline.corpus.text.pages import Page, document_text, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
@@ -41,6 +42,7 @@ from rag_eval_pipeline.storage.atomic_files import publish, publishing
 from rag_eval_pipeline.storage.json_rows import JsonText, join, lists, objects, texts
 
 LISTED = 20  # names in a check's numbers
+SHOWN = 5  # gold texts of a kind that convert prints
 SPANS_AT_ONCE = 1000
 ANNOTATOR = "source"  # of gold texts that came with the benchmark
 TRAIN_DEPTH = 1  # of a row in its file: a top-level array
@@ -192,12 +194,14 @@ def read_gold_spans(path: Path) -> Iterator[GoldSpan]:
 
 @dataclass(slots=True)
 class GoldTally:
-    """Counts of gold texts, those with one place in the corpus among them, and the first that have none."""
+    """Counts of gold texts, those with a place in the corpus among them; the first without one, the least alike."""
 
     questions: Sequence[int]  # whose located gold texts are counted one by one
     gold_texts: int = 0
     located: int = 0
+    similar: int = 0  # of the located ones, those whose place has another wording
     not_located: list[str] = field(default_factory=list)
+    least_alike: list[GoldSpan] = field(default_factory=list)
     of_question: Counter[int] = field(default_factory=Counter)
 
     def counting(self, spans: Iterable[GoldSpan]) -> Iterator[GoldSpan]:
@@ -206,12 +210,32 @@ class GoldTally:
             self.gold_texts += span.piece == 0
             if span.method is None:
                 if len(self.not_located) < LISTED:
-                    self.not_located.append(f"question {span.question_id}: {excerpt(span.text)}")
+                    self.not_located.append(
+                        f"question {span.question_id}: {excerpt(span.text)} is not in {span.file_name}"
+                    )
             elif span.piece == 0:
                 self.located += 1
+                if span.score < 100:
+                    self.similar += 1
+                    self.least_alike = heapq.nsmallest(SHOWN, [*self.least_alike, span], key=attrgetter("score"))
                 if span.question_id in self.questions:
                     self.of_question[span.question_id] += 1
             yield span
+
+    def notes(self, pages: Sequence[Page]) -> list[str]:
+        """Return a line on each of the first texts that were not located, and on the places least like their texts."""
+        lines = [f"gold text of {line}." for line in self.not_located[:SHOWN]]
+        for span in self.least_alike:
+            found = document_text(page for page in pages if page.file_name == span.file_name)[span.start : span.end]
+            lines.append(
+                f"gold text of question {span.question_id}: {_shown(span.text)} is {span.score:.0f} % alike in "
+                f"{span.file_name}: {_shown(found)}"
+            )
+        return lines
+
+
+def _shown(text: str) -> str:
+    return excerpt(" ".join(text.split()))
 
 
 def publish_version(conversion: Conversion, made: Path, target: Path) -> None:

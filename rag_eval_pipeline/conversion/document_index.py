@@ -21,17 +21,16 @@ from rag_eval_pipeline.conversion.questions import (
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.alignment import fold
-from rag_eval_pipeline.errors import InputError, did_you_mean
+from rag_eval_pipeline.errors import DocumentError, InputError, did_you_mean
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
 from rag_eval_pipeline.text.normalise import composed, scalar_text
+from rag_eval_pipeline.web.content_types import decode_text, file_body
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
-# Files whose text is their body, so that source offsets can be checked against it.
 WILDCARDS = re.compile(r"[*?]")  # of a glob in `contexts.file`; brackets alone are part of a name
 SUGGESTIONS_MAX = 20  # unknown names for which like ones are looked for
-TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown"})
 
 
 @dataclass(slots=True)
@@ -48,19 +47,25 @@ class Document:
     used: dict[str, None] = field(default_factory=dict)  # URLs by which questions name it, as written
     more: dict[str, None] = field(default_factory=dict)  # further bodies, of other rows with the same URL
     is_planned: bool = True
+    is_read: bool = False  # whether `content` is the text of the file, if it has one
 
     def text(self) -> str | None:
         """Return the source's own text, in which its offsets count; None for HTML, PDF and pages to be fetched."""
-        if self.content is None:
+        if self.content is None and not self.is_read:
             self.content = text_of_file(self.body, self.path)
+            self.is_read = True
         return self.content if self.body != "html" else None
 
 
 def text_of_file(body: BodyKind, path: Path | None) -> str | None:
-    """Return the text of a plain-text file; None for other bodies."""
-    if body != "file" or path is None or path.suffix not in TEXT_SUFFIXES or not path.is_file():
+    """Return the characters of a text file as they are printed, line ends included; None for other bodies."""
+    if body != "file" or path is None or not path.is_file():
         return None
-    return path.read_text("utf-8-sig", errors="replace")
+    try:
+        read = file_body(path.read_bytes(), path, path.as_uri())
+    except DocumentError:  # it is reported when the document is made
+        return None
+    return decode_text(read) if read.kind in ("text", "markdown") else None
 
 
 class DocumentIndex:

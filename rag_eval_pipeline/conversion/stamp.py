@@ -25,7 +25,8 @@ Progress = Callable[[int, int], None]
 LogLine = Callable[[str], None]
 Recheck = Literal["no", "report", "accept"]
 
-CODE_VERSION = "conversion/9"  # raised when the same source may convert differently; then every benchmark converts anew
+# Raised when the same source may convert differently; then every benchmark converts anew.
+CODE_VERSION = "conversion/10"
 
 
 class CheckFact(NamedTuple):

@@ -275,7 +275,12 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
         documents,
     )
     datasets.publish_version(conversion, made, target)
-    counts = {"queries": counted["accepted"], "gold_texts": gold.gold_texts, "gold_texts_located": gold.located}
+    counts = {
+        "queries": counted["accepted"],
+        "gold_texts": gold.gold_texts,
+        "gold_texts_located": gold.located,
+        "gold_texts_similar": gold.similar,
+    }
     checks = (
         make_check("dataset_validates", not findings, {"findings": findings[:LISTED]}),
         make_check(
@@ -289,7 +294,7 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
         {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold.of_question[q.id]}
         for q in first
     ]
-    return conversion.report("evaluation_dataset", counts, checks, preview)
+    return conversion.report("evaluation_dataset", counts, checks, preview, tuple(gold.notes(pages)))
 
 
 def ground_truth(conversion: Conversion) -> StepReport:

@@ -82,7 +82,9 @@ def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
         yield f"{found} of {bare} gold texts that name no document are found in one{', '.join(['', *others])}."
     if dataset["gold_texts"]:
         located, gold_texts = dataset["gold_texts_located"], dataset["gold_texts"]
-        yield f"{located} of {gold_texts} gold texts that have a document are located in it."
+        similar = dataset["gold_texts_similar"]
+        how = f", {similar} of them by similarity (another wording, the same numbers)" if similar else ""
+        yield f"{located} of {gold_texts} gold texts that have a document are located in it{how}."
 
 
 def _contexts(found: int, lost: Mapping[str, int], without_document: int) -> Iterator[str]:

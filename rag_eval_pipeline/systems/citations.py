@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.corpus.text.alignment import Hint, Located, TextIndex, fold
+from rag_eval_pipeline.corpus.text.alignment import Hint, Located, TextIndex, contains, fold
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
@@ -226,7 +226,7 @@ class CitationReader:
             return self._leave_out(NO_PASSAGE)
         if quote.strip():
             for index in named:
-                if 0 <= index < len(passages) and _contains(passages[index].text, quote):
+                if 0 <= index < len(passages) and contains(passages[index].text, quote):
                     return self._quoted_in(passages[index], quote)
         if first is None:
             return self._leave_out(NOT_FOUND if quote.strip() else NO_BASE)
@@ -249,7 +249,7 @@ class CitationReader:
             if isinstance(quote, str) and quote.strip():
                 holds = [
                     base for base in (0, 1)
-                    if 0 <= number - base < len(passages) and _contains(passages[number - base].text, quote)
+                    if 0 <= number - base < len(passages) and contains(passages[number - base].text, quote)
                 ]  # fmt: skip
                 shown |= set(holds) if len(holds) == 1 else set()
         if 0 in numbers:
@@ -293,7 +293,7 @@ class CitationReader:
         return [Citation(document, one.start, one.end, one.page) for one in found] or self._leave_out(NOT_FOUND)
 
     def _in_passages(self, quote: str, passages: Sequence[RetrievedPassage]) -> list[Citation]:
-        passage = next((passage for passage in passages if _contains(passage.text, quote)), None)
+        passage = next((passage for passage in passages if contains(passage.text, quote)), None)
         return self._leave_out(NOT_FOUND) if passage is None else self._quoted_in(passage, quote)
 
     def _spans_of(self, passage: RetrievedPassage) -> Iterator[tuple[int, int, int | None]]:
@@ -376,10 +376,6 @@ def merge_citations(in_text: Sequence[Citation], stated: Sequence[Citation]) -> 
 
 def _numbers(mark: re.Match[str]) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", mark[1])]
-
-
-def _contains(text: str, quote: str) -> bool:
-    return fold(quote).text in fold(text).text
 
 
 def _is_copied(text: str, mark: re.Match[str], passages: Sequence[RetrievedPassage]) -> bool:

@@ -389,6 +389,8 @@ async def _inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[b
     async for chunk in chunks:
         while chunk:
             if decoder.eof:
+                while len(chunk) < len(_GZIP_MAGIC) and (more := await anext(chunks, b"")):
+                    chunk += more
                 if not chunk.startswith(_GZIP_MAGIC):
                     return  # padding behind the body, which browsers ignore as well
                 decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.conversion.datasets import GoldSpan, locate_gold, read_gold_spans, write_gold_spans
+from rag_eval_pipeline.conversion.datasets import GoldSpan, GoldTally, locate_gold, read_gold_spans, write_gold_spans
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.text.pages import Page
@@ -102,6 +102,27 @@ def test_each_document_is_searched_for_its_own_texts():
     assert [(span.question_id, span.file_name, span.start) for span in spans] == [
         (0, "Log.pdf", 224), (0, "Other.pdf", 20), (1, "Other.pdf", 20),
     ]  # fmt: skip
+
+
+def test_texts_that_are_only_similar_or_nowhere_are_counted_and_shown():
+    similar, other = (
+        "Nothing of note was written in the log that week.",
+        "Nothing of note was entered in 12 logs of weeks.",
+    )
+    tally = GoldTally([])
+    spans = list(
+        tally.counting(
+            locate_gold([question(context(), context(similar), context(other), number=4)], [], sheets(*PAGES))
+        )
+    )
+
+    assert [span.method for span in spans] == ["exact", "fuzzy", None]
+    assert (tally.gold_texts, tally.located, tally.similar) == (3, 2, 1)
+    assert tally.notes(sheets(*PAGES)) == [
+        f"gold text of question 4: {other!r} is not in Log.pdf.",
+        f"gold text of question 4: {similar!r} is {spans[1].score:.0f} % alike in Log.pdf: "
+        "'Nothing of note was entered in the log that week'",
+    ]
 
 
 NOWHERE = {

@@ -84,6 +84,8 @@ FILES = {
     "docs/b.txt": "b",
     "docs/n/b.txt": "b",
     "docs/latin.txt": "café noir".encode("latin-1"),
+    "docs/windows.txt": b"caf\xe9\r\nest \x93ferm\xe9\x94",
+    "docs/night.log": "café",
 }
 BODIES = [
     {"url": "https://x.org/a", "file": "docs/keep.txt"},
@@ -116,11 +118,15 @@ CONTEXTS = {
     "the name of a bad row":         ({"document": "bad path"}, "unknown_document", None),
     "offsets":                       ({"document": "A title/1", "start": 2, "end": 4}, TITLE, "23"),
     "offsets and text":              ({"document": "A title/1", "start": 2, "end": 4, "text": "23"}, TITLE, "23"),
-    "other white space":             ({"document": "A title/1", "start": 2, "end": 4, "text": " 2\n3"}, TITLE, " 2\n3"),
+    "other white space":             ({"file": "keep.txt", "start": 1, "end": 3, "text": " e\np"}, "a#s.pdf", " e\np"),
+    "offsets of another number":     ({"document": "A title/1", "start": 2, "end": 4, "text": "2.3"}, "span_mismatch", None),
     "offsets of another text":       ({"document": "A title/1", "start": 2, "end": 4, "text": "34"}, "span_mismatch", None),
     "offsets beyond the body":       ({"document": "A title/1", "start": 8, "end": 11}, "bad_span", None),
     "offsets in a file":             ({"file": "keep.txt", "start": 1, "end": 3}, "a#s.pdf", "ep"),
     "in a file that is not UTF-8":   ({"file": "latin.txt", "start": 5, "end": 9}, "latin.txt.pdf", "noir"),
+    "behind a line end of Windows":  ({"file": "windows.txt", "start": 6, "end": 9}, "windows.txt.pdf", "est"),
+    "letters of Windows":            ({"file": "windows.txt", "start": 10, "end": 17}, "windows.txt.pdf", "“fermé”"),
+    "in a text of another ending":   ({"file": "night.log", "start": 0, "end": 4}, "night.log.pdf", "café"),
 }  # fmt: skip
 
 
@@ -157,6 +163,8 @@ def test_documents_are_found_by_url_name_or_file_or_their_question_is_quarantine
         ("docs/b.txt", "file", ["b.txt.pdf"]),
         ("docs/latin.txt", "file", ["latin.txt.pdf"]),
         ("docs/n/b.txt", "file", [SECOND_B]),
+        ("docs/night.log", "file", ["night.log.pdf"]),
+        ("docs/windows.txt", "file", ["windows.txt.pdf"]),
     ]
     assert [note[:19] for note in found.notes[:2]] == ["documents, row 9: e", "documents, row 10: "]
     assert found.notes[-1] == (

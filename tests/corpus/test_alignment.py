@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex
+from rag_eval_pipeline.corpus.text.alignment import Hint, TextIndex, contains
 from rag_eval_pipeline.corpus.text.page_drawing import marks_by_page
 from rag_eval_pipeline.corpus.text.pages import Page, document_text
 
@@ -122,6 +122,68 @@ def test_locate_decides_between_repetitions_by_hint(hint, which):
     places = [match.start() for match in re.finditer("It rained", TEXT)]
 
     assert located("It rained", hint).start == places[which]
+
+
+FEES = (
+    "The old fee was 15 euros, 105 % of the first; now 1.5 euros, 10.5 % of it, for 12.5 million people at 5 °C. The\n"
+    "tellers told us to resign by 2019-20. Then 125 million at -5 °C, and we re-\nsign in the US, or re-sign: 12.05.2019.\n"
+)
+NUMBERS = {
+    # gold text, and what is found; None: nothing
+    "a decimal": ("1.5 euros", "1.5 euros"),
+    "its digits": ("15 euros", "15 euros"),
+    "its last digit": ("5 euros", None),
+    "a percentage": ("10.5 %", "10.5 %"),
+    "the start of a number": ("The old fee was 1", None),
+    "the end of a number in a long text": ("5 euros, 105 % of the first", None),
+    "millions": ("125 million", "125 million"),
+    "a decimal of millions": ("12.5 million", "12.5 million"),
+    "a sign": ("-5 °C", "-5 °C"),
+    "a typographic sign": ("−5 °C", "-5 °C"),
+    "no sign": ("5 °C", "5 °C"),
+    "another sign": ("+15 euros", None),
+    "digits apart": ("12 5 million", None),
+    "digits of a range": ("201920", None),
+    "a range with another dash": ("2019 – 20", "2019-20"),
+    "the year of a date": ("2019.", "2019."),
+    "capitals": ("US", "US"),
+    "small letters": ("us", "us"),
+    "a hyphen": ("re-sign", "re-sign"),
+    "no hyphen": ("resign", "resign"),
+    "a slip and another number": ("Then 126 million at -5 °C, and we re-sign in the USA, or", None),
+    "a slip and the same numbers": ("Thus 125 million at -5 °C, and we re-sign in the US, or", "Then 125 million at -5 °C, and we re-\nsign in the US, or"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "span"), NUMBERS.values(), ids=NUMBERS)
+def test_locate_never_takes_another_number_or_word(gold, span):
+    found = TextIndex([FEES]).locate(gold)
+
+    assert [FEES[one.start : one.end] for one in found] == ([] if span is None else [span])
+
+
+OTHER = {
+    "an acronym": ("They told us.", "US"),
+    "a hyphen": ("They resign.", "re-sign"),
+    "a decimal point": ("It costs 15 euros.", "1.5 euros"),
+    "a point in front": ("It weighs .5 mg.", "5 mg"),
+    "a sign": ("It had -5 °C.", "5 °C"),
+    "a page like another": ("Page 2: kappa02zebra, the keeper counted the ships that passed by.", "Page 3: kappa03zebra, the keeper counted the ships that passed by."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "gold"), OTHER.values(), ids=OTHER)
+def test_locate_finds_nothing_where_only_another_is(text, gold):
+    assert TextIndex([text]).locate(gold) == ()
+    assert not contains(text, gold) or not any(map(str.isdecimal, gold))
+
+
+def test_locate_prefers_the_equal_text_to_the_first():
+    text = "IT RAINED. It\nrained. It rained."
+
+    for hint, start in ((None, 22), (Hint(position=0.4), 11)):
+        [found] = TextIndex([text]).locate("It rained.", hint)
+        assert found.start == start
 
 
 OVERLEAF = {

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -154,6 +155,20 @@ def test_one_child_reads_many_files_from_several_threads_and_gives_way_to_anothe
     assert [len(texts) for texts in found] == [1 + number % 9 for number in range(FILES_PER_CHILD)]
     assert reader.process_id != first
     reader.close()
+
+
+def test_interrupted_request_does_not_answer_the_next_one():
+    slow = forms(shown("x"))
+    with contextlib.closing(PdfReader()) as reader:
+        reader.texts(GOOD)
+        interrupt = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):
+            reader.texts(slow)
+        interrupt.join()
+
+        assert reader.process_id is None
+        assert reader.texts(GOOD) == ["a good page"]
 
 
 def test_child_ends_with_its_parent():

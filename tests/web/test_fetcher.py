@@ -172,6 +172,16 @@ async def test_fetcher_decodes_all_members_of_a_gzipped_body(site):
     assert (await fetch(site.policy(), site.url("/a"))).data == b"<p>one two"
 
 
+async def test_fetcher_decodes_a_member_whose_first_byte_is_the_last_of_a_chunk(site):
+    chunk = 1 << 20
+    around = len(gzip.compress(b"x" * chunk, 0)) - chunk  # of a member that is stored as it is
+    first = gzip.compress(b"x" * (chunk - 1 - around), 0)
+    assert len(first) == chunk - 1
+    site.answers["/a"] = (200, {"Content-Encoding": "gzip"}, first + gzip.compress(b" end"))
+
+    assert (await fetch(site.policy(), site.url("/a"))).data.endswith(b"x end")
+
+
 @pytest.mark.fault(18)
 async def test_fetcher_retries_a_busy_server(site):
     answers = iter([(503, {}, b""), (429, {"Retry-After": "0"}, b""), (200, {}, b"<p>here")])

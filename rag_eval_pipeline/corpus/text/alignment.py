@@ -1,13 +1,14 @@
 """Locate gold texts in a document: map a benchmark's wording to a span of the extracted text.
 
 A PDF breaks lines, hyphenates, draws ligatures and keeps citation marks. The search goes from strict to lenient and
-stops at the first hit. A text that a table or a caption interrupts has several places, one per fragment.
+stops at the first hit; no place has another number than the text, whatever else may differ. A text that a table or a
+caption interrupts has several places, one per fragment.
 """
 
 import bisect
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -41,7 +42,16 @@ _PUNCTUATION = {
     ord(mark): plain for mark, plain in zip("‘’‚‛′`´“”„‟″«»‐‑‒–—―−…·", "'''''''\"\"\"\"\"\"\"-------.·", strict=True)
 }
 _DROPPED_PUNCTUATION = frozenset("-\"'`.")
-_CITATION_MARK = re.compile(r"\[(?:\d{1,3}|citationneeded|edit|note\d+)\]")
+_BESIDE_DIGITS = re.escape(
+    "".join(map(chr, sorted({*_PUNCTUATION, *_INVISIBLE}))) + "".join(_DROPPED_PUNCTUATION) + ","
+)
+# What is kept of white space and punctuation: between digits everything, and the sign or point in front of a number.
+_OF_NUMBERS = re.compile(rf"(?<=\d)[\s{_BESIDE_DIGITS}]+(?=\d)|(?<![\w.])(?:[-–−]\.?|\.)(?=\d)")
+_NUMBER = re.compile(r"(?:(?<!\d)-)?(?:(?<!\d)\.)?\d+(?:[.,']\d+)*")  # in a folded text
+_QUANTITY = re.compile(r"\d{1,3}(?:([.,'])\d{3})(?:\1\d{3})*(?:[.,]\d+)?|\d+[.,]\d+")  # unlike a date or a section
+_NUMBER_LENGTH_MAX = 32  # folded characters
+_LINE_END_HYPHEN = re.compile(r"(?<=\w)-\s*\n\s*(?=\w)")
+_CITATION_MARK = re.compile(r"\[(?:\d{1,3}|citationneeded|edit|note\d+)\]|<\d{1,2}hop>")  # the last is of ragas
 
 _folded_characters: dict[str, str] = {}
 
@@ -54,16 +64,39 @@ class Folded(NamedTuple):
 
 
 def fold(text: str) -> Folded:
-    """Normalise case, composition, ligatures and quotes; drop white space, hyphens, dots and invisible characters."""
-    folded, origin = [], []
-    for index, char in enumerate(text):
+    """Normalise case, composition, ligatures and quotes; drop white space, hyphens, dots and invisible characters.
+
+    Nothing is dropped that makes one number another: `1.5`, `1 5`, `1-5`, `-15` and `15` stay different.
+    """
+    folded: list[str] = []
+    origin: list[int] = []
+    end = 0
+    for kept in _OF_NUMBERS.finditer(text):
+        _fold_into(folded, origin, text, end, kept.start())
+        mark = _between_digits(kept[0])
+        folded.append(mark)
+        origin.extend([kept.start()] * len(mark))
+        end = kept.end()
+    _fold_into(folded, origin, text, end, len(text))
+    return Folded("".join(folded), origin)
+
+
+def _fold_into(folded: list[str], origin: list[int], text: str, start: int, end: int) -> None:
+    for index, char in enumerate(text[start:end], start):
         fold = _folded_characters.get(char)
         if fold is None:
             fold = _folded_characters[char] = _fold_char(char)
         if fold:
             folded.append(fold)
             origin.extend([index] * len(fold))
-    return Folded("".join(folded), origin)
+
+
+def _between_digits(run: str) -> str:
+    """Return what divides two numbers: a dash, whatever white space is around it; else what is there, squeezed."""
+    plain = "".join(char for char in run if ord(char) not in _INVISIBLE).translate(_PUNCTUATION)
+    if "-" in plain:
+        return "-." if plain.endswith("-.") else "-"
+    return re.sub(r"\.?\s+", " ", plain)  # the dot is the end of a sentence
 
 
 def _fold_char(char: str) -> str:
@@ -84,9 +117,26 @@ def drop_citation_marks(folded: Folded) -> Folded:
         kept.append(folded.text[end : mark.start()])
         origin.extend(folded.origin[end : mark.start()])
         end = mark.end()
+        if folded.text[max(0, mark.start() - 1) : mark.start()].isdecimal() and folded.text[end : end + 1].isdecimal():
+            kept.append(" ")
+            origin.append(folded.origin[mark.start()])
     kept.append(folded.text[end:])
     origin.extend(folded.origin[end:])
     return Folded("".join(kept), origin)
+
+
+def numbers_of(folded: str, start: int = 0, end: int | None = None) -> list[str]:
+    """Return the numbers of a folded text, or those that are partly in a stretch of it, with their signs."""
+    end = len(folded) if end is None else end
+    near = max(0, start - _NUMBER_LENGTH_MAX)
+    found = _NUMBER.finditer(folded, near, min(len(folded), end + _NUMBER_LENGTH_MAX))
+    return [number[0] for number in found if number.end() > start and number.start() < end]
+
+
+def contains(text: str, part: str) -> bool:
+    """Whether a text has another one, but for white space, case and the like, and not as a part of a number."""
+    folded = fold(part)
+    return not folded.text or any(_occurrences(folded, fold(text), text))
 
 
 class SourcePlace(NamedTuple):
@@ -157,15 +207,15 @@ class TextIndex:
         if not unmarked.text:
             return ()
         span = self._at_source_place(folded, hint)
-        spans = [span] if span else self._word_occurrences(folded, self._folded)
-        if spans:
-            start, end = self._with_edge_punctuation(self._choose(spans, hint), gold, folded)
-            method: Method = "exact" if self.text[start:end] == gold else "normalised"
-            return (self._located(gold, method, 100.0, start, end),)
-        spans = self._word_occurrences(unmarked, self._unmarked)
-        if spans:
-            start, end = self._with_edge_punctuation(self._choose(spans, hint), gold, unmarked)
-            return (self._located(gold, "citations", 100.0, start, end),)
+        span = (
+            self._with_edge_punctuation(span, gold, folded) if span else self._place(gold, folded, self._folded, hint)
+        )
+        if span:
+            method: Method = "exact" if self.text[slice(*span)] == gold else "normalised"
+            return (self._located(gold, method, 100.0, *span),)
+        span = self._place(gold, unmarked, self._unmarked, hint)
+        if span:
+            return (self._located(gold, "citations", 100.0, *span),)
         if len(unmarked.text) < FUZZY_LENGTH_MIN:
             return ()
         common = self._ngrams.common(unmarked.text)
@@ -182,9 +232,11 @@ class TextIndex:
         body, start, end = hint.source
         if fold(body.text[start:end]).text != gold.text:
             return None
-        own = _occurrences(gold, self._folded)
-        theirs = _occurrences(gold, body._folded)
+        own = list(_occurrences(gold, self._folded, self.text))
+        theirs = list(_occurrences(gold, body._folded, body.text))
         number = sum(at < start for at, _ in theirs)
+        if number == len(theirs):  # the stated place begins or ends within a number
+            return None
         if len(own) == len(theirs):
             return own[number]
         wanted = body._context(theirs[number])
@@ -200,21 +252,25 @@ class TextIndex:
         before = fold(self.text[max(0, span[0] - 2 * _CONTEXT) : span[0]]).text
         return before[-_CONTEXT:], fold(self.text[span[1] : span[1] + 2 * _CONTEXT]).text[:_CONTEXT]
 
+    def _place(self, gold: str, folded: Folded, within: Folded, hint: Hint) -> tuple[int, int] | None:
+        """Return the place of a folded text that the hint means, or else the one most like the text."""
+        spans = [self._with_edge_punctuation(span, gold, folded) for span in self._word_occurrences(folded, within)]
+        return self._choose([span for span in spans if not _is_other_word(gold, self.text[slice(*span)])], hint, gold)
+
     def _word_occurrences(self, gold: Folded, within: Folded) -> list[tuple[int, int]]:
         """Return the spans of a folded text, only those of whole words if there are any."""
-        if not gold.text:
-            return []
-        spans = _occurrences(gold, within, _OCCURRENCES_MAX)
-        whole = [span for span in spans if not self._cuts_word(*span)]
+        whole: list[tuple[int, int]] = []
+        inside: list[tuple[int, int]] = []
+        for span in _occurrences(gold, within, self.text):
+            spans = inside if self._cuts_word(*span) else whole
+            if len(spans) < _OCCURRENCES_MAX:
+                spans.append(span)
         if whole or len(gold.text) >= INSIDE_WORDS_LENGTH_MIN:
-            return whole or spans
-        return [span for span in spans if len(gold.text) >= INSIDE_WORD_LENGTH_MIN and self._is_inside_word(*span)]
+            return whole or inside
+        return [span for span in inside if len(gold.text) >= INSIDE_WORD_LENGTH_MIN and self._is_one_word(*span)]
 
-    def _is_inside_word(self, start: int, end: int) -> bool:
-        """Whether a span is a part of one word, and not of a longer number."""
-        edges = self.text[max(0, start - 1) : start + 1], self.text[end - 1 : end + 1]
-        cuts_number = any(len(pair) == 2 and pair.isdigit() for pair in edges)
-        return not cuts_number and not any(map(str.isspace, self.text[start:end].replace("-\n", "")))
+    def _is_one_word(self, start: int, end: int) -> bool:
+        return not any(map(str.isspace, self.text[start:end].replace("-\n", "")))
 
     def _with_edge_punctuation(self, span: tuple[int, int], gold: str, folded: Folded) -> tuple[int, int]:
         """Extend a span by the quotes and dots at the gold text's edges, if the document has them."""
@@ -229,27 +285,41 @@ class TextIndex:
     def _cuts_word(self, start: int, end: int) -> bool:
         return _in_one_word(self.text[max(0, start - 1) : start + 1]) or _in_one_word(self.text[end - 1 : end + 1])
 
-    def _choose(self, spans: list[tuple[int, int]], hint: Hint) -> tuple[int, int]:
+    def _choose(self, spans: list[tuple[int, int]], hint: Hint, gold: str) -> tuple[int, int] | None:
+        """Return the span on the stated page that is most like the text, and of equal ones the nearest or first."""
         if hint.page is not None:
             spans = [span for span in spans if self._page(span[0]) == hint.page] or spans
-        if hint.position is None:
-            return spans[0]
-        expected = hint.position * len(self.text)
-        return min(spans, key=lambda span: abs(span[0] - expected))
+        if len(spans) < 2:
+            return next(iter(spans), None)
+        expected = None if hint.position is None else hint.position * len(self.text)
+
+        def rank(span: tuple[int, int]) -> tuple[int, float]:
+            difference = _difference(gold, self.text[slice(*span)])
+            return (difference, 0.0) if expected is None else (max(1, difference), abs(span[0] - expected))
+
+        return min(spans, key=rank)
 
     def _fuzzy(self, gold: str, folded: str, common: CommonNgrams, hint: Hint) -> tuple[Located, ...]:
-        hits = {self._span(hit): hit.score for hit in most_similar(folded, self._unmarked.text, common)}
-        if not hits:
-            return ()
-        span = self._choose(list(hits), hint)
-        return (self._located(gold, "fuzzy", round(hits[span], 1), *span),)
+        similar = most_similar(
+            folded, self._unmarked.text, common, lambda one: self._has_numbers(folded, one.start, one.end)
+        )
+        hits = {self._span(hit): hit.score for hit in similar}
+        span = self._choose(list(hits), hint, gold)
+        return (self._located(gold, "fuzzy", round(hits[span], 1), *span),) if span else ()
 
     def _fragments(self, gold: str, folded: Folded, common: CommonNgrams, hint: Hint) -> tuple[Located, ...]:
-        matches = match_fragments(folded.text, self._unmarked.text, common, self._break_strength)
+        def accepts(match: FragmentMatch) -> bool:
+            return all(
+                self._has_numbers(folded.text, one.start, one.end, one.gold_start, one.gold_end)
+                for one in match.fragments
+            )
+
+        matches = match_fragments(folded.text, self._unmarked.text, common, self._break_strength, accepts)
         hits = {self._span(match): match for match in matches}
-        if not hits:
+        span = self._choose(list(hits), hint, gold)
+        if span is None:
             return ()
-        hit = hits[self._choose(list(hits), hint)]
+        hit = hits[span]
         # A single fragment is a fuzzy hit that was too long for the window of the fuzzy search.
         method: Method = "pieces" if len(hit.fragments) > 1 else "fuzzy"
         texts = (gold[folded.origin[f.gold_start] : folded.origin[f.gold_end - 1] + 1] for f in hit.fragments)
@@ -257,6 +327,11 @@ class TextIndex:
             self._located(text, method, round(hit.score, 1), *self._span(fragment))
             for text, fragment in zip(texts, hit.fragments, strict=True)
         )
+
+    def _has_numbers(self, gold: str, start: int, end: int, gold_start: int = 0, gold_end: int | None = None) -> bool:
+        """Whether a similar place has the numbers of its part of the gold text; it may have more, as of a page."""
+        found = iter(numbers_of(self._unmarked.text, start, end))
+        return all(number in found for number in numbers_of(gold, gold_start, gold_end))
 
     def _span(self, folded: Stretch | Fragment | FragmentMatch) -> tuple[int, int]:
         return self._unmarked.origin[folded.start], self._unmarked.origin[folded.end - 1] + 1
@@ -280,14 +355,50 @@ class TextIndex:
         return Located(text, method, score, start, end, page, start - page_start, min(end, page_end) - page_start)
 
 
-def _occurrences(gold: Folded, within: Folded, limit: int | None = None) -> list[tuple[int, int]]:
-    """Return the spans of a folded text in the original of another one."""
-    spans: list[tuple[int, int]] = []
+def _occurrences(gold: Folded, within: Folded, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a folded text in the original of another one, but none that begins or ends in a number."""
     at = within.text.find(gold.text)
-    while at >= 0 and len(spans) != limit:
-        spans.append((within.origin[at], within.origin[at + len(gold.text) - 1] + 1))
+    while at >= 0:
+        end = at + len(gold.text)
+        if not (_divides_number(within, text, at) or _divides_number(within, text, end)):
+            yield within.origin[at], within.origin[end - 1] + 1
         at = within.text.find(gold.text, at + 1)
-    return spans
+
+
+def _divides_number(folded: Folded, text: str, at: int) -> bool:
+    """Whether the character before and the one at an offset belong to the same number, its sign included."""
+    pair = folded.text[max(0, at - 1) : at + 1]
+    if len(pair) < 2 or not all(char.isdecimal() or char in ".,'-" for char in pair):
+        return False
+    if pair.isdecimal():  # and no mark of a note, whose raised digits are folded to plain ones
+        return all(text[folded.origin[place]].isdecimal() for place in (at - 1, at))
+    for number in _NUMBER.finditer(folded.text, max(0, at - _NUMBER_LENGTH_MAX), at + _NUMBER_LENGTH_MAX):
+        if number.start() < at < number.end():
+            is_lead = not any(map(str.isdecimal, number[0][: at - number.start()]))
+            return is_lead or _QUANTITY.fullmatch(number[0].lstrip("-.")) is not None
+    return False
+
+
+def _is_other_word(gold: str, found: str) -> bool:
+    """Whether a single word differs as words do: `US` from `us`, `re-sign` from `resign`."""
+    if gold == found or any(char.isspace() or ord(char) >= _NO_SPACES_FROM for char in gold):
+        return False
+    hyphens = [{text.count("-") for text in _unprinted(own)} for own in (gold, found)]
+    return (gold.isupper() and found.islower()) or hyphens[0].isdisjoint(hyphens[1])
+
+
+def _difference(gold: str, found: str) -> int:
+    """Return 0 for equal texts, 1 for texts that are equal but for print: white space, quotes, ligatures; else 2."""
+    return 0 if gold == found else 2 if _unprinted(gold).isdisjoint(_unprinted(found)) else 1
+
+
+def _unprinted(text: str) -> set[str]:
+    """Return a text without what print does to it; a hyphen at a line's end may be the word's own."""
+    plain = unicodedata.normalize("NFKC", text.translate(_PUNCTUATION))
+    return {
+        "".join(char for char in one if not (char.isspace() or ord(char) in _INVISIBLE))
+        for one in (plain, _LINE_END_HYPHEN.sub("", plain))
+    }
 
 
 def _in_one_word(pair: str) -> bool:

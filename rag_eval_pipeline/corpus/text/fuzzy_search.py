@@ -96,15 +96,15 @@ class NgramIndex:
         return places
 
 
-def most_similar(gold: str, text: str, common: CommonNgrams) -> list[Stretch]:
-    """Return the stretches most like a gold text, all within one point of the best; none below the cut-off."""
+def most_similar(gold: str, text: str, common: CommonNgrams, accepts: Callable[[Stretch], bool]) -> list[Stretch]:
+    """Return the accepted stretches most like a gold text, within one point of the best; none below the cut-off."""
     hits = []
     for bucket in common.diagonals(len(gold)):
         low = max(0, bucket * _BUCKET - _BEFORE)
         hit = _aligned(gold, text[low : bucket * _BUCKET + len(gold) + _AFTER])
         if hit and hit.start < hit.end:
             hits.append(Stretch(hit.score, low + hit.start, low + hit.end))
-    return _best(hits)
+    return _best([hit for hit in hits if accepts(hit)])
 
 
 def _best(hits: Sequence[Hit]) -> list[Hit]:
@@ -159,8 +159,14 @@ class FragmentMatch(NamedTuple):
 BreakStrength = Callable[[int], int]  # how likely the text is interrupted before a character
 
 
-def match_fragments(gold: str, text: str, common: CommonNgrams, break_strength: BreakStrength) -> list[FragmentMatch]:
-    """Return the best places of a gold text in fragments, all within one point of the best; none below the cut-off."""
+def match_fragments(
+    gold: str,
+    text: str,
+    common: CommonNgrams,
+    break_strength: BreakStrength,
+    accepts: Callable[[FragmentMatch], bool],
+) -> list[FragmentMatch]:
+    """Return the best accepted places of a gold text in fragments, within one point of the best, above the cut-off."""
     runs = _runs(common)
     for run in runs:
         _grow(run, gold, text)
@@ -170,7 +176,7 @@ def match_fragments(gold: str, text: str, common: CommonNgrams, break_strength: 
     if sum(map(len, runs)) < _RUNS_SHARE_MIN * len(gold):
         return []
     found = (_scored(chain, gold, text, break_strength) for chain in _chains(runs))
-    return _best([hit for hit in found if hit.score >= FUZZY_CUTOFF])
+    return _best([hit for hit in found if hit.score >= FUZZY_CUTOFF and accepts(hit)])
 
 
 def _runs(common: CommonNgrams) -> list[Fragment]:

@@ -173,6 +173,9 @@ class PdfReader:
                     return answer, pixels
         except BrokenPipeError:
             pass
+        except BaseException:  # an interrupt: the answer that is still to come must not be read for the next file
+            self.close()
+            raise
         finally:
             timer.cancel()
         code = child.wait()

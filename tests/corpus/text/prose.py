@@ -44,7 +44,7 @@ Perturb = Callable[[str, random.Random], str]
 
 def cut(text: str, rng: random.Random) -> str:
     start = rng.randrange(len(text) // 3)
-    return text[start : start + max(60, len(text) // 2)]
+    return re.sub(r"^\d[\d.,]*|[\d.,]*\d$", "", text[start : start + max(60, len(text) // 2)])  # a part is no number
 
 
 def plain_quotes(text: str, rng: random.Random) -> str:
@@ -55,12 +55,21 @@ def hyphenated(text: str, rng: random.Random) -> str:
     return re.sub(r"(\w{4})(\w{3,}) ", lambda m: f"{m[1]}-\n{m[2]} " if rng.random() < 0.2 else m[0], text)
 
 
+NUMBERS = re.compile(r"([-–—−]?[.,]?\d[\d.,\s–—'-]*)")  # which are other numbers after any slip
+
+
 def slips(text: str, rng: random.Random) -> str:
-    return "".join(char if rng.random() > 0.02 else rng.choice("abcdefgh") for char in text)
+    return with_slips(text, 0.02, rng, lambda char: rng.choice("abcdefgh"))
 
 
 def more_slips(text: str, rng: random.Random) -> str:
-    return "".join(char if rng.random() > 0.05 else rng.choice(["", "x", char + "e"]) for char in text)
+    return with_slips(text, 0.05, rng, lambda char: rng.choice(["", "x", char + "e"]))
+
+
+def with_slips(text: str, share: float, rng: random.Random, slip: Callable[[str], str]) -> str:
+    parts = NUMBERS.split(text)
+    parts[::2] = ("".join(char if rng.random() > share else slip(char) for char in part) for part in parts[::2])
+    return "".join(parts)
 
 
 PERTURBATIONS: dict[str, Perturb] = {

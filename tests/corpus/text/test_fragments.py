@@ -74,7 +74,7 @@ SLIPS = {
         TORN, {"and wrote their names in a ledger": "anq wrofe theer nameq ix a leqger"}, [FIRST, f"{SECOND} {THIRD}"]
     ),
     "at the edges": (
-        [f"{BEFORE}{GOLD}{AFTER}"], {"The lighthouse": "Thq lighthoqse", "found in 1911": "foumd 1n 191l"}, [GOLD]
+        [f"{BEFORE}{GOLD}{AFTER}"], {"The lighthouse": "Thq lighthoqse", "found in 1911": "foumd iq 1911"}, [GOLD]
     ),
 }  # fmt: skip
 
