@@ -41,9 +41,13 @@ from rag_eval_pipeline.formats.results import (
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.formats.train_json import check_train_json
 from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
-from rag_eval_pipeline.storage.json_files import JSON, checked_json, read_json_bytes
+from rag_eval_pipeline.storage.json_files import JSON, checked_json, parse_json, read_json_bytes
 
-KNOWN = "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), or Evret's JSON or CSV"
+BENCHMARK = ".benchmark.json"
+KNOWN = (
+    "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), *.benchmark.json, or Evret's "
+    "JSON or CSV"
+)
 
 
 def examine(path: Path, *, corpus: Path | None = None) -> list[Finding]:
@@ -61,7 +65,9 @@ def examine(path: Path, *, corpus: Path | None = None) -> list[Finding]:
         check = partial(_dataset, path, corpus)
     elif name.endswith(GROUND_TRUTH_ENDINGS):
         check = partial(_ground_truth, path)
-    elif name.endswith(RESULTS_ENDINGS) and not name.startswith((WEEKLY, AB_TEST)):
+    elif name.endswith(BENCHMARK) or (name.endswith(RESULTS_ENDINGS) and name.startswith((WEEKLY, AB_TEST))):
+        check = partial(_summary, path)
+    elif name.endswith(RESULTS_ENDINGS):
         check = partial(_results, path)
     elif name.endswith(JSON + CSV) and not name.endswith(RESULTS_ENDINGS):
         check = partial(_by_content, path, corpus)
@@ -178,6 +184,14 @@ def _results(path: Path) -> list[Finding]:
         for query in repeated
     ]
     return findings
+
+
+def _summary(path: Path) -> list[Finding]:
+    """Check the results of several evaluations, or the history of a benchmark: of each only what all must have."""
+    needed = ("benchmark", "entries") if path.name.endswith(BENCHMARK) else ("evaluation_id", "retrieval_metrics")
+    value = parse_json(read_json_bytes(path), path)
+    known = value if isinstance(value, dict) else {}
+    return [finding("error", "bad_format", path, "this field", field=name) for name in needed if name not in known]
 
 
 _LANGUAGE = re.compile(r"[a-z]{2}")

@@ -95,6 +95,7 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
         **dict.fromkeys(("benchmark", "system", "dataset_id"), ALL),
         "system_version": "1",
         "dataset_version": "1.0.0",
+        "retrieval_metrics": {},  # which every results file has; those of a pair are under `pairs`
         "from": (end - timedelta(days=WEEK_NIGHTS)).isoformat(),
         "to": (end - timedelta(days=1)).isoformat(),
         "pairs": [{**row.model_dump(), "evaluations": nights} for row, nights in rows],
@@ -305,6 +306,7 @@ def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: dat
         "system_version": "1",
         "dataset_id": ALL,
         "dataset_version": "1.0.0",
+        "retrieval_metrics": {},
         "a": test.a,
         "b": test.b,
         "benchmarks": rows,

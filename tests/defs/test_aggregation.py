@@ -13,6 +13,7 @@ from rag_eval_pipeline.defs.sensors import aggregation_sensor, confirmation_sens
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.formats.validation import examine
 from rag_eval_pipeline.monitoring.alert_files import read_alerts
 from rag_eval_pipeline.monitoring.baselines import published_evaluations
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
@@ -163,7 +164,8 @@ def test_weekly_is_dated_by_its_monday_and_written_once(run, workspace):
 
     assert (request.run_key, path.read_bytes()) == ("week:2026-11-16", first)
     assert [pair["reason"] for pair in json.loads(first)["pairs"]] == ["0 of 7 nights"]
-    files = (workspace.root / "data" / "benchmarks").rglob("*.json")
+    files = list((workspace.root / "data" / "benchmarks").rglob("*.json"))
+    assert [examine(path) for path in (path, *files)] == [[]] * 5
     assert sorted(path.name.removesuffix("_benchmarks.benchmark.json") for path in files) == [
         "citation_accuracy", "latency", "retrieval_quality", "throughput",
     ]  # fmt: skip

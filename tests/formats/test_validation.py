@@ -235,7 +235,6 @@ def test_validation_recognises_evrets_files_by_their_content(name, text, codes, 
 UNKNOWN = {
     "an unknown name": ("data.txt", "{}"),
     "JSON of another kind": ("data.json", '{"rows": []}'),
-    "results of several evaluations": ("benchmark_weekly_20250830.results.json", "{}"),
 }
 
 
@@ -245,6 +244,12 @@ def test_validation_refuses_files_of_unknown_form(name, text, tmp_path):
         validate(written(tmp_path / name, text))
 
     assert error.value.code == "unknown_form"
+
+
+def test_validation_of_several_evaluations_asks_for_what_all_have(tmp_path):
+    path = written(tmp_path / "benchmark_weekly_20250830.results.json", {"evaluation_id": "w"})
+
+    assert [(found.error.code, found.error.field) for found in examine(path)] == [("bad_format", "retrieval_metrics")]
 
 
 @pytest.mark.parametrize("name", ["train.json", "d.eval.yaml", "d.eval.csv", "d.gt.json", "e.results.json", "x.csv"])
