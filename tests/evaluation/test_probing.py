@@ -152,7 +152,11 @@ def test_evaluate_names_paths_that_found_nothing_also_of_a_run_before(rag_eval):
         "usage.out, trace.id."
     )
     none = "None of 40 answers states retrieved passages, so retrieval is not scored [no_contexts]."
-    lines = [found.format(30), found.format(10), none]
+    same = (
+        "40 of 40 answers are the same text: 'In 1888 [line-opening.pdf:1:588-713].'. If the system declines with it, "
+        "name it in the setting `abstention`; else check where the answer is read from: rag-eval system probe."
+    )
+    lines = [found.format(30), found.format(10), none, same]
     assert (stopped, code) == (4, 0)
     assert json.loads(out)[0]["warnings"] == lines
     assert err == "".join(f"rag-eval: {line}\n" for line in lines)

@@ -47,7 +47,7 @@ def test_leaderboard_has_a_row_for_each_pair_with_its_newest_results(evaluated):
     assert records[2]["metrics"]["f1"]["value"] == published.headline["f1"]
     assert [records[2]["metrics"][name]["n"] for name in ("hit@1", "exact_match", "latency_p50_ms")] == [32, 40, 40]
     cells = board.cells()[2]
-    assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000/32", "0.275")
+    assert (cells["questions"], cells["hit@1"], cells["exact_match"]) == (40, "1.000 (32 of 40)", "0.275")
     sheet = list(csv.DictReader(board.path.with_suffix(".csv").open()))
     assert (len(sheet), sheet[2]["hit@1_n"], sheet[2]["exact_match_n"]) == (4, "32", "40")
 
