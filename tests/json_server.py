@@ -16,6 +16,7 @@ class JsonServer(ThreadingHTTPServer):
     """Keeps what it was sent; a reply is JSON or text, with a status and a media type if it is a tuple."""
 
     daemon_threads = True
+    request_queue_size = 128  # more than are asked at once: the default of 5 resets connections under load
 
     def __init__(self, answer: Callable[[str, Any], Reply]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
