@@ -244,7 +244,8 @@ def validate(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="train.json, *.eval.*, *.gt.*, *.results.* and *.benchmark.json as JSON, YAML, CSV or gzip; Evret's JSON and CSV."
+            help="train.json, *.benchmark.json; *.eval.*, *.gt.* and *.results.* as JSON, YAML, CSV or gzip; Evret's "
+            "JSON and CSV."
         ),
     ],
     corpus: Annotated[
