@@ -197,7 +197,8 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"|unknown|unclear|undetermined|idk|null|not available|not answerable|none (?:found|available)|no answer(?:"
         r" found| available)?|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea"
         r"|not sure|insufficient (?:information|context|data|evidence)|data not available|not in the \w+"
-        r"|not (?:mentioned|provided|specified|stated|found|given|disclosed|known|clear|enough (?:information|context|data)))(?: (?:in"
+        r"|not (?:mentioned|provided|specified|stated|found|given|disclosed|known|clear"
+        r"|enough (?:information|context|data)))(?: (?:in"
         r"|from|by) (?:\w+ ){0,5}\w+)?\W*$",
     ),
     "policy": (
