@@ -356,7 +356,9 @@ def column_link(column: Column, target: Target, word: str, least: float = LINKED
 def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
     """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
     taken = set(taken)
-    columns = {normalised(column.name): column for column in reversed(file.columns) if column.name not in taken}
+    free = [column for column in reversed(file.columns) if column.name not in taken]
+    columns = {normalised(column.name.rpartition(".")[2]): column for column in free}
+    columns |= {normalised(column.name): column for column in free}
     for column in (columns[name] for name in GOLD_TEXTS if name in columns):
         if not is_gold(column) or column.kind not in {"text", "texts", "text lists"} or not column.present:
             continue

@@ -68,6 +68,8 @@ ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
 OUTPUTS = frozenset("response output completion answer_text label".split())
 SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groundedness hallucination".split())
 SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
+OUTPUT_WORDS = frozenset("actual bot generated gpt llm model predicted prediction rag".split())
+RETRIEVED = frozenset("chunks context contexts docs hits passages retrieved_docs".split())  # beside a system's answers
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _BRACKETS = re.compile(r"(?<=\S)\s*[(\[][^)\]]*[)\]]")  # remarks after a name: Antwort (Soll)
@@ -157,7 +159,10 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     if answer is not None:
         is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
         remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
-        if _is_true_or_false(answer) and answers is None:
+        if (in_cells := _listed(answer)) is not None:
+            assign("answers", answer, *in_cells)
+            answers = None
+        elif _is_true_or_false(answer) and answers is None:
             word = f"lower(trim({answer.as_text}))"
             accepted = f"CASE {word} WHEN 'true' THEN ['yes', 'true'] WHEN 'false' THEN ['no', 'false'] END"
             assign(
@@ -215,6 +220,19 @@ def wrong_rows(file: DataFile, roles: Roles) -> tuple[Column, str, Guess] | None
         f"{len(mark.values)} rows, which are left out. Turn it round if it marks the wrong ones."
     )
     return mark, where, Guess("where", text)
+
+
+def retrieved_columns(file: DataFile, roles: Roles) -> tuple[list[str], str] | None:
+    """Return the columns of passages that a system retrieved, and that of its answers; None without gold answers."""
+    gold = {roles.columns[role] for role in ("answer", "answers") if role in roles.columns}
+    outputs = [
+        column.name
+        for column in file.columns
+        if gold and column.name not in gold and column.kind == "text" and column.present
+        and (normalised(column.name) in {*SYSTEM_OUTPUTS, "answer"} or OUTPUT_WORDS & {*_words(column)})
+    ]  # fmt: skip
+    passages = [column.name for column in file.columns if normalised(column.name) in RETRIEVED]
+    return (passages, outputs[0]) if outputs and passages else None
 
 
 def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[ListForm]:
@@ -284,7 +302,7 @@ def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], b
     found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
     suffix = ROLE_SUFFIXES.get(role)
     ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
-    leaves = [(_leaf(column), column) for column in columns if column.path is not None]
+    leaves = [(_leaf(column), column) for column in columns if "." in column.name]
     nested = (column for word in ROLES[role] for leaf, column in leaves if normalised(leaf) == word and fits(column))
     foreign = (
         column
@@ -316,8 +334,34 @@ def _answer_structs(columns: Sequence[Column]) -> tuple[Column, str, str] | None
     return None
 
 
+def _words(column: Column) -> list[str]:
+    return normalised(column.name).split("_")
+
+
 def _leaf(column: Column) -> str:
     return column.name.rpartition(".")[2]
+
+
+def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
+    """Return the accepted answers in cells that are lists, or that are lists in some rows and texts in others."""
+    cells = column.present if column.kind == "text" else []
+    parsed = [_parse_json(cell) for cell in cells]
+    lists = [value for value in parsed if isinstance(value, list)]
+    if not lists:
+        form = next(list_forms(column), None) if any(cell.lstrip().startswith("[") for cell in cells) else None
+        return (ColumnExpr(form.sql), f", read as {form.shown}") if form is not None and form.item is None else None
+    is_nested = all(isinstance(item, list) for value in lists for item in value)
+    text = f"CAST({column.sql} AS VARCHAR)"  # of JSON, too
+    each = f"json_extract_string({text}, '{'$[*][*]' if is_nested else '$[*]'}')"
+    sql = f"CASE WHEN {text} LIKE '[%' THEN {each} WHEN {text} IS NOT NULL THEN [{text}] END"
+    return ColumnExpr(sql), ", whose lists have one accepted answer in each item"
+
+
+def _parse_json(cell: str) -> object:
+    try:
+        return json.loads(cell) if cell.startswith("[") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _find_questions(columns: Sequence[Column]) -> Column | None:

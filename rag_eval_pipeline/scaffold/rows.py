@@ -1,5 +1,6 @@
 """Drafts of benchmarks with a question a row: roles by column names, documents by what the cells name or hold."""
 
+from collections import Counter
 from dataclasses import replace
 
 from rag_eval_pipeline.scaffold.columns import Column
@@ -14,8 +15,8 @@ from rag_eval_pipeline.scaffold.links import (
     text_link,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised, wrong_rows
-from rag_eval_pipeline.scaffold.selection import best_file
+from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised, retrieved_columns, wrong_rows
+from rag_eval_pipeline.scaffold.selection import SPLITS, best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
 
@@ -31,7 +32,17 @@ def rows(profile: FolderProfile) -> Draft | None:
 
 def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     """Draft one question per row of a file, with documents by what the cells name or hold."""
+    given = file
     file, found = _with_answers(profile, file)
+    retrieved, output = retrieved_columns(file, find_roles(file)) or ([], "")
+    if retrieved:
+        file = replace(file, columns=tuple(column for column in file.columns if column.name not in retrieved))
+        text = (
+            f"contexts: {', '.join(map(repr, retrieved))} is taken for what a system retrieved, because {output!r} has "
+            "its answers; neither is gold."
+        )
+        found.append(Guess("questions", text))
+    profile = replace(profile, data=tuple(file if other is given else other for other in profile.data))
     structs = find_structs(file)
     roles = find_roles(file)
     # Question and answer are excluded from links: an answer may be the name of a file.
@@ -104,6 +115,11 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     if (marked := wrong_rows(file, roles)) is not None:
         mark, where, guess = marked
         metadata, guesses = {**metadata, mark.name: mark.sql}, (*guesses, guess)
+    if (split := next((c for c in file.columns if normalised(c.name) in {"split", "subset"}), None)) is not None:
+        names = [f"{name!r} ({number} rows)" for name, number in Counter(split.present).items()]
+        if split.name in metadata and 1 < len(names) <= len(SPLITS):
+            text = f"where: all rows are used: {', '.join(names)}. To use one part: `metadata.{split.name} = ...`."
+            guesses = (*guesses, Guess("where", text))
     if "urls" in link.exprs:
         shape = "questions with URLs"
     elif "contexts" in link.exprs:

@@ -175,6 +175,8 @@ ANSWERS = {
     "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
     "numbered":                  ("question,answer1,answer2\nWhat?,one,1\n",                 ("one", "1")),
     "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
+    "JSON lists":                ('question,answer\nWhat?,"[""one"", ""1""]"\n',             ("one", "1")),
+    "columns below one key":     ("data.user_input,data.reference\nWhat?,one\n",           ("one",)),
     "true and false":            ("question,answer\nIs it?,TRUE\n",                        ("yes", "true")),
     "German, with remarks":      ("Frage;Antwort (Bot);Antwort (Soll)\nWas?;two;one\n",    ("one",)),
     "Japanese":                  ("質問,回答\n何,一\n",                                    ("一",)),
@@ -238,6 +240,26 @@ def test_row_without_an_answer_that_names_a_document_is_not_called_unanswerable(
     found = planned({"q.csv": "question,answer,url\nA?,a,https://a.org/1\nB?,,https://a.org/2\n"})
 
     assert [(record.code, record.row) for record in found.quarantine] == [("empty_answer", 2)]
+
+
+def test_answer_that_is_a_list_of_lists_in_some_rows_is_read(planned):
+    rows = [{"question": "A?", "exact_answer": [["a"], ["b", "c"]]}, {"question": "B?", "exact_answer": "no"}]
+
+    assert answers(planned({"q.jsonl": jsonl(*rows)})) == [("a", "b", "c"), ("no",)]
+
+
+def test_passages_beside_a_systems_answers_are_no_gold_texts(planned, empty):
+    row = {"query": "How deep?", "response": "9 m", "expected_answer": "31 m", "context": "It may be 9 m."}
+    found = planned({"q.jsonl": jsonl(row)})
+
+    assert (answers(found), gold(found), found.documents) == ([("31 m",)], [[]], [])
+    assert "'context' is taken for what a system retrieved" in empty.benchmark("scratch").spec.read_text()
+
+
+def test_splits_in_one_file_are_named(started):
+    proposal = started({"q.csv": "question,answer,split\nA?,a,train\nB?,b,test\nC?,c,train\n"})
+
+    assert any("'train' (2 rows), 'test' (1 rows)" in guess for guess in proposal.guesses)
 
 
 def test_instruction_is_asked_with_its_input(planned):
