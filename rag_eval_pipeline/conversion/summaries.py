@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rag_eval_pipeline.corpus.document_renderer import NO_TEXT
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.rendering.render import WORDS_MIN, WORDS_SHARE
+from rag_eval_pipeline.corpus.rendering.render import WORDS_SHARE
 from rag_eval_pipeline.corpus.text.page_drawing import contact_sheet
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
@@ -138,10 +139,13 @@ def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
 
 
 def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
-    """Return one line on each document that is missing, has drifted, or lost words in its PDF."""
+    """Return one line on each document that is missing, has drifted, or lost words in its PDF; one on those without."""
     drifted = [f"{row.file_name}: {row.drift_reason} [{row.drift}]" for row in present(built) if row.drift is not None]
     lost = [f"{row.file_name}: {words_line(row)} of the page are in the PDF." for row in pages_with_words_lost(built)]
-    return (*_missing_notes(missing(built)), *drifted, *lost)
+    silent = sorted(row.file_name for row in present(built) if NO_TEXT in row.flags)
+    more = f" and {len(silent) - LISTED} more" if len(silent) > LISTED else ""
+    empty = [f"PDFs without any text, in which nothing can be found: {', '.join(silent[:LISTED])}{more}."]
+    return (*_missing_notes(missing(built)), *drifted, *lost, *(empty if silent else ()))
 
 
 def _missing_notes(rows: Sequence[CorpusDocument]) -> Iterator[str]:
@@ -165,8 +169,7 @@ def missing_note(row: CorpusDocument) -> str:
 
 def pages_with_words_lost(built: Sequence[CorpusDocument]) -> list[CorpusDocument]:
     """Return pages with less than 90 % of their words in the PDF, the worst first."""
-    rows = [row for row in present(built) if row.words_seen >= WORDS_MIN]
-    lost = [row for row in rows if row.words_printed < WORDS_SHARE * row.words_seen]
+    lost = [row for row in present(built) if row.words_printed < WORDS_SHARE * row.words_seen]
     return sorted(lost, key=lambda row: (row.words_printed / row.words_seen, row.file_name))
 
 

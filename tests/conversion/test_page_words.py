@@ -22,7 +22,7 @@ HALF = "<style>@media print{.side{display:none}}</style>" + WHOLE + "<div class=
 
 @pytest.mark.browser
 def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
-    pages = {"whole": WHOLE, "half": HALF}
+    pages = {"whole": WHOLE, "half": HALF, "hidden": f"<main style='visibility:hidden'>{WHOLE}</main>"}
     documents = "\n".join(json.dumps({"url": f"http://x.example/{name}", "html": html}) for name, html in pages.items())
     questions = "\n".join(json.dumps({"q": f"What of {name}?", "url": f"http://x.example/{name}"}) for name in pages)
     benchmark(SPEC, {"q.jsonl": questions, "d.jsonl": documents})
@@ -33,4 +33,5 @@ def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
     # 140 of the 245 words are in the PDF; three letters in a row that both halves have add a few.
     assert (check.numbers["pages"], check.numbers["incomplete"]) == (2, 1)
     assert re.fullmatch(r"14\d of 245 words \((57|58|59)%\)", check.numbers["half.pdf"])
+    assert report.notes[-1] == "PDFs without any text, in which nothing can be found: hidden.pdf."
     assert f"half.pdf: {check.numbers['half.pdf']} of the page are in the PDF." in report.notes

@@ -25,6 +25,9 @@ SHELL = "html,body{height:100%;margin:0}.app{height:100vh;overflow:hidden}"
 
 # Style sheet and body of pages of which, printed as they are, between 0 % and 80 % of the words are in the PDF.
 CUT = {
+    "a page hidden until a script answers": ("html{opacity:0}body{visibility:hidden}", LONG),
+    "a body that is not displayed": ("body{display:none;opacity:0}", LONG),
+    "a line hidden on narrow screens": ("@media (max-width: 900px){i{display:none}}", f"{LONG}<i>opens at seven</i>"),
     "an application's flex box": (
         SHELL + ".app{display:flex;flex-direction:column}.row{flex:1;min-height:0;display:flex}.main{overflow-y:auto}",
         f"<div class=app><header>top</header><div class=row><div class=main>{LONG}</div></div></div>",

@@ -240,8 +240,9 @@ async def _print_settled(page: Page, router: RequestRouter, body: Body, state: P
         flags.append("navigation_blocked")
     pdf, texts = await _print(page)
     words = await asyncio.to_thread(count_printed_words, seen, texts)
-    if not words.is_enough(WORDS_SHARE):
-        # Content wider than a sheet is cut off at its edges; laid out as wide as on the screen it is whole.
+    # Content wider than a sheet is cut off at its edges, and some is hidden at its width; laid out as wide as on the
+    # screen it is whole. What the page itself hides in print is not there either.
+    if words.printed < words.seen and await _is_seen_in_print(page, texts):
         await bounded(page.evaluate(_WHOLE_RIGHT_TO_LEFT), MEASURE_LIMIT_S)
         scale = max(_SCALE_MIN, _CONTENT_WIDTH_PX / max(SCREEN["width"], width))
         shrunk, shrunk_texts = await _print(page, scale=scale)
@@ -251,6 +252,13 @@ async def _print_settled(page: Page, router: RequestRouter, body: Body, state: P
             flags.append("shrunk_to_fit")
     images = measured["imagesExpected"], measured["imagesDrawn"]
     return Rendered(pdf, texts, tuple(flags), *images, tuple(sorted(router.resources)), words)
+
+
+async def _is_seen_in_print(page: Page, texts: Sequence[str]) -> bool:
+    """Whether the page, at the screen's width and in its styles for print, shows words that were not printed."""
+    seen = await bounded(page.evaluate(_SEEN), MEASURE_LIMIT_S)
+    words = await asyncio.to_thread(count_printed_words, seen, texts)
+    return words.printed < words.seen
 
 
 async def _print(page: Page, *, scale: float = 1.0) -> tuple[bytes, list[str]]:
@@ -266,7 +274,9 @@ def count_printed_words(seen: str, pages: Sequence[str]) -> PrintedWords:
     printed.update(first + second for first, second in _HYPHENATED.findall(text))
     words = PrintedWords(wanted.total(), (wanted & printed).total())
     if words.share >= WORDS_SHARE:
-        return words
+        letters = "".join(tokenize(text))  # words side by side may have been extracted as one
+        lost = sum(max(0, wanted[word] - letters.count(word)) for word in wanted - printed)
+        return words._replace(printed=words.seen - lost)
     # A PDF has gaps instead of spaces: spaced-out letters are extracted as words, and cells side by side as one word.
     trigrams = _letter_trigrams(seen)
     share = (trigrams & _letter_trigrams(text)).total() / max(1, trigrams.total())

@@ -1,6 +1,15 @@
 // Return the text of a page that a person can see by scrolling. Menus, asides and forms are left out, because print style
-// sheets rightly hide them. Inline elements do not divide words; boxes do.
+// sheets rightly hide them. Inline elements do not divide words; boxes do. A whole page that is hidden until a script
+// answers, as A/B tests do, is shown first.
 () => {
+  for (const whole of [document.documentElement, document.body]) {
+    if (!whole) continue;
+    const style = getComputedStyle(whole);
+    const show = (name, value) => whole.style.setProperty(name, value, "important");
+    if (style.opacity === "0") show("opacity", "1");
+    if (style.visibility !== "visible") show("visibility", "visible");
+    if (style.display === "none") show("display", "block");
+  }
   const BESIDE =
     "nav, aside, footer, script, style, noscript, template, select, button, textarea, object, svg, [role=navigation], " +
     "[role=complementary], [role=contentinfo], [role=search], [role=dialog]";
