@@ -157,6 +157,21 @@ def test_one_child_reads_many_files_from_several_threads_and_gives_way_to_anothe
     reader.close()
 
 
+def test_values_of_form_fields_and_remarks_are_text_of_their_page(reader):
+    font = b"/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>"
+    drawn = [
+        stream(shown(text), b"/Type/XObject/Subtype/Form/BBox[0 0 300 50]" + font) for text in ("Agneta", "repair")
+    ]
+    notes = [
+        b"<</Type/Annot/Subtype/%b/F 4/Rect[50 %d 350 %d]/AP<</N %d 0 R>>>>" % (kind, low, low + 50, number)
+        for kind, low, number in ((b"Widget/FT/Tx/T(name)", 300, 5), (b"FreeText", 100, 6))
+    ]
+    page = one_page(stream(shown("The applicant")), more=[*drawn, *notes])
+    [text] = reader.texts(page.replace(b"/Type/Page/", b"/Type/Page/Annots[7 0 R 8 0 R]/", 1))
+
+    assert text.split() == ["The", "applicant", "Agneta", "repair"]
+
+
 def test_interrupted_request_does_not_answer_the_next_one():
     slow = forms(shown("x"))
     with contextlib.closing(PdfReader()) as reader:

@@ -70,7 +70,7 @@ def _page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
             raise DocumentError("pdf_bomb", f"the PDF has {len(document):,} pages, and {limits.pages:,} are allowed")
         for number in range(len(document)):
             try:
-                page = document[number]
+                page = _whole_page(document, number)
                 layer = page.get_textpage()
                 text = layer_text(layer)
                 layer.close()
@@ -84,13 +84,27 @@ def _page_texts(source: bytes | Path, limits: PdfLimits) -> list[str]:
     return texts
 
 
+def _whole_page(document: Any, number: int) -> Any:
+    """Return a page with the values of its form fields and its written remarks as parts of its content."""
+    page = document[number]
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        raw.FPDFPage_CloseAnnot(annotation)
+        if kind in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT):
+            raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+            page.close()
+            return document[number]
+    return page
+
+
 def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]]) -> tuple[dict[str, Any], bytes]:
     with _open_pdf(source) as document:
         if not 1 <= number <= len(document):
             message = f"the PDF has {len(document):,} pages, and page {number} is asked for"
             raise DocumentError("no_such_page", message)
         try:
-            page = document[number - 1]
+            page = _whole_page(document, number - 1)
             across, down = (max(1.0, side) for side in page.get_size())
             # Slightly less than the width, because pdfium rounds the number of pixels up.
             scale = min((width - 0.01) / across, (HEIGHT_MAX - 0.01) / down)
