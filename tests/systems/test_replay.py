@@ -375,7 +375,7 @@ BAD = {
     "a negative latency":           ("a.jsonl",  '{"query_id": 0, "answer": "a", "latency_ms": -1}',             "bad_recording",      1,    "latency_ms"),
     "no answer and no contexts":    ("a.jsonl",  '{"query_id": 0, "k": "v"}',                                    "bad_recording",      1,    None),
     "a context that is none":       ("a.jsonl",  '{"query_id": 0, "answer": "a", "contexts": [3]}',              "bad_recording",      1,    None),
-    "a result that is none":        ("r.json",   '{"query_results": [{"query_id": "0"}]}',                       "bad_format",         1,    "query_text"),
+    "a result that is none":        ("r.json",   '{"query_results": [{"query_text": "0"}]}',                     "bad_format",         1,    "query_id"),
     "an id twice":                  ("a.jsonl",  '{"id": 0, "answer": "a"}\n\n{"id": "0", "answer": "b"}',       "duplicate_question", 3,    "query_id"),
     "a question twice":             ("a.jsonl",  '{"question": "a b", "answer": "a"}\n{"question": "a  b", "answer": "b"}', "duplicate_question", 2, "question"),
     "a run with a document twice":  ("a.run",    "0 Q0 a 1 2 t\n0 Q0 a 2 1 t",                                   "duplicate_document", 2,    "document id"),

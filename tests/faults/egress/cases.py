@@ -18,7 +18,7 @@ NAMES = {
 BLOCKED = (
     # Row 1.
     "http://127.0.0.1/", "http://127.8.9.1/", "http://10.0.0.1/", "http://172.16.0.1/", "http://192.168.0.1/",
-    f"http://{METADATA}/", f"HTTP://{METADATA}/", f"https://{METADATA}/", f"http://{METADATA}:8080/", f" http://{METADATA}/ ",
+    f"http://{METADATA}/", f"HTTP://{METADATA}/", f"https://{METADATA}/", f"http://{METADATA}:8080/",
     f"http://{METADATA}./", "http://100.64.0.1/", "http://0.0.0.0/", "http://0/", "http://198.18.0.1/", "http://192.0.0.192/",
     "http://240.0.0.1/", "http://224.0.0.1/", "http://255.255.255.255/", "http://2852039166/", "http://0xa9fea9fe/",
     "http://025177524776/", "http://0xa9.254.0251.254/", "http://169.16689662/",
@@ -43,7 +43,7 @@ BAD = (
     f"http://{METADATA}\\.{PUBLIC}/", f"http://{PUBLIC}\r\nHost: {METADATA}/", "http://169.254\t.169.254/",
     "http://169.254\n.169.254/", f"http://{METADATA}\0.public.test/", f"http:{METADATA}/", f"http:/{METADATA}/",
     f"http:///{METADATA}/", "http://[::1", "http://xn--a/",
-    f"http://{METADATA}:99999/", f"http://{METADATA}:0/", "http://[::ffff:169.254.169.254]evil/", "http://",
+    f"http://{METADATA}:99999/", f"http://{METADATA}:0/", f" http://{METADATA}/ ", "http://[::ffff:169.254.169.254]evil/", "http://",
 )  # fmt: skip
 
 # Row 7. `//host` and a path have no scheme.
