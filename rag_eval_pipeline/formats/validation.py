@@ -44,6 +44,7 @@ from rag_eval_pipeline.storage.csv_tables import CSV, read_csv_table
 from rag_eval_pipeline.storage.json_files import JSON, checked_json, parse_json, read_json_bytes
 
 BENCHMARK = ".benchmark.json"
+SPECIFIED = (*DATASET_ENDINGS, *GROUND_TRUTH_ENDINGS, *RESULTS_ENDINGS)  # how names of the specifications' files end
 KNOWN = (
     "train.json, *.eval.json, *.gt.json, *.results.json (or .json.gz, .yaml, .eval.csv), *.benchmark.json, or Evret's "
     "JSON or CSV"

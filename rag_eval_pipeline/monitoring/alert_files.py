@@ -50,7 +50,7 @@ class UsableSettings(NamedTuple):
     """Settings of alerts; the defaults, and why, if the file cannot be read: an error in it must stop no alert."""
 
     settings: AlertSettings
-    fault: str | None
+    fault: InputError | None
 
 
 def read_alert_settings(workspace: Workspace) -> UsableSettings:
@@ -59,9 +59,9 @@ def read_alert_settings(workspace: Workspace) -> UsableSettings:
     try:
         return UsableSettings(AlertSettings.model_validate(read_settings(path, missing_ok=True)), None)
     except pydantic.ValidationError as error:
-        return UsableSettings(AlertSettings(), str(bad_format(path, error, AlertSettings)))
+        return UsableSettings(AlertSettings(), bad_format(path, error, AlertSettings))
     except InputError as error:
-        return UsableSettings(AlertSettings(), str(error))
+        return UsableSettings(AlertSettings(), error)
 
 
 SUFFIX = ".alert.json"

@@ -160,7 +160,7 @@ def send_alerts(
                 atomic_write(folder / f"{alert.alert_id}.resolved.eml", mail)
         stored = read_alerts(workspace)
         faults = [fault for alert in stored.alerts if (fault := _send(workspace, alert, settings, now))]
-    return DeliveryReport(new, [*([bad_settings] if bad_settings else []), *stored.damaged, *faults])
+    return DeliveryReport(new, [*([str(bad_settings)] if bad_settings else []), *stored.damaged, *faults])
 
 
 def _send(workspace: Workspace, alert: Alert, settings: AlertSettings, now: datetime) -> str | None:

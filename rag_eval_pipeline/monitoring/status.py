@@ -18,6 +18,7 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.incidents import withheld_text
+from rag_eval_pipeline.monitoring.settings_files import settings_faults
 from rag_eval_pipeline.monitoring.verdict_records import STANDING, format_points
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
@@ -151,10 +152,8 @@ def read_status(workspace: Workspace, *, now: datetime) -> Status:
 
 
 def config_faults(workspace: Workspace, registry: Registry) -> list[str]:
-    """Return a line for each benchmark, system and settings file of alerts that is skipped, with the reason."""
-    fault = read_alert_settings(workspace).fault
-    alerts = [fault.removeprefix(f"{workspace.root}/")] if fault else []
-    return [*invalid_configs(workspace, registry), *alerts]
+    """Return a line for each benchmark, system and settings file that cannot be read, with the reason."""
+    return [*invalid_configs(workspace, registry), *settings_faults(workspace)]
 
 
 def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Iterator[PairState]:

@@ -272,6 +272,12 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
     Raises:
         InputError: A fault of the settings, `no_ab_tests`, or `no_system` for a name without a file.
     """
+    tests, settings = read_ab_tests(workspace, config), read_verdict_settings(workspace)
+    return [_run(workspace, test, settings, now) for test in tests]
+
+
+def read_ab_tests(workspace: Workspace, config: Path | None = None) -> tuple[AbTest, ...]:
+    """Read the configured tests; errors as for `run_ab_tests`."""
     path = config or workspace.config / AB_FILE
     try:
         tests = AbSettings.model_validate(read_settings(path)).tests
@@ -285,8 +291,7 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
             if side not in known:
                 hint = unknown_name_hint(side, known, "systems")
                 raise InputError("no_system", path, "a system", field=f"tests[{number}]", found=side, hint=hint)
-    settings = read_verdict_settings(workspace)
-    return [_run(workspace, test, settings, now) for test in tests]
+    return tests
 
 
 def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: datetime) -> AbResult:
