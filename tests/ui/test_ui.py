@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rag_eval_pipeline.storage.lock import locked
+from tests.ports import free_port
 from ui.server import BUNDLED, Run, Server
 
 pytestmark = pytest.mark.ui
@@ -274,7 +275,8 @@ def test_up_refuses_a_busy_port_before_a_second_daemon_starts(tmp_path: Path):
 def test_up_refuses_an_instance_that_another_server_has(tmp_path: Path):
     (tmp_path / "data" / "sources").mkdir(parents=True)
     lock = tmp_path / ".dagster" / "serve.lock"
-    command = [sys.executable, "-m", "rag_eval_pipeline.cli", "up", "--workspace", str(tmp_path), "--port", "0"]
+    port = str(free_port())
+    command = [sys.executable, "-m", "rag_eval_pipeline.cli", "up", "--workspace", str(tmp_path), "--port", port]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     with locked(lock, holder="rag-eval up, process 7", exclusive=True):
         refused = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
