@@ -154,7 +154,8 @@ def _run(
         report = _report(conversion, step, all_shards=all_shards)
     except InputError as error:
         if not isinstance(error, shards.ShardsMissing):
-            atomic_write(refusal_file(paths), str(error).encode())  # for whoever evaluates it tonight
+            with contextlib.suppress(OSError):  # the refusal itself matters more than its note on a full disk
+                atomic_write(refusal_file(paths), str(error).encode())  # for whoever evaluates it tonight
         raise
     refusal_file(paths).unlink(missing_ok=True)
     report.record.write(paths.steps / f"{step}.json")

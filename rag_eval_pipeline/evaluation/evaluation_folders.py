@@ -93,7 +93,7 @@ class Evaluation:
 
     @property
     def is_covered(self) -> bool:
-        """Whether enough questions were answered for the evaluation to stand in a baseline."""
+        """Whether enough questions were answered for the evaluation to be part of a baseline."""
         return self.record.coverage is None or self.record.coverage >= self.record.settings.min_coverage
 
     def has_fingerprints(self, fingerprints: Fingerprints) -> bool:

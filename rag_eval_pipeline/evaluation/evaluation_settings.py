@@ -130,7 +130,7 @@ def merged_settings(
     for rating in getattr(settings.judge.settings, "ratings", ()):
         if rating.name not in BUILT_IN and (taken := _taken(rating.name) or custom.get(rating.name)):
             raise InputError(
-                "duplicate_metric", f"evaluation settings of {of}", "a rating with a name of its own",
+                "duplicate_metric", f"evaluation settings of {of}", "a rating with a unique name",
                 field="judge.settings.ratings", found=rating.name, hint=f"{rating.name} is {taken}.",
             )  # fmt: skip
     return settings
@@ -154,7 +154,7 @@ def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
         if taken is None and any(info.name == other.metric.name for other in found.values()):
             taken = "another custom metric"
         if taken is not None:
-            expected = "a custom metric with a name of its own"
+            expected = "a custom metric with a unique name"
             hint = f"{info.name} is {taken}."
             raise InputError("duplicate_metric", f"metric {name}", expected, found=info.name, hint=hint)
         found[name] = definition

@@ -49,7 +49,7 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
         reader = csv.reader(text, delimiter=layout.delimiter, quoting=csv.QUOTE_NONE, strict=True)
     else:
         reader = csv.reader(text, delimiter=layout.delimiter, quotechar=quote, strict=True)
-    notes = _Notes(file)
+    notes = _Notes()
     names: list[str] | None = None
     header: list[str] = []
     if file.spec.columns and file.spec.header is None:
@@ -139,8 +139,7 @@ def _quotes_as_text(place: str, found: str) -> InputError:
 class _Notes:
     """What is said once about a file, whatever the number of its batches."""
 
-    def __init__(self, file: InputFile) -> None:
-        self._shown = file.shown
+    def __init__(self) -> None:
         self._new: list[str] = []
         self._known: set[str] = set()
 

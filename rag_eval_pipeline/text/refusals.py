@@ -239,7 +239,7 @@ class _Language(NamedTuple):
     """The phrases of one language; `other_languages.yaml` says how they are used."""
 
     common: re.Pattern[str]
-    kinds: tuple[re.Pattern[str], ...]  # `negation`, `given` and `told`
+    kinds: tuple[re.Pattern[str], ...]  # `negation`, `given` and `information`
     that: re.Pattern[str]
     turn: re.Pattern[str]
     guidance: re.Pattern[str]
@@ -247,7 +247,7 @@ class _Language(NamedTuple):
     phrases: tuple[re.Pattern[str], ...]
 
     def refuses(self, clause: str) -> bool:
-        """Whether a clause refuses; what follows "that" is told, not refused."""
+        """Whether a clause refuses; what follows "that" is a statement, not a refusal."""
         end = self.that.search(clause)
         head = clause if end is None else clause[: end.start()]
         return all(kind.search(head) for kind in self.kinds) or any(row.search(clause) for row in self.phrases)
@@ -259,7 +259,7 @@ def _languages() -> tuple[_Language, ...]:
     return tuple(
         _Language(
             common=re.compile(row["common"]),
-            kinds=tuple(re.compile(row[kind]) for kind in ("negation", "given", "told")),
+            kinds=tuple(re.compile(row[kind]) for kind in ("negation", "given", "information")),
             that=re.compile(row["that"]),
             turn=re.compile(rf"\W*(?:{row['turn']})(?:\b|(?<=[^\x00-\u2e7f]))"),
             guidance=re.compile(row["guidance"]),
