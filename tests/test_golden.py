@@ -21,6 +21,7 @@ def result(*, f1=0.5, low=0.4, metric="f1", answer="yes", evaluation_id="eval_ru
         "timestamp": f"at {latency}",
         "benchmark": "harbour",
         "system": "replayed",
+        "quality_assurance": f"4 score files of {evaluation_id}",
         "answer_quality_metrics": {
             metric: {"value": f1, "confidence_interval": [low, 0.6], "n_scored": 2, "average_latency_ms": latency}
         },

@@ -41,6 +41,7 @@ VOLATILE = re.compile(
     r"timestamp|newest|latency|_ms$|_seconds$|resource_usage|system_load|^software$|^fingerprints?$|_fingerprint$|"
     r"^seed$|code_version|source_digest"
 )
+EVALUATION_ID = re.compile(r"eval_run_\d{8}_\d+")  # numbered in the order in which a workspace evaluates
 STAMPS = ("conversion.json",)  # says which code made the files beside it
 # The fields that name an item of a list, so that an added item does not shift all the others.
 NAMES = ("query_id", "kind", "benchmark", "system", "old", "new", "metric", "name", "title")
@@ -221,7 +222,9 @@ def leaves(value: Any, where: str, renames: dict[str, str]) -> Iterator[tuple[st
                 continue
             seen[label] += 1
             yield from leaves(item, f"{where} {label}" + (f"#{seen[label]}" if seen[label] > 1 else ""), renames)
-    elif not (isinstance(value, str) and re.fullmatch(r"eval_run_\d{8}_\d+", value)):
+    elif isinstance(value, str):
+        yield where, EVALUATION_ID.sub("an evaluation", value)
+    else:
         yield where, value
 
 
