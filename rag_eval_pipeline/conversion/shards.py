@@ -46,12 +46,11 @@ from rag_eval_pipeline.corpus.text.pages import (
     write_pages,
 )
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.formats.model import FileModel, Model, bad_format
+from rag_eval_pipeline.formats.model import FileModel, Model, read_model
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.storage.lock import is_locked, locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
-from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
@@ -73,11 +72,7 @@ class ConversionSettings(Model):
 
 def read_conversion_settings(workspace: Workspace) -> ConversionSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / SETTINGS_FILE
-    try:
-        return ConversionSettings.model_validate(read_settings(path, missing_ok=True))
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error, ConversionSettings) from error
+    return read_model(ConversionSettings, workspace.config / SETTINGS_FILE)
 
 
 class ShardPlan(FileModel):

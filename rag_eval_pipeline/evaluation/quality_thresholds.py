@@ -9,7 +9,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
 from rag_eval_pipeline.evaluation.means import ScoredRun
 from rag_eval_pipeline.evaluation.score_tables import Values
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import HALLUCINATION
 from rag_eval_pipeline.storage.yaml_files import read_settings
@@ -51,10 +51,8 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
     """
     path = workspace.config / VERDICTS_FILE
     settings = read_settings(path, missing_ok=True)
-    try:
+    with bad_format_of(f"{path}, {THRESHOLDS_KEY}", QualityThresholds):
         return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
-    except pydantic.ValidationError as error:
-        raise bad_format(f"{path}, {THRESHOLDS_KEY}", error, QualityThresholds) from error
 
 
 def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:

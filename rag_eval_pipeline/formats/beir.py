@@ -19,7 +19,7 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.model import bad_format_of
 from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lines
 from rag_eval_pipeline.storage.atomic_files import publishing
 
@@ -109,10 +109,8 @@ def beir_queries(beir: Beir) -> tuple[EvaluationQuery, ...]:
     queries = []
     for query in beir.queries.values():
         judged = [document for document, grade in beir.qrels.get(query.id, {}).items() if grade >= 1]
-        try:
+        with bad_format_of("queries.jsonl", EvaluationQuery):
             queries.append(unpack_metadata(query.id, query.text, judged, query.metadata))
-        except pydantic.ValidationError as error:
-            raise bad_format(Path("queries.jsonl"), error) from error
     return tuple(queries)
 
 

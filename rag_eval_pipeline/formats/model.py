@@ -4,6 +4,7 @@ JSON distinguishes numbers from text, so text is never read as a number. YAML do
 number, true or false where the model takes one, and text where it takes text (`query_id: 12`, `version: 1.10`).
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.json_files import JSON, read_json_bytes
-from rag_eval_pipeline.storage.yaml_files import YAML, Unquoted, read_yaml_data, resolve_scalars
+from rag_eval_pipeline.storage.yaml_files import YAML, Unquoted, read_settings, read_yaml_data, resolve_scalars
 
 SCHEMA_VERSION = "1.0"  # of every file whose class states no other
 VERSION_CODES = frozenset({"bad_version", "newer_schema"})
@@ -60,10 +61,8 @@ class FileModel(Model):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the content of a `.json`, `.json.gz`, `.yaml` or `.yml` file."""
-        try:
+        with bad_format_of(path, cls):
             return parse_file(cls, path)
-        except pydantic.ValidationError as error:
-            raise bad_format(path, error, cls) from error
 
     def write(self, path: Path) -> None:
         """Publish the file atomically as JSON; equal content gives equal bytes."""
@@ -189,6 +188,21 @@ def decoding_error(error: Exception, path: Path, *, row: int | None = None) -> I
     expected = (message[:1].lower() + message[1:]).removeprefix("expected ")
     field = place.strip("`$").removeprefix(".") or None
     return InputError("bad_format", path, expected, row=row, field=field)
+
+
+@contextlib.contextmanager
+def bad_format_of(path: Path | str, model: type[pydantic.BaseModel]) -> Iterator[None]:
+    """Raise pydantic's errors of a file or a part of one as `bad_format`."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise bad_format(path, error, model) from error
+
+
+def read_model(model: type[AnyModel], path: Path, *, missing_ok: bool = True) -> AnyModel:
+    """Return what a settings file holds; the defaults if there is none and `missing_ok`."""
+    with bad_format_of(path, model):
+        return model.model_validate(read_settings(path, missing_ok=missing_ok))
 
 
 def code_of(error: Any) -> str:

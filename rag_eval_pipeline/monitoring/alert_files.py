@@ -7,8 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, bad_format
-from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, read_model
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "alerts.config.yaml"
@@ -55,11 +54,8 @@ class UsableSettings(NamedTuple):
 
 def read_alert_settings(workspace: Workspace) -> UsableSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / FILE
     try:
-        return UsableSettings(AlertSettings.model_validate(read_settings(path, missing_ok=True)), None)
-    except pydantic.ValidationError as error:
-        return UsableSettings(AlertSettings(), bad_format(path, error, AlertSettings))
+        return UsableSettings(read_model(AlertSettings, workspace.config / FILE), None)
     except InputError as error:
         return UsableSettings(AlertSettings(), error)
 

@@ -21,7 +21,7 @@ from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.quality_thresholds import VERDICTS_FILE, QualityThresholds
 from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
 from rag_eval_pipeline.formats.dataset import open_dataset
-from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
@@ -36,7 +36,6 @@ from rag_eval_pipeline.metrics.verdicts import (
     compare,
 )
 from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion, Verdict
-from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
@@ -87,11 +86,7 @@ class VerdictSettings(Model):
 
 def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / VERDICTS_FILE
-    try:
-        return VerdictSettings.model_validate(read_settings(path, missing_ok=True))
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error, VerdictSettings) from error
+    return read_model(VerdictSettings, workspace.config / VERDICTS_FILE)
 
 
 # Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.

@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order, newest_evaluation
 from rag_eval_pipeline.evaluation.publishing import results_path
-from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.judges.cache import JudgementCache
 from rag_eval_pipeline.monitoring.baselines import all_evaluations
 from rag_eval_pipeline.monitoring.history import history_folder, published_results
@@ -29,7 +29,6 @@ from rag_eval_pipeline.monitoring.nightly import Nights
 from rag_eval_pipeline.sources.download import Record
 from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, walk
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
 
 SETTINGS_FILE = "retention.config.yaml"
@@ -67,11 +66,7 @@ class RetentionSettings(Model):
 
 def read_retention_settings(workspace: Workspace) -> RetentionSettings:
     """Read the settings; the defaults if there is no file."""
-    path = workspace.config / SETTINGS_FILE
-    try:
-        return RetentionSettings.model_validate(read_settings(path, missing_ok=True))
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error, RetentionSettings) from error
+    return read_model(RetentionSettings, workspace.config / SETTINGS_FILE)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pydantic
-
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.document_names import DocumentNames
@@ -15,7 +13,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.formats.dataset import open_dataset
-from rag_eval_pipeline.formats.model import bad_format
+from rag_eval_pipeline.formats.model import bad_format_of
 from rag_eval_pipeline.scaffold.name_map import MappedName
 from rag_eval_pipeline.storage.yaml_files import parse_yaml, resolve_scalars
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
@@ -207,10 +205,8 @@ def endpoint_settings(wanted: Wanted, url: str, file: Path) -> dict[str, Any]:
         found["api_key_env"] = wanted.api_key_env
     if wanted.headers_env:
         found["headers_env"] = dict(wanted.headers_env)
-    try:
+    with bad_format_of(file, EndpointSettings):
         EndpointSettings.model_validate(found)
-    except pydantic.ValidationError as error:
-        raise bad_format(file, error) from error
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pydantic
 
 from rag_eval_pipeline.errors import InputError, did_you_mean
-from rag_eval_pipeline.formats.model import Model, bad_format
+from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.systems import embedded_bm25 as bm25
 from rag_eval_pipeline.systems.base import System, SystemCorpus
@@ -134,10 +134,8 @@ def parse_system(data: dict[str, Any], of: Path | str) -> SystemFile:
         hint = did_you_mean(kind, KINDS)
         raise InputError("bad_format", of, f"one of {', '.join(KINDS)}", field="kind", found=kind, hint=hint)
     model = _model_of(kind)
-    try:
+    with bad_format_of(of, model):
         return model.model_validate({"settings": {}, **data})
-    except pydantic.ValidationError as error:
-        raise bad_format(of, error, model) from error
 
 
 def read_system_file(path: Path) -> SystemFile:
