@@ -58,8 +58,8 @@ class PairedRuns(NamedTuple):
     @property
     def is_pair(self) -> NDArray[np.bool_]:
         """Questions with a score on both sides."""
-        found: NDArray[np.bool_] = np.logical_and(*(~np.isnan(runs).all(axis=0) for runs in self[:2]))
-        return found
+        counts = [np.count_nonzero(~np.isnan(runs), axis=0) for runs in (self.reference, self.current)]
+        return np.asarray(np.minimum(*counts) > 0)
 
     def of(self, questions: NDArray[np.bool_]) -> "PairedRuns":
         """Return the same of some questions."""
@@ -160,7 +160,7 @@ def _bags(paired: PairedRuns) -> list[_Bags]:
         if b and k:
             units = np.flatnonzero(which.ravel() == number)
             order = np.argsort(~present[:, units], axis=0, kind="stable")[: b + k]  # the runs that count
-            found.append(_Bags(sums[order, units], k, sizes[units]))
+            found.append(_Bags(sums[order, units].astype(np.float64), k, sizes[units]))
     return found
 
 
