@@ -52,6 +52,12 @@ def _cut(text: str, limit: int = FOUND_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def row_text(row: int, *, line: int | None = None, item: str | None = None) -> str:
+    """Return the number of a row as messages name it, with its line, and the question of a row that has several."""
+    details = [*([f"line {line}"] if line is not None else []), *([f"question {item}"] if item is not None else [])]
+    return f"{row} ({', '.join(details)})" if details else str(row)
+
+
 def fault_line(
     code: str,
     file: str | None,
@@ -59,16 +65,15 @@ def fault_line(
     *,
     row: int | None = None,
     line: int | None = None,
+    item: str | None = None,
     field: str | None = None,
     found: str | None = None,
     hint: str | None = None,
 ) -> str:
-    """Return place, expectation, finding, code and remedy as one line; arguments as for `InputError`, plus the line."""
+    """Return place, expectation, finding, code and remedy as one line; arguments as for `InputError` and `row_text`."""
     place = file or "the input"
     if row is not None:
-        place += f", row {row}"
-    if line is not None:
-        place += f" (line {line})"
+        place += f", row {row_text(row, line=line, item=item)}"
     if field is not None:
         place += f', field "{_cut(field)}"'
     what = "" if found is None else f", found {found}"

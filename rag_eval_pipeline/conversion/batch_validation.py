@@ -34,7 +34,7 @@ from rag_eval_pipeline.conversion.questions import (
     text_of,
     unescaped_url,
 )
-from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import has_json
 from rag_eval_pipeline.sources.batches import RowError
@@ -105,6 +105,7 @@ class BatchValidation:
             "id": ids,
             "source_file": batch.column(TRACE_FILE),
             "source_row": batch.column(TRACE_ROW),
+            "source_item": batch.column(TRACE_ITEM),
         }
         if self.errors:
             is_good = np.ones(batch.num_rows, bool)

@@ -21,7 +21,7 @@ from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import TextIndex, drop_citation_marks, fold
 from rag_eval_pipeline.corpus.text.fuzzy_search import FUZZY_LENGTH_MIN
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
-from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.errors import excerpt, row_text
 from rag_eval_pipeline.storage import parquet_files
 from rag_eval_pipeline.storage.atomic_files import publishing
 
@@ -86,9 +86,9 @@ class SearchResult:
 def bare_texts(questions: Iterable[Question]) -> Iterator[UnattributedText]:
     """Yield the gold texts that name no document."""
     for question in questions:
-        row = (
-            f"id {question.id}" if question.source_row is None else f"{question.source_file}, row {question.source_row}"
-        )
+        row = f"id {question.id}"
+        if question.source_row is not None:
+            row = f"{question.source_file}, row {row_text(question.source_row, item=question.source_item)}"
         for position, context in enumerate(question.contexts):
             if context.document is None and context.text is not None:
                 yield UnattributedText((question.id, position), context.text, row)

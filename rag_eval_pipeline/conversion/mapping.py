@@ -12,13 +12,21 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from rag_eval_pipeline.conversion.benchmark_spec import QUESTION_COLUMNS, SOURCE, BenchmarkSpec, QuestionColumns
 from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS
-from rag_eval_pipeline.conversion.sql_checks import DOCUMENT_COLUMNS, KEEP, MACRO_NAMES, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import (
+    DOCUMENT_COLUMNS,
+    KEEP,
+    MACRO_NAMES,
+    TRACE_FILE,
+    TRACE_ITEM,
+    TRACE_ROW,
+)
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_json
 from rag_eval_pipeline.sources.batches import RowError
@@ -78,7 +86,7 @@ class MappedRow(NamedTuple):
 class Mapped:
     """What a query or the short form returned, in the source's order."""
 
-    columns: tuple[str, ...]  # a batch has `KEEP`, `TRACE_FILE` and `TRACE_ROW` beside them
+    columns: tuple[str, ...]  # a batch has `KEEP`, `TRACE_FILE`, `TRACE_ROW` and `TRACE_ITEM` beside them
     batches: Callable[[], Iterator[pa.RecordBatch]]  # reads the rows from their start, some thousands at a time
 
     @property
@@ -157,11 +165,14 @@ def read_result(result: Result, files: Sequence[str]) -> Mapped:
     own = [name for name in result.schema.names if not name.startswith("__") and name not in TRACE_COLUMNS]
 
     def batches() -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(str(result.path)) as file, pa.ipc.open_file(file) as reader:
+            items = _items(reader.read_all(), files)
         with pa.OSFile(str(result.path)) as file, pa.ipc.open_file(file) as reader:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 columns = {name: batch.column(name) for name in own}
-                yield _with_origin(columns, batch.schema, batch.column(KEEP), *_origin(batch, files))
+                item, items = items[: len(batch)], items[len(batch) :]
+                yield _with_origin(columns, batch.schema, batch.column(KEEP), *_origin(batch, files), item)
 
     return Mapped(tuple(own), batches)
 
@@ -217,20 +228,39 @@ def _renamed(columns: QuestionColumns, source: Relation) -> Mapped:
                     arrays[ours] = pa.StructArray.from_arrays([batch.column(name) for name in theirs], fields=inner)
                     fields.append(pa.field(ours, pa.struct(inner)))
             keep = pa.repeat(True, batch.num_rows)
-            yield _with_origin(arrays, pa.schema(fields), keep, batch.column("source_file"), batch.column("source_row"))
+            origin = (batch.column("source_file"), batch.column("source_row"), pa.nulls(batch.num_rows, pa.string()))
+            yield _with_origin(arrays, pa.schema(fields), keep, *origin)
 
     return Mapped(tuple(wanted), batches)
 
 
 def _with_origin(
-    columns: Mapping[str, pa.Array], schema: pa.Schema, keep: pa.Array, file: pa.Array, row: pa.Array
+    columns: Mapping[str, pa.Array], schema: pa.Schema, keep: pa.Array, file: pa.Array, row: pa.Array, item: pa.Array
 ) -> pa.RecordBatch:
     fields = [schema.field(name) for name in columns]
     fields += [pa.field(KEEP, pa.bool_()), pa.field(TRACE_FILE, pa.string()), pa.field(TRACE_ROW, pa.int64())]
-    return pa.RecordBatch.from_arrays([*columns.values(), keep, file, row], schema=pa.schema(fields))
+    fields.append(pa.field(TRACE_ITEM, pa.string()))
+    return pa.RecordBatch.from_arrays([*columns.values(), keep, file, row, item], schema=pa.schema(fields))
 
 
-def _origin(batch: pa.RecordBatch, files: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+def _items(rows: pa.Table, files: Sequence[str]) -> pa.Array:
+    """Return the id, or the number, of each row among those that one row of the source made; null for one alone."""
+    file, row = _origin(rows, files)
+    is_next = np.zeros(len(rows) + 1, bool)  # made of the same row as the one before
+    is_same = pc.and_(pc.equal(file[1:], file[:-1]), pc.equal(row[1:], row[:-1]))
+    is_next[1 : len(rows)] = pc.fill_null(is_same, False).to_numpy(zero_copy_only=False)
+    if not is_next.any():
+        return pa.nulls(len(rows), pa.string())
+    places = np.arange(len(rows))
+    numbers = places - np.maximum.accumulate(np.where(is_next[:-1], 0, places)) + 1
+    named = pc.binary_join_element_wise("#", pa.array(numbers).cast(pa.string()), "")
+    if "source_id" in rows.schema.names and rows.column("source_id").type in {pa.string(), pa.int32(), pa.int64()}:
+        named = pc.coalesce(rows.column("source_id").cast(pa.string()).combine_chunks(), named)
+    is_one_of_several = pa.array(is_next[:-1] | is_next[1:])
+    return pc.if_else(is_one_of_several, named, pa.scalar(None, pa.string()))
+
+
+def _origin(batch: pa.RecordBatch | pa.Table, files: Sequence[str]) -> tuple[pa.Array, pa.Array]:
     def stated(name: str, kind: pa.DataType) -> pa.Array:
         whole = name in batch.schema.names and batch.column(name).type in {pa.string(), pa.int32(), pa.int64()}
         return batch.column(name).cast(kind) if whole else pa.nulls(batch.num_rows, kind)

@@ -33,12 +33,12 @@ from rag_eval_pipeline.conversion.question_spool import (
     write_batches,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
-from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError, excerpt, row_text
 from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
@@ -126,9 +126,8 @@ def plan(
     for name in spec.tables:
         places: dict[str, list[str]] = {}
         for row in relations[name].rejected:
-            line = f" (line {row.line})" if row.line else ""
             what = f"expected {row.expected}, found {row.found} [{row.code}]."
-            places.setdefault(what, []).append(f"table {name}: {row.file}, row {row.row}{line}")
+            places.setdefault(what, []).append(f"table {name}: {row.file}, row {row_text(row.row, line=row.line)}")
         notes += _each_error_once(places)
     refused_urls: dict[str, str] = {}
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes, refused_urls)
@@ -202,12 +201,12 @@ class QuestionBuilder:
         self.rows += batch.num_rows
         keep = batch.column(KEEP).fill_null(False)
         if keep.false_count:
-            dropped = pc.invert(keep)
-            rows = mapped_rows(batch.filter(dropped))
-            for number, row in zip(ids.filter(dropped).to_pylist(), rows, strict=True):
+            dropped = batch.filter(pc.invert(keep))
+            numbers = ids.filter(pc.invert(keep)).to_pylist()
+            for position, (number, row) in enumerate(zip(numbers, mapped_rows(dropped), strict=True)):
                 error = RowError("dropped", "where", self._spec.where or "", row.values.get("question"))
-                self._refuse("where", number, row.file, row.row, error)
-            self.dropped += len(rows)
+                self._refuse("where", number, dropped, position, error)
+            self.dropped += len(dropped)
             batch, ids = batch.filter(keep), ids.filter(keep)
         found = BatchValidation(
             batch,
@@ -217,8 +216,7 @@ class QuestionBuilder:
             skip_bad_urls=self._spec.on_missing_document == "keep",
         )
         for position, error in sorted(found.errors.items()):
-            file, row = (batch.column(name)[position].as_py() for name in (TRACE_FILE, TRACE_ROW))
-            self._refuse("validation", ids[position].as_py(), file, row, error)
+            self._refuse("validation", ids[position].as_py(), batch, position, error)
         self._row_notes.update(found.notes)
         self._left_out.update(f"the bad URL {url}" for url in found.bad_urls)
         if found.bad_urls:
@@ -295,10 +293,12 @@ class QuestionBuilder:
         place = (placed.page, placed.start, placed.end, placed.relevance, placed.url)
         return Context(key, None, placed.text, *place)
 
-    def _refuse(self, stage: str, number: int, file: str | None, row: int | None, error: RowError) -> None:
+    def _refuse(self, stage: str, number: int, batch: pa.RecordBatch, position: int, error: RowError) -> None:
+        file, row, item = (batch.column(name)[position].as_py() for name in (TRACE_FILE, TRACE_ROW, TRACE_ITEM))
         path = self._source.paths.get(file or "")
         if error.code == "bad_url":
-            self.refused_urls.setdefault(error.found or "", f"{file}, row {row}" if file else f"id {number}")
+            place = f"{file}, row {row_text(row, item=item)}" if file else f"id {number}"
+            self.refused_urls.setdefault(error.found or "", place)
         theirs = self._columns.get(error.field or "")
         self.refused.append(
             QuarantineRecord(
@@ -312,6 +312,7 @@ class QuestionBuilder:
                 expected=error.expected,
                 excerpt=error.found,
                 line=self._source.line(file, row),
+                item=item,
             )
         )
 

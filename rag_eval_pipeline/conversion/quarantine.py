@@ -26,13 +26,15 @@ class QuarantineRecord(msgspec.Struct, frozen=True):
     expected: str
     excerpt: str | None  # of the value found, at most 200 characters
     line: int | None = None  # 1-based physical line where known
+    item: str | None = None  # the question, where several come from the row: its own id, or #2 for the second
 
     def message(self, benchmark: str) -> str:
         """Return the record as one line, with the file as it is named from the workspace's root."""
         file = None if self.file is None else f"data/sources/{benchmark}/{self.file}"
         return fault_line(
-            self.code, file, self.expected, row=self.row, line=self.line, field=self.field, found=self.excerpt
-        )
+            self.code, file, self.expected, row=self.row, line=self.line, item=self.item, field=self.field,
+            found=self.excerpt,
+        )  # fmt: skip
 
 
 def write_quarantine(path: Path, records: Iterable[QuarantineRecord]) -> None:
@@ -64,7 +66,7 @@ def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Ite
         if record.stage != "where":
             # Why a document is missing is said with the document.
             excerpt = None if record.stage == "documents" else record.excerpt
-            fault = replace(record, excerpt=excerpt, row=None, line=None, sha256=None, question_id=None)
+            fault = replace(record, excerpt=excerpt, row=None, line=None, item=None, sha256=None, question_id=None)
             rows.setdefault(fault, []).append(replace(record, excerpt=excerpt))
     for same in islice(rows.values(), LISTED):
         more = f" {len(same)} rows have this fault." if len(same) > 1 else ""

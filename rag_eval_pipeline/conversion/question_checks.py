@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.mapping import literal
 from rag_eval_pipeline.conversion.questions import NO_ANSWERS, NO_WORD, NOTHING
-from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.errors import excerpt, row_text
 
 Marks = npt.NDArray[np.bool_]
 
@@ -179,7 +179,7 @@ class Finding:
     """The questions that a check has marked."""
 
     count: int = 0
-    places: list[tuple[str | None, int]] = field(default_factory=list)  # of the first: file and row, or None and id
+    places: list[tuple[str | None, str]] = field(default_factory=list)  # of the first: file and row, or None and id
     values: dict[str, None] = field(default_factory=dict)  # different ones, in order
 
     def rows(self) -> str:
@@ -238,7 +238,7 @@ class QuestionChecks:
 
     def _asked_twice(self, questions: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[str]:
         suspects = _repeated(self._texts)
-        asked: dict[str, list[tuple[tuple[str | None, int], frozenset[str]]]] = {}
+        asked: dict[str, list[tuple[tuple[str | None, str], frozenset[str]]]] = {}
         for batch in questions() if suspects else ():
             texts = folded(batch.column("question")).to_pylist()
             for place, text in enumerate(texts):
@@ -281,17 +281,17 @@ def _add(finding: Finding, questions: pa.RecordBatch, marks: Marks, shows: str) 
             break
 
 
-def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, int]:
-    number, file, source_row = (questions.column(name)[row].as_py() for name in ("id", "source_file", "source_row"))
-    return (None, number) if source_row is None else (file, source_row)
+def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, str]:
+    names = ("id", "source_file", "source_row", "source_item")
+    number, file, source_row, item = (questions.column(name)[row].as_py() for name in names)
+    return (None, str(number)) if source_row is None else (file, row_text(source_row, item=item))
 
 
-def shown_rows(places: Sequence[tuple[str | None, int]], count: int) -> str:
+def shown_rows(places: Sequence[tuple[str | None, str]], count: int) -> str:
     """Return the first of some rows with their file, or the ids of questions whose row is not known."""
     [(file, _), *_] = places
-    numbers = [number for other, number in places[:SHOWN] if other == file]
-    shown = dict.fromkeys(map(str, numbers))  # several questions may come from one row, such as an article
-    more = count - len(numbers)
+    shown = [row for other, row in places[:SHOWN] if other == file]
+    more = count - len(shown)
     many = "s" if len(shown) > 1 or more else ""
     return f"{'id' if file is None else f'{file}, row'}{many} {', '.join(shown)}" + (
         f" and {more} more" if more else ""

@@ -45,6 +45,7 @@ SCHEMA = pa.schema(
         pa.field("metadata", pa.string(), nullable=False),
         ("source_file", pa.string()),
         ("source_row", pa.int64()),
+        ("source_item", pa.string()),
     ]
 )
 
@@ -181,8 +182,9 @@ class MissingDocuments:
             place = (question.source_file, None, question.source_row, question.id, "contexts")
             found = f"{gone[0]}: {self.missing[gone[0]].reason}"[:200]
             record = QuarantineRecord(
-                DOCUMENTS_STAGE, "missing_document", *place, expected="documents that can be had", excerpt=found
-            )
+                DOCUMENTS_STAGE, "missing_document", *place, expected="documents that can be had", excerpt=found,
+                item=question.source_item,
+            )  # fmt: skip
             self.quarantined.append(record)
             if others := len(question.contexts) - len(gone):
                 self.lost["question_quarantined"] += others

@@ -81,6 +81,7 @@ class Question(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)  # JSON values
     source_file: str | None = None  # relative to the benchmark's folder
     source_row: int | None = None  # 1-based
+    source_item: str | None = None  # where several questions come from the row: the own id, or #2 for the second
 
 
 class NamedContext(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ DOCUMENT_COLUMNS = ("url", "name", "file", "html", "markdown", "text")
 KEEP = "__keep"  # the column with the value of `where` for a row: true, false or NULL
 TRACE_FILE = "__source_file"
 TRACE_ROW = "__source_row"
+TRACE_ITEM = "__source_item"  # as in `QuarantineRecord.item`
 MACRO_NAMES = ("python_list", "python_dict", "url_split", "url_stem", "byte_slice", "char_offset")
 _TRACES = {TRACE_FILE: "source_file", TRACE_ROW: "source_row"}
 _SOURCE = "source"

@@ -48,6 +48,32 @@ def test_ids_are_rows_of_the_query_and_do_not_move_when_rows_are_dropped(benchma
     assert counts.conserved
 
 
+NESTED = [
+    {"qas": [{"id": "a1", "q": "Who?", "a": "Ada"}, {"id": "a2", "q": "", "a": "x"}]},
+    {"qas": [{"id": "b1", "q": "Why?", "a": "So."}]},
+    {"qas": [{"id": "c1", "q": "How?", "a": "n/a"}, {"id": "c2", "q": "Who?", "a": "Max"}]},
+]
+PLACES = {  # SQL of the id, questions by their place
+    "by their ids": ("qa.id AS source_id, ", ["a1", "a2", None, "c1", "c2"]),
+    "by their numbers": ("", ["#1", "#2", None, "#1", "#2"]),
+}
+
+
+@pytest.mark.parametrize(("source_id", "items"), PLACES.values(), ids=PLACES)
+def test_questions_of_one_row_are_named(benchmark, source_id, items):
+    sql = f"SELECT {source_id}qa.q AS question, qa.a AS answer FROM (SELECT unnest(qas) AS qa FROM source)"
+    spec = f"{HEAD}source: a.json\nquestions: {sql}\nwhere: answer <> 'So.'\n"
+
+    found = plan(benchmark(spec, {"a.json": json.dumps(NESTED)}))
+
+    assert [question.source_item for question in found.questions] == [items[0], *items[3:]]
+    assert [(record.row, record.item) for record in found.quarantine] == [(1, items[1]), (2, None)]
+    assert (
+        found.quarantine[0].message("scratch").startswith(f"data/sources/scratch/a.json, row 1 (question {items[1]}), ")
+    )
+    assert f"a.json, rows 1 (question {items[0]}), 3 (question {items[4]}))" in "".join(found.notes)
+
+
 def test_urls_without_a_row_are_fetched_once_and_stored_under_each_name(benchmark):
     rows = "q,a,u\n1,a,http://x.org/P%20age#b\n2,a,https://X.org/P%20age\n3,a,https://x.org/P%20age\n"
 

@@ -41,6 +41,7 @@ QUESTION = st.builds(
     metadata=st.dictionaries(TEXT, st.none() | TEXT | NUMBER | st.lists(st.booleans(), max_size=2), max_size=2),
     source_file=st.none() | TEXT,
     source_row=st.none() | NUMBER,
+    source_item=st.none() | TEXT,
 )
 RECORD = st.builds(
     QuarantineRecord,
@@ -54,6 +55,7 @@ RECORD = st.builds(
     expected=TEXT,
     excerpt=st.none() | TEXT,
     line=st.none() | NUMBER,
+    item=st.none() | TEXT,
 )
 
 

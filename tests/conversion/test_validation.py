@@ -10,7 +10,7 @@ import pytest
 from rag_eval_pipeline.conversion.batch_validation import BatchValidation
 from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.questions import Context, metadata_of
-from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ROW
+from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT
 from rag_eval_pipeline.sources.batches import RowError
 
@@ -22,7 +22,7 @@ def resolve(contexts):
 def validate(rows, *, as_json=False, **options):
     if as_json:  # as columns whose values share no type are kept
         rows = [{name: None if v is None else json.dumps(v) for name, v in row.items()} for row in rows]
-    batch = pa.RecordBatch.from_pylist([{**row, TRACE_FILE: "f", TRACE_ROW: 1} for row in rows])
+    batch = pa.RecordBatch.from_pylist([{**row, TRACE_FILE: "f", TRACE_ROW: 1, TRACE_ITEM: "#1"} for row in rows])
     if as_json:
         own = [field if field.name.startswith("__") else field.with_metadata(JSON_TEXT) for field in batch.schema]
         batch = batch.cast(pa.schema(own))
