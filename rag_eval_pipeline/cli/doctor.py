@@ -164,7 +164,7 @@ def registry(machine: Machine) -> Finding:
 
     workspace = machine.workspace
     found = read_registry(workspace)
-    faults = list(found.faults)
+    faults = [*found.unreadable.values(), *found.faults.values()]
     written = [folder for folder in (workspace.root / "data", workspace.root / "corpus") if folder.exists()]
     faults += [f"{folder} cannot be written to" for folder in written if not os.access(folder, os.W_OK)]
     for name in found.benchmarks:

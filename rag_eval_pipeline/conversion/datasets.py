@@ -238,24 +238,29 @@ def _shown(text: str) -> str:
     return excerpt(" ".join(text.split()))
 
 
-def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
-    """Move a finished `.eval.json` to its place, unless the same version was published with other content.
+def require_new_version(conversion: Conversion, made: Path, target: Path) -> None:
+    """Refuse a finished `.eval.json` if the same version was published with other content.
 
     Raises:
         InputError: `version_conflict` with what differs.
     """
+    difference = None if conversion.replace or not target.exists() else version_difference(target, made)
+    if difference is not None:
+        name, version = conversion.paths.name, conversion.spec.version
+        raise InputError(
+            "version_conflict",
+            spec_place(conversion.paths)("version", None),
+            f"a higher version than {version}, which was published with other content",
+            field="version",
+            found=difference,
+            hint=f"Raise `version`; or, if nobody needs the old one: rag-eval convert {name} --replace",
+        )
+
+
+def publish_version(conversion: Conversion, made: Path, target: Path) -> None:
+    """Move a finished `.eval.json` to its place, unless `require_new_version` refuses it."""
     try:
-        difference = None if conversion.replace or not target.exists() else version_difference(target, made)
-        if difference is not None:
-            name, version = conversion.paths.name, conversion.spec.version
-            raise InputError(
-                "version_conflict",
-                spec_place(conversion.paths)("version", None),
-                f"a higher version than {version}, which was published with other content",
-                field="version",
-                found=difference,
-                hint=f"Raise `version`; or, if nobody needs the old one: rag-eval convert {name} --replace",
-            )
+        require_new_version(conversion, made, target)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             publish(made, target)

@@ -27,7 +27,7 @@ from rag_eval_pipeline.conversion.gold_documents import (
     with_documents,
     write_found,
 )
-from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_spool import (
     DOCUMENTS_STAGE,
@@ -57,7 +57,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest, unless_damaged
 from rag_eval_pipeline.corpus.naming import pins
 from rag_eval_pipeline.corpus.text.pages import Page, corpus_pages, extractor, read_pages, reusable_pages, write_pages
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.dataset import SourceDocument
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, SourceDocument
 from rag_eval_pipeline.formats.ground_truth import Annotation
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.sources.source_files import SourceFiles
@@ -82,7 +82,8 @@ def questions(conversion: Conversion) -> StepReport:
     for left in _leftovers(paths):
         remove_leftover(left)
     planned = plan(paths, pins(unless_damaged(read_manifest, paths.documents)), origins=origins)
-    discard_stamp(paths)  # a source that cannot be read leaves the earlier conversion as it is
+    _require_new_version(conversion, planned)
+    discard_stamp(paths)  # a source that is refused leaves the earlier conversion as it is
     planned.publish_questions(paths.questions)
     manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
@@ -265,15 +266,7 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
-    documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
-    findings = write_evaluation_dataset(
-        made,
-        head,
-        _remaining(conversion, QUERY_COLUMNS),
-        datasets.read_gold_spans(paths.gold_spans),
-        documents,
-    )
+    findings = _write_dataset(conversion, made, head, _remaining(conversion, QUERY_COLUMNS), pages)
     datasets.publish_version(conversion, made, target)
     counts = {
         "queries": counted["accepted"],
@@ -295,6 +288,52 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
         for q in first
     ]
     return conversion.report("evaluation_dataset", counts, checks, preview, tuple(gold.notes(pages)))
+
+
+def _write_dataset(
+    conversion: Conversion,
+    made: Path,
+    head: EvaluationDataset,
+    batches: Iterable[pa.RecordBatch],
+    pages: Sequence[Page],
+) -> list[str]:
+    texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
+    documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
+    spans = datasets.read_gold_spans(conversion.paths.gold_spans)
+    return write_evaluation_dataset(made, head, batches, spans, documents)
+
+
+def _require_new_version(conversion: Conversion, planned: Plan) -> None:
+    """Refuse other questions under a published version while the conversion that published them is still whole.
+
+    The dataset is made with that conversion's documents and places of gold texts. What only a changed document or gold
+    text moves is found when the documents have been read, by the step `evaluation_dataset`.
+    """
+    paths, spec = conversion.paths, conversion.spec
+    target, made = conversion.workspace.eval_json(spec.name, spec.version), paths.steps / "made.eval.json"
+    try:
+        if conversion.replace or not (paths.stamp.exists() and target.exists()):
+            return
+        earlier = Stamp.read(paths.stamp)
+        if earlier.source_digest == conversion.digest or earlier.dataset_fingerprint != sha256_of(target):
+            return  # of the same source, or another version
+        found, absent, tally = read_found(paths.gold_documents), _missing_documents(conversion), _Tally(set())
+
+        def remaining() -> Iterator[pa.RecordBatch]:
+            return absent.drop(with_documents(planned.spool.batches(planned.names, planned.own_urls), found))
+
+        for _ in tally.counting(remaining()):
+            pass
+        if not tally.questions:
+            return  # a check says so
+        head = dataset_head(spec, size=tally.questions, characters=tally.characters)
+        _write_dataset(conversion, made, head, remaining(), read_pages(paths.pages))
+        datasets.require_new_version(conversion, made, target)
+    except (InputError, OSError, pa.ArrowException) as error:  # a file of the earlier conversion is damaged or gone
+        if isinstance(error, InputError) and error.code == "version_conflict":
+            raise
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def ground_truth(conversion: Conversion) -> StepReport:

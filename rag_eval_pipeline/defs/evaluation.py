@@ -1,6 +1,7 @@
 """Assets of the evaluation, one partition per benchmark and system: answers, scores, results."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pydantic
@@ -14,7 +15,11 @@ from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError
 
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.pair import Pair
+
 GROUP = "evaluation"
+Results = Iterator[dg.MaterializeResult | dg.AssetCheckResult]
 RESPONSES_CHECKS = {
     "answers_cover_the_dataset": CheckFact(False, "Enough questions were answered for a verdict (98 % unless set)."),
 }
@@ -34,17 +39,35 @@ class ResponsesConfig(dg.Config):
     )
 
 
+def _unless_excluded(
+    context: dg.AssetExecutionContext, resource: WorkspaceResource, make: Callable[["Pair"], dg.MaterializeResult]
+) -> Results:
+    """Yield what `make` returns for the run's pair; for one that the system's file excludes, only its checks.
+
+    Pairs are all benchmarks times all systems, and Dagster cannot leave some of these partitions out. An asset of an
+    excluded one is skipped, alone as in a whole run, so that a backfill of all pairs asks and pays for none of them.
+    """
+    from rag_eval_pipeline.evaluation.pair import EXCLUDED, load_pair
+
+    try:
+        with as_dagster_failure(context, unless=EXCLUDED):
+            result = make(load_pair(resource.workspace, *pair_names(context)))
+    except InputError as error:
+        context.log.warning(f"Skipped: {error}")
+        for check in context.selected_asset_check_keys:
+            yield dg.AssetCheckResult(check_name=check.name, passed=True, description="Not evaluated: excluded.")
+        return
+    yield result
+
+
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["evaluation_dataset", "ground_truth"],
     check_specs=check_specs("responses", RESPONSES_CHECKS, pairs), output_required=False,
 )  # fmt: skip
-def responses(
-    context: dg.AssetExecutionContext, config: ResponsesConfig, workspace: WorkspaceResource
-) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+def responses(context: dg.AssetExecutionContext, config: ResponsesConfig, workspace: WorkspaceResource) -> Results:
     """The system's answer to each question, with its contexts and citations.
 
-    A benchmark that the system's file excludes is skipped, and so is everything after it: a backfill of all pairs asks
-    and pays for none that is not wanted.
+    A benchmark that the system's file excludes is skipped, and so is everything after it.
 
     A run that was interrupted asks only what is missing when it is started again. An unchanged deterministic system is
     not asked again at all, and no system is asked because a metric or the judge has changed.
@@ -52,152 +75,146 @@ def responses(
     Source: Evaluation Data Formats 2.3, `query_results` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.evaluation.asking import ask
-    from rag_eval_pipeline.evaluation.pair import EXCLUDED, load_pair
 
-    root = workspace.workspace
-    try:
-        with as_dagster_failure(context, unless=EXCLUDED):
-            report = ask(
-                root,
-                load_pair(root, *pair_names(context)),
-                now=clock.now(),
-                progress=progress_log(context, "questions"),
-                which="all" if config.new_answers else "missing",
-            )
-    except InputError as error:
-        context.log.warning(f"Nothing is asked: {error}")
-        yield dg.AssetCheckResult(
-            check_name="answers_cover_the_dataset", passed=True, description="Not evaluated: excluded."
+    def make(pair: "Pair") -> dg.MaterializeResult:
+        report = ask(
+            workspace.workspace,
+            pair,
+            now=clock.now(),
+            progress=progress_log(context, "questions"),
+            which="all" if config.new_answers else "missing",
         )
-        return
-    coverage = Check(
-        name="answers_cover_the_dataset",
-        passed=report.is_covered,
-        blocking=False,
-        numbers={"coverage": report.coverage},
-    )
-    answered = f"{report.questions - report.failed} of {report.questions}"
-    yield dg.MaterializeResult(
-        metadata={
-            "headline": dg.MetadataValue.md(f"**{answered} questions answered**, {report.asked} asked now"),
-            **numbers(report.counts),
-            "preview": table(report.preview),
-            "evaluation_id": report.evaluation_id,
-        },
-        check_results=[check_result(coverage)],
-    )
+        coverage = Check(
+            name="answers_cover_the_dataset",
+            passed=report.is_covered,
+            blocking=False,
+            numbers={"coverage": report.coverage},
+        )
+        answered = f"{report.questions - report.failed} of {report.questions}"
+        return dg.MaterializeResult(
+            metadata={
+                "headline": dg.MetadataValue.md(f"**{answered} questions answered**, {report.asked} asked now"),
+                **numbers(report.counts),
+                "preview": table(report.preview),
+                "evaluation_id": report.evaluation_id,
+            },
+            check_results=[check_result(coverage)],
+        )
+
+    yield from _unless_excluded(context, workspace, make)
 
 
-def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metrics: list[str]) -> dg.MaterializeResult:
-    from rag_eval_pipeline.evaluation.pair import load_pair
+def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metrics: list[str]) -> Results:
     from rag_eval_pipeline.evaluation.pipeline import score_pair
     from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 
-    asset, root = context.asset_key.path[-1], resource.workspace
-    with as_dagster_failure(context):
-        report = score_pair(root, load_pair(root, *pair_names(context)), asset)
+    def make(pair: "Pair") -> dg.MaterializeResult:
+        report = score_pair(resource.workspace, pair, context.asset_key.path[-1])
         checks = [report.retrieved.check()] if report.retrieved else []
         if report.judgements:
             judging = report.judgements.report
             found = {"failed": judging.failed, "judged": judging.judged, **judging.reasons}
             checks = [Check(name="answers_were_judged", passed=not judging.failed, blocking=False, numbers=found)]
-    counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
-    means = {metric: report.mean(metric) for metric in metrics}
-    return dg.MaterializeResult(
-        metadata={
-            "headline": dg.MetadataValue.md(
-                ", ".join(
-                    f"{metric_label(name)} **{value:.3f}**{scored_share(report.scored(name), len(report.rows))}"
-                    for name, value in means.items()
-                    if value is not None
-                )
-                or "**Nothing was scored.**"
-            ),
-            **labelled(means),
-            **numbers(counts),
-            "evaluation_id": report.evaluation_id,
-        },
-        check_results=[check_result(check) for check in checks],
-    )
+        counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
+        means = {metric: report.mean(metric) for metric in metrics}
+        return dg.MaterializeResult(
+            metadata={
+                "headline": dg.MetadataValue.md(
+                    ", ".join(
+                        f"{metric_label(name)} **{value:.3f}**{scored_share(report.scored(name), len(report.rows))}"
+                        for name, value in means.items()
+                        if value is not None
+                    )
+                    or "**Nothing was scored.**"
+                ),
+                **labelled(means),
+                **numbers(counts),
+                "evaluation_id": report.evaluation_id,
+            },
+            check_results=[check_result(check) for check in checks],
+        )
+
+    yield from _unless_excluded(context, resource, make)
 
 
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"],
-    check_specs=check_specs("retrieval_scores", RETRIEVAL_CHECKS, pairs),
+    check_specs=check_specs("retrieval_scores", RETRIEVAL_CHECKS, pairs), output_required=False,
 )  # fmt: skip
-def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """hit, recall, precision, nDCG, MRR and MAP of each question, by document and by page.
 
     Source: Evaluation Data Formats 2.3, `retrieval_metrics` (docs/reference/specifications.md),
     computed as trec_eval does.
     """
-    return _score(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
+    yield from _score(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"])
-def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"], output_required=False)
+def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Overlap of each answer's citations with the located gold texts.
 
     Source: Citation Accuracy Evaluation 3.1 and 4.2 (docs/reference/specifications.md).
     """
-    return _score(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
+    yield from _score(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"])
-def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"], output_required=False)
+def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Exact match and F1 of each answer, and whether the system abstained.
 
     Source: the official SQuAD 2.0 scorer; Evaluation Data Formats 2.3, `answer_quality_metrics`
     (docs/reference/specifications.md).
     """
-    return _score(context, workspace, ["exact_match", "f1", "abstained"])
+    yield from _score(context, workspace, ["exact_match", "f1", "abstained"])
 
 
 @dg.asset(
     partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"],
-    check_specs=check_specs("judge_scores", JUDGE_CHECKS, pairs),
+    check_specs=check_specs("judge_scores", JUDGE_CHECKS, pairs), output_required=False,
 )  # fmt: skip
-def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """The judge's verdict on each answer: correctness, support of its claims and citations, ratings.
 
     These scores decide nothing until the judge has been calibrated against human labels.
 
     Source: Citation Accuracy Evaluation 3.2, 3.3 and 4.3 (docs/reference/specifications.md).
     """
-    return _score(
+    yield from _score(
         context, workspace, ["judged_correct", "faithfulness", "citation_completeness", "citation_correctness"]
     )
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"json"},
+    partitions_def=pairs, group_name=GROUP, kinds={"json"}, output_required=False,
     deps=["retrieval_scores", "citation_scores", "answer_scores", "judge_scores"],
 )  # fmt: skip
-def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """`.results.json` of the evaluation: every metric with its interval, or null with a reason.
 
     Source: Evaluation Data Formats 2.3 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import publish_pair
     from rag_eval_pipeline.monitoring.leaderboard import metric_bars
     from rag_eval_pipeline.monitoring.summary_lines import results_headline
 
     root = workspace.workspace
-    with as_dagster_failure(context):
-        published = publish_pair(root, load_pair(root, *pair_names(context)))
-        headline = results_headline(root, published.evaluation_id)
-    for fault in published.faults:
-        context.log.warning(fault)
-    return dg.MaterializeResult(
-        metadata={
-            "headline": dg.MetadataValue.md(headline),
-            "report": report_link(root, f"runs/{published.evaluation_id}/index.html"),
-            **labelled(published.headline),
-            "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),
-            "preview": table(published.preview),
-            "warnings": text(" ".join(published.warnings) or "none"),
-            "evaluation_id": published.evaluation_id,
-            "path": dg.MetadataValue.path(published.path),
-        }
-    )
+
+    def make(pair: "Pair") -> dg.MaterializeResult:
+        published = publish_pair(root, pair)
+        for fault in published.faults:
+            context.log.warning(fault)
+        return dg.MaterializeResult(
+            metadata={
+                "headline": dg.MetadataValue.md(results_headline(root, published.evaluation_id)),
+                "report": report_link(root, f"runs/{published.evaluation_id}/index.html"),
+                **labelled(published.headline),
+                "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),
+                "preview": table(published.preview),
+                "warnings": text(" ".join(published.warnings) or "none"),
+                "evaluation_id": published.evaluation_id,
+                "path": dg.MetadataValue.path(published.path),
+            }
+        )
+
+    yield from _unless_excluded(context, workspace, make)

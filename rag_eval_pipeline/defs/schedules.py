@@ -94,7 +94,7 @@ def nightly(context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource)
     night = f"{context.scheduled_execution_time:%Y-%m-%d}"
     with as_dagster_failure(context):
         registry = read_registry(workspace.workspace)
-    for fault in registry.faults.values():
+    for fault in (*registry.unreadable.values(), *registry.faults.values()):
         context.log.warning(fault)
     add_missing_partitions(context.instance, registry.benchmarks, registry.systems)
     return [

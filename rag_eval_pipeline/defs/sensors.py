@@ -51,7 +51,9 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
         registry = read_registry(root)
         invalid = invalid_configs(root, registry)
         wanted = {
-            f"convert:{name}": digest for name, digest in registry.benchmarks.items() if name not in registry.stamps
+            f"convert:{name}": digest
+            for name, digest in registry.benchmarks.items()
+            if name not in registry.stamps and name not in registry.unreadable
         }
         for benchmark, system in registry.automatic_pairs():
             if (digest := pending_evaluation(root, registry, benchmark, system)) is not None:

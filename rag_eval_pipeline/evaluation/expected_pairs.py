@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, os_fault
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, same_answers, same_scoring
 from rag_eval_pipeline.evaluation.evaluation_settings import digest, merged_settings
 from rag_eval_pipeline.evaluation.pair import fingerprints_of
@@ -32,10 +32,12 @@ class Registry:
     """The contents of the folders at one moment.
 
     Args:
+        benchmarks: Name -> digest of its folder, "" if a file in it cannot be read.
         systems: Name -> digest of its file, invalid files included, disabled ones not.
         stamped: Name -> when the stamp was written, in nanoseconds.
         broken: Name of each system with an invalid file -> the settings common to all kinds; None if they are invalid.
         faults: A line for each invalid file of a system.
+        unreadable: Name of each benchmark of which a file cannot be read -> a line that names the file.
     """
 
     benchmarks: dict[str, str]
@@ -45,6 +47,7 @@ class Registry:
     system_files: dict[str, SystemFile]
     broken: Mapping[str, SystemFile | None] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def expected_pairs(self, published: Collection[tuple[str, str]] = ()) -> Iterator[ExpectedPair]:
         """Yield the pairs that every night evaluates: those that can be, and those that it has lost to an error.
@@ -72,6 +75,8 @@ class Registry:
 
     def obstacle(self, benchmark: str, system: str) -> str | None:
         """Return why a pair cannot be evaluated; None if it can."""
+        if benchmark in self.unreadable:
+            return self.unreadable[benchmark]
         if benchmark not in self.stamps:
             return f"the present data/sources/{benchmark} is not converted: rag-eval convert {benchmark}"
         return self.faults.get(system)
@@ -82,12 +87,19 @@ class Registry:
 
 
 def read_registry(workspace: Workspace) -> Registry:
-    """Read the folders; an invalid file becomes a line in `faults`, and the others are read all the same."""
-    benchmarks = {name: source_digest(workspace.benchmark(name)) for name in workspace.benchmarks()}
+    """Read the folders; a file that is invalid or cannot be read becomes a line, and the others are read."""
+    benchmarks: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
+    for name in workspace.benchmarks():
+        try:
+            benchmarks[name] = source_digest(workspace.benchmark(name))
+        except OSError as error:
+            benchmarks[name] = ""
+            unreadable[name] = str(os_fault(error)).removeprefix(f"{workspace.root}/")
     stamps = {
         name: Stamp.read(workspace.benchmark(name).stamp)
         for name, digest in benchmarks.items()
-        if is_converted(workspace.benchmark(name), digest)
+        if digest and is_converted(workspace.benchmark(name), digest)
     }
     stamped = {name: workspace.benchmark(name).stamp.stat().st_mtime_ns for name in stamps}
     systems: dict[str, str] = {}
@@ -106,7 +118,7 @@ def read_registry(workspace: Workspace) -> Registry:
         if file.enabled:
             systems[name] = hashlib.sha256(read_bytes(path)).hexdigest()
             files[name] = file
-    return Registry(benchmarks, systems, stamps, stamped, files, broken, faults)
+    return Registry(benchmarks, systems, stamps, stamped, files, broken, faults, unreadable)
 
 
 def is_evaluated(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> bool:
@@ -139,7 +151,7 @@ def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str,
 
 def invalid_configs(workspace: Workspace, registry: Registry) -> list[str]:
     """Return a line for each benchmark folder and system file that the registry skips, with its path and the reason."""
-    return [*registry.faults.values(), *_bad_names(workspace)]
+    return [*registry.unreadable.values(), *registry.faults.values(), *_bad_names(workspace)]
 
 
 def _bad_names(workspace: Workspace) -> Iterator[str]:

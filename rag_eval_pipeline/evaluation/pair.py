@@ -52,10 +52,16 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
     """Load a pair and check that the benchmark's conversion is current and its files are unchanged.
 
     Raises:
-        InputError: `no_benchmark`, `no_system`, `excluded_benchmark`, `not_converted`, `stale_conversion`,
-            `changed_dataset`, `no_questions`, or the errors of a file.
+        InputError: `no_benchmark`, `no_system`, `excluded_benchmark`, whether it is converted or not, `not_converted`,
+            `stale_conversion`, `changed_dataset`, `no_questions`, or the errors of a file.
     """
     paths = workspace.existing_benchmark(benchmark)
+    file = find_system_file(workspace, system)
+    if file.excludes(benchmark):
+        raise InputError(
+            EXCLUDED, workspace.system_file(system), f"globs that fit {benchmark}, to evaluate {system} on it",
+            field="benchmarks", found=list(file.benchmarks), hint=f"Add {benchmark} to benchmarks.",
+        )  # fmt: skip
     spec = read_spec(paths)
     with locked(paths.lock, holder=f"an evaluation of {benchmark}", exclusive=False):
         stamp = current_stamp(paths, source_digest(paths))
@@ -70,12 +76,6 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         dataset = open_dataset(dataset_path)
         if not dataset.queries:
             raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
-    file = find_system_file(workspace, system)
-    if file.excludes(benchmark):
-        raise InputError(
-            EXCLUDED, workspace.system_file(system), f"globs that fit {benchmark}, to evaluate {system} on it",
-            field="benchmarks", found=list(file.benchmarks), hint=f"Add {benchmark} to benchmarks.",
-        )  # fmt: skip
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
         paths=paths,

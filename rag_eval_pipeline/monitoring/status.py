@@ -110,6 +110,9 @@ def benchmark_states(workspace: Workspace, registry: Registry) -> Iterator[Bench
     """Yield the state of each benchmark."""
     for name in registry.benchmarks:
         paths = workspace.benchmark(name)
+        if name in registry.unreadable:
+            yield BenchmarkState(name, "invalid", fault=registry.unreadable[name])
+            continue
         try:
             spec = read_spec(paths)
         except InputError as error:

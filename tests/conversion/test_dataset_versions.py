@@ -3,7 +3,7 @@
 import pytest
 
 from rag_eval_pipeline.conversion.convert import convert
-from rag_eval_pipeline.conversion.stamp import current_stamp, read_stamp, source_digest
+from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
@@ -29,8 +29,9 @@ def test_dataset_version_keeps_its_content_unless_it_is_replaced(benchmark, tmp_
 
     assert caught.value.code == "version_conflict"
     assert first.read_bytes() == before
-    with pytest.raises(InputError, match=r"\[not_converted\].*was refused: .*Raise `version`"):
-        read_stamp(Workspace(tmp_path).benchmark("scratch"))
+    paths = Workspace(tmp_path).benchmark("scratch")
+    with pytest.raises(InputError, match=r"\[stale_conversion\].*was refused: .*Raise `version`"):
+        current_stamp(paths, source_digest(paths))
     assert b"three" in converted(benchmark, tmp_path, "1.10.0", "three").read_bytes()
     assert first.read_bytes() == before
     assert b"three" in converted(benchmark, tmp_path, "1.9.0", "three", replace=True).read_bytes()
@@ -49,6 +50,48 @@ def test_source_that_cannot_be_read_leaves_the_earlier_conversion(benchmark, tmp
         current_stamp(paths, source_digest(paths))
     (paths.source / "q.csv").write_bytes(whole)
     assert current_stamp(paths, source_digest(paths)).dataset_version == "1.0.0"
+
+
+REFUSED = {
+    "another question": ("Who leads?,Ines,a.md\n", {}, "1 query changed in query_text"),
+    "another document": ("Who sails?,Ines,b.md\n", {"b.md": "Ines sails."}, "1 query changed in relevant_documents"),
+    "one more": ("Who sails?,Ines,a.md\nWho rows?,Udo,b.md\n", {"b.md": "Udo rows."}, "1 query added"),
+}
+
+
+def contents(paths):
+    files = [path for folder in (paths.dataset, paths.corpus) for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files if path.name not in {".lock", "refused.txt"}}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("rows", "files", "difference"), REFUSED.values(), ids=REFUSED)
+def test_conflicting_version_leaves_the_earlier_conversion(rows, files, difference, benchmark, tmp_path):
+    spec = (
+        "name: scratch\nversion: 1.0.0\nsource: q.csv\n"
+        "questions: 'SELECT q AS question, a AS answer, [{file: d, text: a}] AS contexts FROM source'\n"
+        "tables: {docs: {files: '*.md'}}\n"
+    )
+    head = "q,a,d\n"
+    paths = Workspace(tmp_path).benchmark("scratch")
+    benchmark(spec, {"q.csv": f"{head}Who sails?,Ines,a.md\n", "a.md": "Ines sails."})
+    convert(Workspace(tmp_path), "scratch")
+    made = contents(paths)
+    whole = (paths.source / "q.csv").read_bytes()
+
+    (paths.source / "q.csv").write_text(head + rows)
+    for name, text in files.items():
+        (paths.source / name).write_text(text)
+    with pytest.raises(InputError, match=rf"{difference}.*\[version_conflict\]"):
+        convert(Workspace(tmp_path), "scratch")
+
+    assert contents(paths) == made
+    (paths.source / "q.csv").write_bytes(whole)
+    for name in files:
+        (paths.source / name).unlink()
+    assert current_stamp(paths, source_digest(paths)).dataset_version == "1.0.0"
+    (paths.source / "note.txt").write_text("no other content")
+    convert(Workspace(tmp_path), "scratch")
 
 
 def test_documents_are_inline_where_that_is_asked_for(workspace):

@@ -8,9 +8,10 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline.corpus.manifest import read_planned
-from rag_eval_pipeline.defs import conversion
+from rag_eval_pipeline.defs import conversion, evaluation
 from rag_eval_pipeline.defs.metadata import png_image
 from rag_eval_pipeline.defs.partitions import benchmarks, pair_key, systems
+from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.storage.lock import locked
 from tests.e2e.reading import RAG_EVAL
@@ -77,14 +78,28 @@ def test_assets_name_unknown_retrieved_documents(run, workspace, instance):
     assert metadata(evaluated, "evaluation_results")["warnings"] == sentence
 
 
-def test_excluded_benchmark_is_skipped_without_asking(run, workspace, instance):
+def test_excluded_pair_is_skipped_by_each_asset_whether_its_benchmark_is_converted_or_not(run, workspace, instance):
     workspace.system_file("third").write_text("kind: embedded\nbenchmarks: [other]\n")
     instance.add_dynamic_partitions(systems.name, ["third"])
+    pair = pair_key(RAILWAY, "third")
+    resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+    workspace.benchmark(RAILWAY).stamp.unlink()
 
-    evaluated = run("evaluate", pair_key(RAILWAY, "third"))
+    whole = run("evaluate", pair)
+    alone = [
+        dg.materialize([asset], instance=instance, partition_key=pair, resources=resources, raise_on_error=False)
+        for asset in vars(evaluation).values()
+        if isinstance(asset, dg.AssetsDefinition)
+    ]
 
-    assert evaluated.success
-    assert [evaluated.asset_materializations_for_node(name) for name in ("responses", "evaluation_results")] == [[], []]
+    assert len(alone) == 6
+    for result in (whole, *alone):
+        assert result.success
+        assert not result.get_asset_materialization_events()
+        warnings = [log.user_message for log in instance.all_logs(result.run_id) if log.level == logging.WARNING]
+        assert [text.partition(": ")[0] for text in warnings] == ["Skipped"]
+        assert "third.config.yaml" in warnings[0]
+        assert "[excluded_benchmark]" in warnings[0]
     assert not (workspace.evaluations / f"{RAILWAY}.third").exists()
 
 

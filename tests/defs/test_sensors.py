@@ -1,9 +1,11 @@
 """Sensors and schedules: new and edited files are requested once, results are aggregated once, nights are complete."""
 
+import errno
 import json
 import os
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -167,6 +169,31 @@ def test_workspace_sensor_names_skipped_files_in_each_tick_and_evaluates_the_oth
         assert tick() == []
         for part in ("broken.config.yaml", "[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
             assert part in tick.result.skip_reason.skip_message
+
+
+def test_workspace_sensor_names_a_file_that_cannot_be_read_and_goes_on_with_the_others(workspace, tick, monkeypatch):
+    file, opened = workspace.benchmark(RAILWAY).source / "notes.csv", Path.open
+    file.write_text("a note\n")
+
+    def refuse(path, *arguments, **options):
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        requested = tick()
+        added = {key for change in tick.result.dynamic_partitions_requests for key in change.partition_keys}
+        again = tick()
+
+    assert requested == [f"evaluate {OBSERVATORY}|{system}" for system in ("embedded", "embedded-weak")]
+    assert RAILWAY in added
+    assert (again, tick.result.dynamic_partitions_requests) == ([], [])
+    line = (
+        f"data/sources/{RAILWAY}/notes.csv: expected a place to read and write, found 'Permission denied' [os_error]."
+    )
+    assert tick.result.skip_reason.skip_message.endswith(f"skipped: {line}")
+    assert tick() == [f"convert {RAILWAY}"]
 
 
 def test_workspace_sensor_requests_a_broken_benchmark_once_for_each_error(workspace, tick):
