@@ -45,10 +45,11 @@ def printable(line: str) -> str:
 
 def excerpt(value: object) -> str:
     """Return the `repr` of a value, cut to 200 characters."""
-    return _cut(repr(value))
+    return shortened(repr(value))
 
 
-def _cut(text: str, limit: int = FOUND_LIMIT) -> str:
+def shortened(text: str, limit: int = FOUND_LIMIT) -> str:
+    """Return at most `limit` characters of a text, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -75,10 +76,10 @@ def fault_line(
     if row is not None:
         place += f", row {row_text(row, line=line, item=item)}"
     if field is not None:
-        place += f', field "{_cut(field)}"'
+        place += f', field "{shortened(field)}"'
     what = "" if found is None else f", found {found}"
     remedy = "" if hint is None else f" {hint}"
-    return printable(f"{place}: expected {_cut(expected, EXPECTED_LIMIT)}{what} [{code}].{remedy}")
+    return printable(f"{place}: expected {shortened(expected, EXPECTED_LIMIT)}{what} [{code}].{remedy}")
 
 
 class InputError(Exception):

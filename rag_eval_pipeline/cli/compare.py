@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag_eval_pipeline.cli.output import (
+    EVALUATION,
     REGRESSION,
     AsJson,
     Root,
-    complete_evaluation,
     emit,
     find_workspace_if_any,
     painted,
@@ -25,25 +25,12 @@ if TYPE_CHECKING:
 
 COLOURS = {"regressed": "red", "improved": "green", "equivalent": "green", "unchanged": "green"}
 QUESTION_CHARS, ANSWER_CHARS = 120, 160
+OLD, NEW = (EVALUATION | {"metavar": name} for name in ("OLD", "NEW"))
 
 
 def compare(
-    old: Annotated[
-        str,
-        typer.Argument(
-            metavar="OLD",
-            autocompletion=complete_evaluation,
-            help="An evaluation id, a results file, or a benchmark.",
-        ),
-    ],
-    new: Annotated[
-        str,
-        typer.Argument(
-            metavar="NEW",
-            autocompletion=complete_evaluation,
-            help="Another evaluation of the same benchmark, or a system.",
-        ),
-    ],
+    old: Annotated[str, typer.Argument(**OLD, help="An evaluation id, a results file, or a benchmark.")],
+    new: Annotated[str, typer.Argument(**NEW, help="Another evaluation of the same benchmark, or a system.")],
     workspace: Root = None,
     as_json: AsJson = False,
     junit: Annotated[

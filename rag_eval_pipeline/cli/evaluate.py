@@ -9,17 +9,19 @@ import typer
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import (
+    BENCHMARK,
+    EVALUATION,
+    EVALUATIONS,
     NOTHING_PUBLISHED,
     STRICT,
+    SYSTEM,
+    SYSTEM_HELP,
     AsJson,
     BenchmarkName,
     Names,
     Root,
     Strict,
     SystemName,
-    complete_benchmark,
-    complete_evaluation,
-    complete_system,
     emit,
     find_workspace,
     for_each,
@@ -30,7 +32,7 @@ from rag_eval_pipeline.cli.output import (
     report_to_dagster,
     results,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean, printable, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, did_you_mean, printable, shortened, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -52,12 +54,7 @@ def _sortable_metrics() -> dict[str, str]:
 
 def evaluate(
     names: Names,
-    system: Annotated[
-        str,
-        typer.Option(
-            metavar="SYSTEM", autocompletion=complete_system, help="A system: name of a file in data/config/systems."
-        ),
-    ],
+    system: Annotated[str, typer.Option(**SYSTEM, help=SYSTEM_HELP)],
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -154,8 +151,7 @@ def _causes_line(causes: list[dict[str, Any]]) -> str:
     """Return why questions failed: `Failed: 4 python_error (KeyError: 'page'), 1 timeout (no answer within 30 s).`."""
     texts = []
     for cause in causes[:CAUSES_SHOWN]:
-        message = printable(" ".join(cause["message"].split()))
-        message = message if len(message) <= CAUSE_CHARS else f"{message[: CAUSE_CHARS - 1]}…"
+        message = shortened(printable(" ".join(cause["message"].split())), CAUSE_CHARS)
         texts.append(f"{cause['questions']:,} {cause['code']} ({message})")
     others = len(causes) - len(texts)
     return f"Failed: {', '.join(texts)}{f', and {others} other reasons' if others else ''}."
@@ -195,24 +191,16 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
 
 
 def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:
+    import msgspec
+    from pydantic import BaseModel
+
     from rag_eval_pipeline.evaluation.budget import estimate
     from rag_eval_pipeline.evaluation.pair import load_pair
 
     found = estimate(root, load_pair(root, name, system), now=clock.now(), which=which)
-    return {
-        "benchmark": name,
-        "system": system,
-        "questions": found.questions,
-        "to_ask": found.to_ask,
-        "requests": found.requests,
-        "tokens": found.tokens,
-        "usd": found.usd,
-        "judge_requests": found.judge_requests,
-        "basis": found.basis,
-        "spent_today": {"requests": found.spent.requests, "tokens": found.spent.tokens, "usd": found.spent.usd},
-        "budget": found.budget.model_dump(),
-        "exceeds": list(found.exceeds),
-    }
+    facts = msgspec.to_builtins(found, enc_hook=BaseModel.model_dump)
+    facts |= {"spent_today": facts.pop("spent"), "exceeds": list(found.exceeds)}
+    return {"benchmark": name, "system": system, **facts}
 
 
 def _estimate_line(found: dict[str, Any]) -> str:
@@ -230,9 +218,7 @@ def _estimate_line(found: dict[str, Any]) -> str:
 
 
 def leaderboard(
-    benchmark: Annotated[
-        str | None, typer.Option(metavar="BENCHMARK", autocompletion=complete_benchmark, help="Only this benchmark.")
-    ] = None,
+    benchmark: Annotated[str | None, typer.Option(**BENCHMARK, help="Only this benchmark.")] = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -330,12 +316,7 @@ def rescore(
     benchmark: BenchmarkName,
     system: SystemName,
     evaluations: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[EVALUATION]...",
-            autocompletion=complete_evaluation,
-            help="Evaluation ids; by default all with outdated scores.",
-        ),
+        list[str] | None, typer.Argument(**EVALUATIONS, help="Evaluation ids; by default all with outdated scores.")
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
@@ -367,18 +348,12 @@ def calibrate(
     ],
     system: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SYSTEM",
-            autocompletion=complete_system,
-            help="System whose newest evaluation was labelled; repeatable, for one card over all.",
-        ),
+        typer.Option(**SYSTEM, help="System whose newest evaluation was labelled; repeatable, for one card over all."),
     ] = None,
     evaluation: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ID",
-            autocompletion=complete_evaluation,
-            help="Evaluation id instead of a system, such as eval_run_20250830_001; repeatable.",
+            **EVALUATION, help="Evaluation id instead of a system, such as eval_run_20250830_001; repeatable."
         ),
     ] = None,
     labels_by: Annotated[

@@ -9,14 +9,14 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.evaluate import report_evaluated
 from rag_eval_pipeline.cli.output import (
     BAD_INPUT,
+    BENCHMARK,
+    EVALUATIONS,
     NOTHING_PUBLISHED,
+    SYSTEM,
     AsJson,
     BenchmarkName,
     Root,
     SystemName,
-    complete_benchmark,
-    complete_evaluation,
-    complete_system,
     emit,
     find_workspace,
     instance_folder,
@@ -30,12 +30,9 @@ from rag_eval_pipeline.errors import ServiceError
 
 def history(
     benchmark: Annotated[
-        str | None,
-        typer.Argument(metavar="[BENCHMARK]", autocompletion=complete_benchmark, help="Only this benchmark."),
+        str | None, typer.Argument(**BENCHMARK | {"metavar": "[BENCHMARK]"}, help="Only this benchmark.")
     ] = None,
-    system: Annotated[
-        str | None, typer.Argument(metavar="[SYSTEM]", autocompletion=complete_system, help="Only this system.")
-    ] = None,
+    system: Annotated[str | None, typer.Argument(**SYSTEM | {"metavar": "[SYSTEM]"}, help="Only this system.")] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     sql: Annotated[
@@ -103,12 +100,7 @@ def pin(
     benchmark: BenchmarkName,
     system: SystemName,
     evaluations: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[EVALUATION]...",
-            autocompletion=complete_evaluation,
-            help="Evaluation ids; by default the newest that are alike.",
-        ),
+        list[str] | None, typer.Argument(**EVALUATIONS, help="Evaluation ids; by default the newest that are alike.")
     ] = None,
     workspace: Root = None,
     as_json: AsJson = False,

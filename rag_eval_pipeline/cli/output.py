@@ -32,8 +32,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if rows were quarantined or questions failed.")]
 
 
-def _known(list_names: Callable[[Workspace], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
-    """Return a function that completes names of the workspace; without one there are none."""
+def _named(metavar: str, list_names: Callable[[Workspace], Iterable[str]]) -> dict[str, Any]:
+    """Return how an option or argument is called in help, and completed with the names in the workspace, if any."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         try:
@@ -42,31 +42,21 @@ def _known(list_names: Callable[[Workspace], Iterable[str]]) -> Callable[[typer.
             return []
         return [name for name in list_names(workspace) if name.startswith(incomplete)] if workspace else []
 
-    return complete
+    return {"metavar": metavar, "autocompletion": complete}
 
 
-complete_benchmark = _known(Workspace.benchmarks)
-complete_system = _known(Workspace.systems)
-complete_evaluation = _known(lambda workspace: sorted(path.parent.name for path in workspace.runs.glob("*/*.json")))
+BENCHMARK = _named("BENCHMARK", Workspace.benchmarks)
+SYSTEM = _named("SYSTEM", Workspace.systems)
+EVALUATION = _named("ID", lambda workspace: sorted(path.parent.name for path in workspace.runs.glob("*/*.json")))
+EVALUATIONS = EVALUATION | {"metavar": "[EVALUATION]..."}
+SYSTEM_HELP = "A system: name of a file in data/config/systems."
 
 Names = Annotated[
     list[str],
-    typer.Argument(
-        metavar="BENCHMARK...", autocompletion=complete_benchmark, help="Benchmarks: names of folders in data/sources."
-    ),
+    typer.Argument(**BENCHMARK | {"metavar": "BENCHMARK..."}, help="Benchmarks: names of folders in data/sources."),
 ]
-BenchmarkName = Annotated[
-    str,
-    typer.Argument(
-        metavar="BENCHMARK", autocompletion=complete_benchmark, help="A benchmark: name of a folder in data/sources."
-    ),
-]
-SystemName = Annotated[
-    str,
-    typer.Argument(
-        metavar="SYSTEM", autocompletion=complete_system, help="A system: name of a file in data/config/systems."
-    ),
-]
+BenchmarkName = Annotated[str, typer.Argument(**BENCHMARK, help="A benchmark: name of a folder in data/sources.")]
+SystemName = Annotated[str, typer.Argument(**SYSTEM, help=SYSTEM_HELP)]
 # What texts of data could do to a terminal; the first group is what `painted` writes.
 _CONTROL = re.compile(r"(\x1b\[(?:0|1|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70

@@ -5,19 +5,19 @@ from typing import Annotated, Any
 import typer
 
 from rag_eval_pipeline.cli.output import (
+    BENCHMARK,
     UNAVAILABLE,
     AsJson,
     CommandGroup,
     Root,
     SystemName,
-    complete_benchmark,
     emit,
     find_workspace,
     keep_stdout_for_results,
     print_next,
     print_notes,
 )
-from rag_eval_pipeline.errors import printable
+from rag_eval_pipeline.errors import printable, shortened
 
 EXCERPT_CHARS = 300
 
@@ -37,12 +37,7 @@ def _group() -> None:
 def probe(
     name: SystemName,
     benchmark: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BENCHMARK",
-            autocompletion=complete_benchmark,
-            help="A converted benchmark; by default the first one of the system.",
-        ),
+        str | None, typer.Option(**BENCHMARK, help="A converted benchmark; by default the first one of the system.")
     ] = None,
     questions: Annotated[int, typer.Option(min=1, max=100, help="Number of questions to ask.")] = 3,
     workspace: Root = None,
@@ -101,7 +96,4 @@ def _place(document: str, is_known: bool, page: int | None) -> str:
 
 
 def _excerpt(text: str | None, limit: int = EXCERPT_CHARS) -> str:
-    if text is None:
-        return "(none)"
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return "(none)" if text is None else shortened(" ".join(text.split()), limit)

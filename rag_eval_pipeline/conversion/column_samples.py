@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, read_sources
 from rag_eval_pipeline.conversion.sql_worker import sql_types
+from rag_eval_pipeline.errors import shortened
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_files import SourceFiles
 from rag_eval_pipeline.workspace import BenchmarkPaths
@@ -43,7 +42,7 @@ def read_schemas(paths: BenchmarkPaths) -> Iterator[RelationSchema]:
             rows += batch.num_rows
             for column in [column for column, sample in samples.items() if sample is None]:
                 values = batch.column(column).drop_null()
-                samples[column] = _sample(values[0]) if len(values) else None
+                samples[column] = shortened(repr(values[0].as_py()), SAMPLE_CHARACTERS) if len(values) else None
         kinds = sql_types(relation.schema)
         columns = list(map(Column, samples, kinds, samples.values()))
         notes = [f"{note}." for note in relation.notes]
@@ -52,8 +51,3 @@ def read_schemas(paths: BenchmarkPaths) -> Iterator[RelationSchema]:
             place = f"{one.file}, row {one.row}: expected {one.expected} [{one.code}]"
             notes.append(f"{len(relation.rejected)} rows could not be read; the first is {place}.")
         yield RelationSchema(name, rows, columns, notes)
-
-
-def _sample(value: pa.Scalar) -> str:
-    shown = repr(value.as_py())
-    return shown if len(shown) <= SAMPLE_CHARACTERS else shown[: SAMPLE_CHARACTERS - 1] + "…"

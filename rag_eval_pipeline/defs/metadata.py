@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from rag_eval_pipeline.errors import DocumentError
+from rag_eval_pipeline.errors import DocumentError, shortened
 from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
@@ -69,16 +69,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue | dg.TextM
 def _cell(value: object) -> int | float | bool | str:
     if isinstance(value, float):
         return round(value, 3)
-    return value if isinstance(value, int | bool) else "-" if value is None else _cut(str(value), MAX_CELL_CHARS)
+    return value if isinstance(value, int | bool) else "-" if value is None else shortened(str(value), MAX_CELL_CHARS)
 
 
 def text(value: str) -> dg.TextMetadataValue:
     """Return a text as it is, up to `MAX_TEXT_CHARS`; the UI shows no Markdown in it."""
-    return dg.MetadataValue.text(_cut(value, MAX_TEXT_CHARS))
-
-
-def _cut(value: str, length: int) -> str:
-    return value if len(value) <= length else value[: length - 1] + "…"
+    return dg.MetadataValue.text(shortened(value, MAX_TEXT_CHARS))
 
 
 def inert(value: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rag_eval_pipeline.errors import shortened
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.systems.base import Citation, RagAnswer
@@ -59,7 +60,7 @@ class AnswerNotes:
         """Yield a line for each of these that is as it should not be."""
         equal = int((np.frombuffer(self._texts, np.int64) == hash(self._frequent)).sum()) if self._texts else 0
         if equal >= max(EQUAL_LEAST, EQUAL_SHARE * len(self._texts)):
-            text = self._frequent if len(self._frequent) <= TEXT_SHOWN else f"{self._frequent[: TEXT_SHOWN - 1]}…"
+            text = shortened(self._frequent, TEXT_SHOWN)
             yield (
                 f"{equal:,} of {len(self._texts):,} answers are the same text: {text!r}. If the system declines with "
                 "it, name it in the setting `abstention`; else check where the answer is read from: rag-eval system "

@@ -10,6 +10,7 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.errors import shortened
 from rag_eval_pipeline.monitoring.alert_files import Alert, AlertSettings
 
 TEXT_LIMIT = 200  # characters of a question or an answer in a message
@@ -272,8 +273,7 @@ def _escaped(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    line = _one_line(text)
-    return line if len(line) <= TEXT_LIMIT else line[: TEXT_LIMIT - 1] + "…"
+    return shortened(_one_line(text), TEXT_LIMIT)
 
 
 def _one_line(text: str) -> str:

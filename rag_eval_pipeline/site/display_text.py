@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rag_eval_pipeline import errors
 from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.monitoring.verdict_records import format_points
 
@@ -73,7 +74,7 @@ def replace_control_chars(text: str) -> str:
 
 def shortened(text: str, length: int) -> str:
     """Return at most `length` code points, with an ellipsis if the text was cut."""
-    return replace_control_chars(text if len(text) <= length else text[: length - 1] + "…")
+    return replace_control_chars(errors.shortened(text, length))
 
 
 def without_places(text: str) -> str:

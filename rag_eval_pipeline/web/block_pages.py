@@ -14,6 +14,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import yaml
 
+from rag_eval_pipeline.errors import shortened
+
 Code = Literal["challenge_page", "consent_wall", "login_wall", "soft_404", "empty_page"]
 Place = Literal["html", "final_url", "title", "heading", "text"]
 
@@ -277,5 +279,4 @@ def _segments(parts: SplitResult) -> list[str]:
 
 
 def _excerpt(found: str) -> str:
-    line = " ".join(found.split())
-    return repr(line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…")
+    return repr(shortened(" ".join(found.split()), _EXCERPT))
