@@ -92,7 +92,6 @@ class InputError(Exception):
         row: 1-based row in the source.
         field: The source's own name of the column or key.
         found: The value found; None if there was none. Shown as `repr`, at most 200 characters.
-        hint: What to do now.
     """
 
     def __init__(
@@ -151,7 +150,6 @@ class ServiceError(Exception):
     Args:
         code: One cause, one code (`browser_missing`, `egress_open`).
         message: What was tried and what happened, in one line.
-        hint: What to do now.
     """
 
     def __init__(self, code: str, message: str, *, hint: str | None = None) -> None:
@@ -170,7 +168,6 @@ class DocumentError(Exception):
 
     Args:
         code: One cause, one code (`http_404`, `egress_blocked`, `pdf_damaged`).
-        message: The cause in one line.
         body_sha256: Of a body that must not be tried again while it and the browser stay the same.
     """
 

@@ -166,11 +166,7 @@ def print_next(as_json: bool, *commands: str) -> None:
 
 
 def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
-    """Return a text in bold or a colour on a terminal without NO_COLOR; else as it is.
-
-    Args:
-        stream: Where it is printed; by default where results are.
-    """
+    """Return a text in bold or a colour on a terminal without NO_COLOR; else as it is."""
     stream = stream or results()
     if not text or style is None or os.environ.get("NO_COLOR") or not stream.isatty():
         return text
@@ -269,9 +265,6 @@ def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, i
 
     A phase without numbers, and what follows after all of its items are done, moves without a count. There are no bars
     without a terminal.
-
-    Args:
-        label: Before the names of the phases.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn

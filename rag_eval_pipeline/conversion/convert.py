@@ -65,7 +65,6 @@ def run_step(
     Args:
         part: The run that it belongs to; the run keeps the benchmark's lock until all its steps are done or one fails.
             A run whose steps are done by several processes releases it after each.
-        progress, log, recheck: As in `Conversion`.
 
     Raises:
         InputError: A fault of the spec, of a source file, or an earlier step that is missing, stale or failed.
@@ -105,7 +104,6 @@ def convert(
     Args:
         progress: Returns, for the name of a step, what to call with done and total.
         done: Called after each step, also after one whose check failed.
-        replace, recheck: As in `Conversion`.
 
     Raises:
         InputError: As `run_step`, or `check_failed` with what was found.

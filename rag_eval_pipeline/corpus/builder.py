@@ -63,7 +63,6 @@ def build_corpus(
         planned: Documents with distinct file names.
         corpus_dir: Files in it that no document of the plan owns are removed, unless it is a shard's.
         previous: The manifest of the last build.
-        progress: Called with the number of documents that are done, and of all.
         keep: Called with the rows of each published document. After a killed build, add them to `previous`.
         recheck: Fetch known pages again. A changed page replaces its document (`update`) or is reported (`report`).
         error_pages: Whether fetched pages that only say not found, log in, consent or wait are documents.

@@ -38,7 +38,6 @@ class DocumentRenderer:
 
     Args:
         update: Whether a changed page replaces its document.
-        error_pages, min_page_words: As in `build_corpus`.
         known_timeouts: SHA-256 of bodies that are known to hang while they are printed; they are not tried.
     """
 

@@ -110,7 +110,6 @@ def assign_names(
     Args:
         requests: In source order: of several documents with one name, the first keeps it.
         pinned: From `pins`; they take precedence, and the name of a document that is gone is not given to another.
-        strict: Whether a collision is an error.
 
     Raises:
         InputError: `stem_collision`, only with `strict`.

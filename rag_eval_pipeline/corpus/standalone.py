@@ -58,12 +58,10 @@ def render_documents(
     """Render URLs and files; each PDF appears in the folder, whole, as soon as it is made.
 
     Args:
-        sources: URLs, and paths of HTML, text, Markdown and PDF files.
         manifest: As `documents.parquet`; read if it exists, and written even if the rendering is interrupted.
             Documents in it keep their names and are made again only if they or their file have changed; a page that
             was fetched counts as unchanged. Rows of documents that are not among the sources stay.
         overwrite: Render all sources again, and replace files that have their names.
-        progress: As in `build_corpus`.
 
     Returns:
         One row per file name, in the order of the sources.

@@ -30,7 +30,6 @@ class Worker(msgspec.Struct, frozen=True):
     """What decides the bytes of the pages that a machine prints.
 
     Args:
-        version: Of this package.
         browser: Name and version; the error where there is none.
         fonts: Digest of the list of installed fonts.
         queue: Of the runs that this machine can take.

@@ -28,7 +28,6 @@ def as_dagster_failure(context: Any, *, unless: str | None = None) -> Iterator[N
     """Convert our errors to a `dg.Failure` of one line; bad input, which would fail again, is not retried.
 
     Args:
-        context: Dagster's, of an asset, an op, a check, a sensor or a schedule.
         unless: The code of an InputError that is left as it is.
     """
     op = getattr(context, "op_execution_context", context)

@@ -90,7 +90,6 @@ def pin(
         evaluation_ids: Published evaluations of the pair; by default the newest that share all fingerprints and have
             enough answers.
         now: Aware; nights that begin later are compared with it.
-        note: Why.
 
     Raises:
         InputError: `no_evaluations`, `other_pair`, `not_published`, `different_runs`, `repeated_runs`.

@@ -352,11 +352,7 @@ class History:
 
 
 def read_history(workspace: Workspace, *, verify: bool = False) -> History:
-    """Read the history; results of benchmarks and systems that are gone stay on disk and are left out.
-
-    Args:
-        verify: As for `published_results`.
-    """
+    """Read the history; results of benchmarks and systems that are gone stay on disk and are left out."""
     return history_of(workspace, published_results(workspace, verify=verify))
 
 
@@ -383,11 +379,7 @@ def registered(workspace: Workspace, rows: Sequence[PublishedResult]) -> list[Pu
 def history_rows(
     workspace: Workspace, benchmark: str | None = None, system: str | None = None, *, verify: bool = False
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return a row for each evaluation, oldest first within each pair, and a line for each damaged file.
-
-    Args:
-        verify: Whether every results file is read again.
-    """
+    """Return a row for each evaluation, oldest first within each pair, and a line for each damaged file."""
     history = read_history(workspace, verify=verify)
     damaged = list(history.damaged)
     rows = []

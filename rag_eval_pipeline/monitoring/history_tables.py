@@ -98,7 +98,6 @@ def query_history(
 
     Args:
         benchmark: The tables have only the rows of this benchmark; all if None. `system` likewise.
-        verify: Whether every results file is read again.
 
     Raises:
         InputError: `bad_query` with DuckDB's message.

@@ -301,9 +301,6 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
     The metric that is sorted by has its 95 % interval and its change since the baseline in points, coloured if a
     verdict says so. Below the systems stands how many questions are scored if fewer than asked; below each one where
     they differ.
-
-    Args:
-        by: The metric that is sorted by; `main_metric` by default.
     """
     metric = by or main_metric(board.rows, board.trust)
     shown = (

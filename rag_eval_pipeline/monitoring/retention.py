@@ -120,7 +120,6 @@ def prune(
     """Remove what the settings do not keep.
 
     Args:
-        dry_run: Only report what would be removed.
         is_clock_right: Whether `now` may be more than a year after the newest evaluation.
         leftovers: Folders outside the workspace that killed processes have left.
 

@@ -37,10 +37,7 @@ class Wanted:
         answer: Path of the answer, if it is not to be guessed.
         question: By default the first answerable one of the benchmark.
         benchmark: By default the first converted one.
-        api_key_env: Name of the environment variable with the bearer token.
         headers_env: Header to the name of the environment variable with its value.
-        path: Folder of the callable's module.
-        python: Interpreter of the callable's own environment.
     """
 
     name: str
@@ -65,10 +62,8 @@ class Proposal:
     """A proposed settings file, and what it rests on.
 
     Args:
-        text: Of the file.
         asked: The request, or what else was asked, one line.
         reply: The JSON of the reply; None if nothing was asked.
-        guesses: One sentence each.
         row: The reply as it is parsed with the file, as `system probe` has it.
         notes: What to know, or to do by hand.
         benchmark: The one whose question was asked; None if none is converted.

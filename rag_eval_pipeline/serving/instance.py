@@ -33,21 +33,15 @@ def report_materializations(
     """Report assets that `rag-eval` made, so that the UI does not show their partition as missing.
 
     Args:
-        home: The instance's DAGSTER_HOME.
         assets: Keys, each after those that it is made from.
         benchmark: None for assets without partitions.
-        metadata: Numbers and texts that every event carries.
     """
     with dg.DagsterInstance.from_config(str(home)) as instance:
         _report(instance, assets, benchmark, system, metadata)
 
 
 def report_existing(home: Path, workspace: Workspace) -> None:
-    """Report conversions and evaluations that were made before the instance was, so that nobody asks for them again.
-
-    Args:
-        home: The instance's DAGSTER_HOME.
-    """
+    """Report conversions and evaluations that were made before the instance was, so that nobody asks for them again."""
     made: list[tuple[Sequence[str], str, str | None, dict[str, Any]]] = [
         (tuple(STEPS), name, None, {}) for name in workspace.benchmarks() if workspace.benchmark(name).stamp.exists()
     ]

@@ -83,7 +83,6 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
 
     Args:
         reports: By default of the default workspace.
-        host: Address that the server listens on.
     """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException

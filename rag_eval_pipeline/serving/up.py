@@ -40,9 +40,6 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
     """Serve a workspace until Ctrl-C or SIGTERM.
 
     Args:
-        root: The workspace's folder; the instance is that of DAGSTER_HOME.
-        host: Dagster has no login: any address but a loopback one opens it to the network.
-        port: Of the UI.
         report_port: By default the one after it, before it if it is the last.
 
     Returns:

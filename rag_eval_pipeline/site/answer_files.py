@@ -51,7 +51,6 @@ def write_answers(
 
     Args:
         nights: By evaluation; those without answers are left out.
-        baselines: By system.
         queries: Of the newest dataset; empty if it is gone.
         full: Runs whose questions have pages.
         hidden: Questions that no page shows.

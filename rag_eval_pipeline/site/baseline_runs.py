@@ -94,7 +94,6 @@ class Banner(NamedTuple):
 
     Args:
         kind: `regressed`, `improved`, ..., `baseline` or `rerun`.
-        heading: The result in a few words.
         sentences: Of the metrics that changed.
         more: Number of further metrics that changed.
         page: Of the comparison; None if it has none.

@@ -92,8 +92,6 @@ def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share:
     Args:
         lines: The index of one is its colour, also of one without values.
         labels: Of the nights, oldest first.
-        title: For screen readers.
-        is_share: Values are in [0, 1].
     """
     known = [point for line in lines for point in line.points if point.value is not None]
     numbers: list[float] = [x for p in known for x in (p.value, *(p.interval or ())) if x is not None]
@@ -226,7 +224,6 @@ def latency_histogram(values: Sequence[float], marks: Sequence[tuple[str, float]
     Args:
         values: Milliseconds, one a question; at least one.
         marks: Name and milliseconds of what is marked, such as p95.
-        title: For screen readers.
     """
     logs = [math.log10(max(value, _SHORTEST_MS)) for value in values]
     low, high = min(logs), max(logs)

@@ -28,7 +28,6 @@ def write_comparison(
     """Write the page of a comparison and its table of questions.
 
     Args:
-        nights: Scores by evaluation.
         questions: Returns those of an evaluation whose questions have pages.
         readable: These evaluations.
     """

@@ -67,10 +67,8 @@ class ReportData:
         published: Published evaluations of each pair, oldest first.
         reruns: A rerun's evaluation id -> its night's.
         damaged: A line for each results file that cannot be read.
-        comparisons: Of the newest evaluations.
         marks: Evaluation -> metric -> `regressed` or `improved`.
         verdict_nights: Evaluation -> its comparison with the baseline.
-        stamps: Of each converted benchmark.
     """
 
     workspace: Workspace

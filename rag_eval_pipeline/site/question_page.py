@@ -215,14 +215,10 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         name: Its id as people know it.
         text_id: Checksum of the question.
         facts: Label and value: kind of question, difficulty, the source's own.
-        gold: Accepted answers.
         is_impossible: None if the dataset is gone.
-        answer: Its parts.
-        earlier: Of the baseline, or of the night before.
         difference: Segments against the nearest gold answer: part and text.
         missed: Relevant documents that were not retrieved.
         gold_places: Expected citations: document, page, start, end, text.
-        scores: Metric and value.
         costs: Label and text: latency, tokens, money.
         judgement: Verdict and reason of the judge on the whole answer.
         partial: What had arrived of an answer that was cut.

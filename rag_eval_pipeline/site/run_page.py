@@ -53,7 +53,6 @@ def write_run(
     """Write the pages of a run with its questions.
 
     Args:
-        night: Its scores.
         earlier: What its questions are compared with; None for the first run.
         pictures: None if the corpus is not what the run saw, or pages of this run are not drawn.
         pictured: The questions whose pages are drawn.

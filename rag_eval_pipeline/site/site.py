@@ -57,9 +57,6 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
     """Write the site into `data/reports` and remove the pages of what is gone.
 
     Equal results give equal bytes.
-
-    Args:
-        comparisons: As `regressions.json` has them; read when left out.
     """
     site = SiteFolder(workspace.reports)
     report = read_report_data(workspace, comparisons)

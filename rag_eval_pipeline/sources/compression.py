@@ -87,7 +87,6 @@ class _CountingReader(io.RawIOBase):
 
     Args:
         decode: Returns at most so many decompressed bytes; none only at the end.
-        kind: What is decompressed, in messages.
     """
 
     def __init__(

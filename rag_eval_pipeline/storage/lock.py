@@ -29,7 +29,6 @@ def locked(path: Path, *, holder: str, exclusive: bool, wait_seconds: float = WA
     Args:
         path: Created, and never removed, because two holders could then lock two files.
         holder: Named in the messages of others (`convert frames, process 412`).
-        exclusive: Alone, or shared with others.
 
     Raises:
         ServiceError: `locked`, naming the holder, after the wait.

@@ -171,8 +171,6 @@ def read_chunks(
     """Yield the retrieved chunks as passages, in the server's order.
 
     Args:
-        results: What the server lists.
-        reader: Knows the corpus.
         has_pages: The server's page numbers are understood.
         has_scores: Its scores are relevances. A score of 0 for every chunk is the interface's default, and no score.
     """

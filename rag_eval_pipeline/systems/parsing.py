@@ -328,8 +328,6 @@ class AnswerReader:
             usage: Also counted for an empty answer.
             cite: Returns the citations of the answer, given its text without thoughts.
             abstained: What the system states; None to decide by the text.
-            finish_reason: Why the generation ended, if the system states it.
-            refusal: What a chat model stated in place of an answer.
         """
         self._notice_order(contexts)
         final = final_text(text)

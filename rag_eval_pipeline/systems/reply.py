@@ -32,13 +32,7 @@ class Incomplete(NamedTuple):
 
 
 def incomplete_generation(finish_reason: Any, completion_tokens: int | None, refusal: Any = None) -> Incomplete | None:
-    """Return why a model's text is not a whole answer; None if it is one.
-
-    Args:
-        finish_reason: As the reply states it; None if it does not.
-        completion_tokens: As the reply counts them.
-        refusal: What a chat model states in place of an answer.
-    """
+    """Return why a model's text is not a whole answer; None if it is one."""
     reason = finish_reason.strip().lower() if isinstance(finish_reason, str) else ""
     refusal = refusal or (reason if reason in FILTERED else None)
     if isinstance(refusal, str) and refusal:

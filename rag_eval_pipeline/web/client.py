@@ -43,12 +43,10 @@ class EndpointError(Exception):
         code: One cause, one code: `connection_refused`, `connection_reset`, `connection_broken`, `dns`, `tls`,
             `connect_timeout`, `attempt_timeout`, `total_timeout`, `http_<status>`, `rate_limited`, `bad_response`,
             `body_too_large`, and of a chat `stream_truncated`, `error_reply`, `content_filter`.
-        message: The request and its outcome in one line.
         status: By default `timeout` for the codes of timeouts, else `error`.
         partial: What had arrived of a truncated answer: the text of a chat, else the bytes.
         elapsed_ms: Since the first attempt was sent.
         body: Of the last response, if its HTTP status was the failure.
-        raw_sha256: Of the body of a whole reply that could not be used.
     """
 
     def __init__(
@@ -151,7 +149,6 @@ class Endpoint:
     """`async with Endpoint(settings) as endpoint`; one for a server, shared by all its callers.
 
     Args:
-        settings: Address and limits.
         folder: What a relative `ca_file` is relative to.
         seed: Of the random waits.
     """
@@ -234,12 +231,8 @@ class Endpoint:
         """Send a request and return the whole response.
 
         Args:
-            method: HTTP method.
             path: Below the base URL; empty for the base URL itself.
             json: As for httpx, like `params`, `files` and `data`; an open file is read from its start each time.
-            params: The query.
-            files: Parts of a multipart body.
-            data: Form fields beside the files.
             headers: Further ones; none may be secret.
             retried: False for a request that must not be repeated.
 

@@ -275,8 +275,6 @@ class EgressPolicy:
         """Whether a host is a private one that a document may request.
 
         Args:
-            host: The requested host.
-            port: The requested port.
             document: The host of the requesting document; None for one that the settings do not name.
 
         Raises:

@@ -129,8 +129,6 @@ class Fetcher:
         Args:
             target: Overwritten by each attempt.
             headers: Sent to the URL's own origin only.
-            max_bytes: Decoded size of the body.
-            progress: Called with each chunk.
 
         Returns:
             The URL after redirects.

@@ -140,8 +140,6 @@ class ChatReply:
         finish_reason: `stop`, `length` for a truncated answer, `content_filter`, ...; None if not stated.
         refusal: Why the model or a filter refused.
         usage: Tokens and cost, without failed attempts.
-        requests: HTTP requests, failed attempts included.
-        elapsed_ms: From the first sending to the last byte.
         first_token_ms: To the first text or reasoning; None if not streamed.
         objects: All JSON objects, in order; several for a stream.
     """
@@ -359,7 +357,6 @@ class Chat:
         """Complete a conversation.
 
         Args:
-            messages: The conversation.
             schema: JSON Schema of the reply, requested as strictly as the server allows; the text may still be
                 anything.
             stream: Stream the reply, to know when the first token came.

@@ -21,12 +21,6 @@ class RateLimiter:
     """Limits the requests in flight to one server and spaces their starts evenly; belongs to one event loop.
 
     A token bucket would let a minute's worth through at once, which a server with a limit answers with 429.
-
-    Args:
-        in_flight: Requests at the same time.
-        interval_s: Seconds between two starts.
-        clock: Monotonic seconds.
-        sleep: Waits for seconds of that clock.
     """
 
     def __init__(
