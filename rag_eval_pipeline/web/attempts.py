@@ -4,11 +4,13 @@ import asyncio
 import socket
 import ssl
 import time
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import httpx
 
+from rag_eval_pipeline.web.content_types import DEFLATED, TruncatedBody, inflated
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES
 from rag_eval_pipeline.web.sse import Event, EventParser
 
@@ -51,19 +53,24 @@ class ReceivedResponse:
         self.status = response.status_code
         self.headers = response.headers
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in {"", "identity"}:
-            # None was accepted. Decoding it anyway would let a small body become a large one.
+        if encoding not in {"", "identity", *DEFLATED}:  # none was accepted, but some gateways always compress
             raise AttemptFault("bad_response", f"a body in the encoding {encoding[:40]!r}, which was not asked for")
         announced = response.headers.get("content-length", "")
         if announced.isdecimal() and len(announced) < 20 and int(announced) > self._max_bytes:
             raise AttemptFault("body_too_large", f"a body of {announced} bytes, more than {self._max_bytes}")
         parser = self._parser if self.is_success else None
-        async for chunk in response.aiter_raw():
-            if len(self.body) + len(chunk) > self._max_bytes:
-                raise AttemptFault("body_too_large", f"a body of more than {self._max_bytes} bytes")
-            self.body += chunk
-            if parser is not None:
-                self.events += parser.feed(chunk, (time.monotonic() - self._started) * 1000)
+        chunks = response.aiter_raw()
+        try:
+            async for chunk in inflated(chunks, self._max_bytes) if encoding in DEFLATED else chunks:
+                if len(self.body) + len(chunk) > self._max_bytes:
+                    raise AttemptFault("body_too_large", f"a body of more than {self._max_bytes} bytes")
+                self.body += chunk
+                if parser is not None:
+                    self.events += parser.feed(chunk, (time.monotonic() - self._started) * 1000)
+        except zlib.error as error:
+            raise AttemptFault("bad_response", f"a body that is not {encoding}: {error}") from error
+        except TruncatedBody as error:
+            raise AttemptFault("connection_broken", "the compressed body is cut short") from error
         if parser is not None:
             self.events += parser.close((time.monotonic() - self._started) * 1000)
 
@@ -129,6 +136,8 @@ def _fault_of(error: httpx.HTTPError) -> AttemptFault:
         return AttemptFault("connection_refused", "nothing listens there")
     if has(ConnectionResetError, BrokenPipeError):
         return AttemptFault("connection_reset", "the server reset the connection")
+    if isinstance(error, httpx.ProxyError):
+        return AttemptFault("connection_refused", f"the proxy answers {error}")
     if isinstance(error, httpx.ConnectError):
         return AttemptFault("connection_refused", str(error))
     ended_early = "closed connection" in str(error) or "disconnected" in str(error)

@@ -1,7 +1,7 @@
 """HTTP client of one trusted server, such as a RAG system or a judge: limits, retries, and an account of every request.
 
 All callers of a server share one `Endpoint`, so that its limits and its `Retry-After` hold for all of them. No proxy or
-other setting is taken from the environment, redirects are not followed, and no compressed body is accepted.
+other setting is taken from the environment, redirects are not followed, and no compressed body is asked for.
 """
 
 import asyncio
@@ -82,10 +82,10 @@ class Reply:
     """A whole response with a 2xx status.
 
     Args:
-        body: As received, with the secrets that the server quoted masked.
+        body: As received, decoded, with the secrets that the server quoted masked.
         requests: HTTP requests, failed attempts included.
         elapsed_ms: From the first sending to the last byte.
-        raw_sha256: Of the body as received.
+        raw_sha256: Of the body as received, decoded.
         masked: Masks the endpoint's secrets in a text.
     """
 
@@ -201,6 +201,7 @@ class Endpoint:
             client = httpx.AsyncClient(
                 headers={**self._credentials.headers, "Accept-Encoding": "identity", "User-Agent": "rag-eval-pipeline"},
                 verify=self._tls,
+                proxy=self._credentials.proxy_url,
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx.Timeout(None, connect=min(CONNECT_MAX_S, self.settings.attempt_seconds / 2)),
@@ -320,11 +321,12 @@ class Endpoint:
         else:
             code = "rate_limited" if response.status == 429 else f"http_{response.status}"
             found = f"HTTP {response.status}{_error_text(bytes(response.body))}"
+        by = f" by the proxy {self.settings.proxy}" if self.settings.proxy else ""
         tries = "" if attempts == 1 else f" after {attempts} attempts"
         no_time = "" if wait_s is None else f", and no time to wait {_duration(wait_s)} for the next"
         return EndpointError(
             code,
-            self.masked(f"{request}: {found}{tries}{no_time}"),
+            self.masked(f"{request}{by}: {found}{tries}{no_time}"),
             status=status,
             requests=outcome.requests,
             partial=body if response.is_success else None,

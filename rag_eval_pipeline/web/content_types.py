@@ -6,6 +6,8 @@ bytes contradict is replaced by the likely charset.
 
 import codecs
 import re
+import zlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -36,6 +38,8 @@ _IMAGE_STARTS = {
 _HTML_START = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)\b", re.I | re.S
 )
+DEFLATED = frozenset({"gzip", "x-gzip", "deflate"})  # the encodings of a response that `inflated` decodes
+_GZIP_MAGIC = b"\x1f\x8b"
 GIT_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _ZIP = b"PK\x03\x04"
 _RICH_TEXT = b"{\\rtf"
@@ -43,6 +47,34 @@ _PDF_MAGIC = b"%PDF-"
 _PDF_MAGIC_WITHIN_BYTES = 1024  # the specification allows bytes in front of it, and servers do send them
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset", re.I)
 _META_WITHIN_BYTES = 1024  # as far as a browser looks for it
+
+
+class TruncatedBody(Exception):
+    """A compressed body ended before its end."""
+
+
+async def inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """Decode gzip or zlib, at most a byte more than the limit at a time; gzip may have members (RFC 1952, 2.2).
+
+    Raises:
+        TruncatedBody: The end is missing.
+        zlib.error: It is neither.
+    """
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    begun = False
+    async for chunk in chunks:
+        while chunk:
+            if decoder.eof:
+                while len(chunk) < len(_GZIP_MAGIC) and (more := await anext(chunks, b"")):
+                    chunk += more
+                if not chunk.startswith(_GZIP_MAGIC):
+                    return  # padding behind the body, which browsers ignore as well
+                decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            begun = True
+            yield decoder.decompress(chunk, limit + 1)
+            chunk = decoder.unconsumed_tail or decoder.unused_data
+    if begun and not decoder.eof:
+        raise TruncatedBody
 
 
 @dataclass(frozen=True, slots=True)

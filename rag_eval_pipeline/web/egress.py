@@ -21,10 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import expectation, value_hint
 from rag_eval_pipeline.storage.yaml_files import read_settings
-from rag_eval_pipeline.web.server_settings import VARIABLE_NAME, is_free_header
+from rag_eval_pipeline.web.server_settings import HOST_PORT, VARIABLE_NAME, is_free_header
 from rag_eval_pipeline.web.tls import authorities
 
-_HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -56,7 +55,7 @@ class AllowedHost(BaseModel):
     @classmethod
     def _exact(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for entry in (value,) if isinstance(value, str) else value:
-            if not _HOST_PORT.fullmatch(entry):
+            if not HOST_PORT.fullmatch(entry):
                 raise ValueError(f"{entry!r} is not an exact host:port")
         return value
 
@@ -127,7 +126,7 @@ class EgressConfig(BaseModel):
     @field_validator("proxy")
     @classmethod
     def _proxy(cls, value: str | None) -> str | None:
-        if value is not None and not _HOST_PORT.fullmatch(value):
+        if value is not None and not HOST_PORT.fullmatch(value):
             raise ValueError(f"{value!r} is not host:port")
         return value
 

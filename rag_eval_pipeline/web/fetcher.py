@@ -21,7 +21,7 @@ import stamina
 import stamina.instrumentation
 
 from rag_eval_pipeline.errors import DocumentError
-from rag_eval_pipeline.web.content_types import Body, fetched_body
+from rag_eval_pipeline.web.content_types import DEFLATED, Body, TruncatedBody, fetched_body, inflated
 from rag_eval_pipeline.web.egress import EgressBlocked, EgressConfig, host_of, origin_of, read_secret
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, HostLimits, retry_after
@@ -42,7 +42,6 @@ STALL_BYTES = 16 << 10  # fewer in that time are no progress: 0.7 kB/s would tak
 
 _CHUNK_BYTES = 1 << 20
 _UNQUOTED = re.compile(r"[\\<>\"]")
-_GZIP_MAGIC = b"\x1f\x8b"
 _LOCATION = "location"
 _DOCUMENT_HEADERS = {
     "Accept": "application/pdf,text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.8",
@@ -76,10 +75,6 @@ class TransientError(DocumentError):
     def __init__(self, code: str, message: str, wait_s: float | None = None) -> None:
         super().__init__(code, message)
         self.wait_s = wait_s
-
-
-class _Truncated(Exception):
-    """A compressed body ended before its end."""
 
 
 def retry_wait(error: Exception) -> bool | float:
@@ -212,7 +207,7 @@ class Fetcher:
                     if (found := certificate_error(error)) is not None:
                         raise DocumentError(UNTRUSTED, f"{current}: {found[0]}. {found[1]}") from error
                     raise TransientError("connection_broken", f"{current}: {type(error).__name__}: {error}") from error
-                except _Truncated as error:
+                except TruncatedBody as error:
                     raise TransientError("connection_broken", f"{current}: the compressed body is cut short") from error
             # The page that redirects is the one that asks: a public page cannot have a private one fetched.
             asking = str(response.url)
@@ -363,7 +358,7 @@ async def _decoded(
 ) -> AsyncIterator[bytes]:
     """Yield the decoded body; its decoded size is limited, because a few kilobytes of gzip can stand for gigabytes."""
     encoding = str(response.headers.get("content-encoding", "identity")).strip().lower() or "identity"
-    if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
+    if encoding not in {"identity", *DEFLATED}:
         raise DocumentError("bad_encoding", f"{response.url}: sent as {encoding!r}, which was not asked for")
     too_large = DocumentError("body_too_large", f"{response.url}: more than {limit:,} bytes")
     if (_content_length(response) or 0) > limit:
@@ -371,32 +366,13 @@ async def _decoded(
     chunks = response.aiter_raw(chunk_bytes)
     size = 0
     try:
-        async for part in chunks if encoding == "identity" else _inflated(chunks, limit):
+        async for part in chunks if encoding == "identity" else inflated(chunks, limit):
             size += len(part)
             if size > limit:
                 raise too_large
             yield part
     except zlib.error as error:
         raise DocumentError("bad_encoding", f"{response.url}: not {encoding}: {error}") from error
-
-
-async def _inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """Decode gzip or zlib, at most a byte more than the limit at a time; gzip may have members (RFC 1952, 2.2)."""
-    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    begun = False
-    async for chunk in chunks:
-        while chunk:
-            if decoder.eof:
-                while len(chunk) < len(_GZIP_MAGIC) and (more := await anext(chunks, b"")):
-                    chunk += more
-                if not chunk.startswith(_GZIP_MAGIC):
-                    return  # padding behind the body, which browsers ignore as well
-                decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
-            begun = True
-            yield decoder.decompress(chunk, limit + 1)
-            chunk = decoder.unconsumed_tail or decoder.unused_data
-    if begun and not decoder.eof:
-        raise _Truncated
 
 
 def _content_length(response: httpx.Response) -> int | None:

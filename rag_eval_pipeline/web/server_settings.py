@@ -24,6 +24,7 @@ RESERVED_HEADERS = frozenset(
         *("if-modified-since", "if-none-match", "if-range", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
+HOST_PORT = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASK = "***"
 # Bodies are masked too, because a server may quote a key; but a key such as EMPTY or test is a word of answers.
@@ -44,7 +45,7 @@ class EndpointSettings(Model):
     operational: ClassVar[frozenset[str]] = frozenset(
         {
             "api_key_env", "headers_env", "in_flight", "requests_per_minute", "attempt_seconds", "total_seconds",
-            "max_retries", "backoff_seconds", "body_mb_max", "ca_file",
+            "max_retries", "backoff_seconds", "body_mb_max", "ca_file", "proxy", "proxy_credentials",
         }
     )  # fmt: skip
 
@@ -81,6 +82,12 @@ class EndpointSettings(Model):
     ca_file: str | None = pydantic.Field(
         None, description="PEM file of a private certificate authority, trusted in addition to the public ones."
     )
+    proxy: str | None = pydantic.Field(
+        None, description="Corporate proxy as `host:port`, through which the server is reached."
+    )
+    proxy_credentials: str | None = pydantic.Field(
+        None, description="Environment variable with the proxy's `user:password`."
+    )
 
     @pydantic.field_validator("base_url")
     @classmethod
@@ -96,7 +103,14 @@ class EndpointSettings(Model):
             raise _misplaced("a URL without user, query and fragment; secrets go into api_key_env or headers_env")
         return value.rstrip("/")
 
-    @pydantic.field_validator("api_key_env")
+    @pydantic.field_validator("proxy")
+    @classmethod
+    def _proxy(cls, value: str | None) -> str | None:
+        if value is not None and not HOST_PORT.fullmatch(value):
+            raise _misplaced("host:port; secrets go into proxy_credentials")
+        return value
+
+    @pydantic.field_validator("api_key_env", "proxy_credentials")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
         if value is not None and not VARIABLE_NAME.fullmatch(value):
@@ -122,8 +136,9 @@ def _misplaced(expected: str) -> PydanticCustomError:
 class Credentials:
     """Headers that carry secrets, and the masking of those secrets."""
 
-    def __init__(self, headers: Mapping[str, str], secrets: frozenset[str]) -> None:
+    def __init__(self, headers: Mapping[str, str], secrets: frozenset[str], proxy_url: str | None = None) -> None:
         self.headers = dict(headers)
+        self.proxy_url = proxy_url  # with its user and password
         spellings = {spelling: secret for secret in secrets for spelling in _spellings(secret)}
         # Longest first: if one secret is the beginning of another, the rest of the longer one would remain.
         self._spellings = sorted(spellings, key=len, reverse=True)
@@ -143,7 +158,12 @@ class Credentials:
             key = _secret(settings.api_key_env, settings)
             values["Authorization"] = f"Bearer {key}"
             secrets |= {key}
-        return cls(values, secrets)
+        proxy_url = settings.proxy and f"http://{settings.proxy}"
+        if proxy_url and settings.proxy_credentials is not None:
+            login = _secret(settings.proxy_credentials, settings)
+            proxy_url = f"http://{quote(login, safe=':')}@{settings.proxy}"
+            secrets |= {login, login.partition(":")[2]} - {""}
+        return cls(values, secrets, proxy_url)
 
     def masked(self, text: str) -> str:
         """Return the text without any secret, be it plain, percent-encoded, base64 or hexadecimal."""

@@ -31,7 +31,7 @@ ROWS = {
         9: ("A page that leads to an internal address by meta refresh, script, form or popup.",
             "`blocked_navigation`; an error page is never printed as the document."),
         10: ("WebRTC, QUIC and DNS prefetch.", "No datagram leaves the browser."),
-        11: ("HTTP_PROXY, HTTPS_PROXY and ALL_PROXY in the environment.", "They are ignored; a company's proxy is set in egress.config.yaml."),
+        11: ("HTTP_PROXY, HTTPS_PROXY and ALL_PROXY in the environment.", "They are ignored; a company's proxy is set in egress.config.yaml, and for a system or judge in its own file."),
         12: ("The browser's own requests: updates, autofill, safe browsing.", "They are refused and are no error of the page."),
         13: ("A RAG server or judge on this machine or in a private network.",
              "The operator's settings allow it by exact host and port; a URL in data to the same host stays blocked, also one in a public page."),

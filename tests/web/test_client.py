@@ -18,6 +18,7 @@ from tests.web.certificates import Authority
 from tests.web.scripted_server import drip, hang, head, raw, reply, reset, serving, stream
 
 OK = reply(200, {"answer": 1})
+GZIP = {"Content-Encoding": "gzip"}
 
 
 def opened(server, **settings):
@@ -47,6 +48,36 @@ async def test_request_returns_the_body_and_its_account_by_no_proxy_of_the_envir
     assert (server.asked[0].target, server.asked[0].json) == ("/v1/ask?a=1+2", {"q": "Où ?"})
     assert server.asked[0].headers["accept-encoding"] == "identity"
     assert len({asked.headers["x-request-id"] for asked in server.asked}) == 2
+
+
+async def test_gateway_that_always_compresses_is_understood_also_within_a_stream():
+    packed = gzip.compress(b'data: {"a": 1}\n\n') + gzip.compress(b'data: {"a": 2}\n\n')
+    events = reply(200, packed, {"Content-Type": "text/event-stream", **GZIP})
+    async with serving(reply(200, gzip.compress(b'{"answer": 1}'), GZIP), events) as server, opened(server) as endpoint:
+        answer = await endpoint.request("GET", "/a")
+        streamed = await endpoint.stream("POST", "/ask", json={})
+
+    assert answer.json() == {"answer": 1}
+    assert answer.raw_sha256 == hashlib.sha256(b'{"answer": 1}').hexdigest()
+    assert [event.data for event in streamed.events] == ['{"a": 1}', '{"a": 2}']
+
+
+async def test_server_is_reached_by_the_proxy_of_its_settings(monkeypatch):
+    monkeypatch.setenv("PROXY_LOGIN", "user:wo/rd of it")
+    async with serving(OK, reply(407)) as proxy:
+        address = proxy.base_url.removeprefix("http://").removesuffix("/v1")
+        known = {"proxy": address, "proxy_credentials": "PROXY_LOGIN", "max_retries": 0}
+        async with Endpoint(EndpointSettings(base_url="http://rag.invalid:81/v1", **known)) as endpoint:
+            answer = await endpoint.request("GET", "/ask")
+        async with Endpoint(EndpointSettings(base_url="https://rag.invalid/v1", **known)) as endpoint:
+            error = await failure(endpoint)
+
+    plain, tunnel = proxy.asked
+    assert (answer.json(), plain.target) == ({"answer": 1}, "http://rag.invalid:81/v1/ask")
+    assert plain.headers["proxy-authorization"] == f"Basic {base64.b64encode(b'user:wo/rd of it').decode()}"
+    assert (tunnel.method, tunnel.target) == ("CONNECT", "rag.invalid:443")
+    assert (error.code, error.requests) == ("connection_refused", 0)
+    assert f"by the proxy {address}: the proxy answers 407" in error.message
 
 
 RETRIED = {
@@ -95,7 +126,10 @@ LASTING = {
     "closed":                          (raw(),                                      "connection_broken", "error",     3),
     "a cut body":                      (BROKEN_BODY,                                "connection_broken", "truncated", 3),
     "no HTTP at all":                  (raw(b"SSH-2.0-x\r\n\r\n"),              "bad_response",      "error",     1),
-    "compressed unasked":              (reply(200, gzip.compress(b"x" * 9**6), {"Content-Encoding": "gzip"}), "bad_response", "error", 1),
+    "in another encoding":             (reply(200, b"x", {"Content-Encoding": "br"}), "bad_response",    "error",     1),
+    "no gzip":                         (reply(200, b"{}", GZIP),                    "bad_response",      "error",     1),
+    "a cut gzip body":                 (reply(200, gzip.compress(b'{"half')[:-8], GZIP), "connection_broken", "truncated", 3),
+    "decodes to more than allowed":    (reply(200, gzip.compress(b"x" * 9**6), GZIP), "body_too_large",  "error",     1),
     "larger than allowed":             (reply(200, b"x" * 2_000),                   "body_too_large",    "error",     1),
     "larger than allowed, announced":  (hang(head(200, {"Content-Length": "9" * 12})), "body_too_large", "error",     1),
 }  # fmt: skip
