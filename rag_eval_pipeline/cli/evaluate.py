@@ -71,6 +71,7 @@ def evaluate(
     """
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
+    from rag_eval_pipeline.formats.results import CorrectedRate
     from rag_eval_pipeline.monitoring.baselines import published_evaluations
     from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
     from rag_eval_pipeline.monitoring.power import power_of_questions
@@ -121,6 +122,7 @@ def evaluate(
             "partial": published.partial,
             "reasons": {name: metric.reason for name, metric in published.metrics.items() if metric.reason},
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
+            "corrected": {"judged_correct": published.corrected.model_dump()} if published.corrected else {},
             "rescored_from": published.rescored_from,
             "detects": detects,
             "warning": warning,
@@ -136,6 +138,9 @@ def evaluate(
             text += f"\n  {_causes_line(done['causes'])}"
         nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
         text += f"\n  {metrics_line(numbers, done['partial'], level=done['retrieval_level']) or nothing}"
+        for name, corrected in done["corrected"].items():
+            found = CorrectedRate(**corrected)
+            text += f"\n  {metrics_line({name: numbers[name]})}, {found.text}. {found.basis}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for done in for_each(names, one, line, as_json):

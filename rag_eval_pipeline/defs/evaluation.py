@@ -209,6 +209,7 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
                 "headline": dg.MetadataValue.md(results_headline(root, published.evaluation_id)),
                 "report": report_link(root, f"runs/{published.evaluation_id}/index.html"),
                 **labelled(published.headline),
+                **({"judged correct, corrected": text(published.corrected.text)} if published.corrected else {}),
                 "chart": svg_image(metric_bars(published.metrics, published.title), "scores"),
                 "preview": table(published.preview),
                 "warnings": text(" ".join(published.warnings) or "none"),

@@ -27,7 +27,7 @@ from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, d
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
+from rag_eval_pipeline.judges.calibration import AnswersOf, CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings, open_judge
 from rag_eval_pipeline.judges.judgement import (
@@ -413,18 +413,23 @@ def calibrate_judge(
             )  # fmt: skip
     cases: list[Case] = []
     pooled: list[Label] = []
+    sources: list[AnswersOf] = []
     for one, (other, found), given in zip(labelled, answered, labels, strict=True):
         made = [case for case in make_cases(other, found.answers) if case is not None]
         several = len(labelled) > 1
         new_cases, new_labels = name_by_system(one.name, made, given) if several else (made, given)
         cases += new_cases
         pooled += new_labels
+        record, prefix = found.record, f"{one.name}/" if several else ""
+        is_same_judge = record.fingerprints.judge == other.fingerprints.judge
+        passed = [judged.correctness.verdict == "correct" for judged in read_judgements(found) if judged.correctness]
+        sources.append(AnswersOf(record.system, record.evaluation_id, prefix, passed if is_same_judge else ()))
     request = CalibrationRequest(
         benchmark=benchmark,
         judge=settings.title,
         labels_by=labels_by,
         labels_sha256=hashlib.sha256(b"".join(one.labels.read_bytes() for one in labelled)).hexdigest(),
-        systems=tuple(dict.fromkeys(other.system for other, _ in answered)),
+        answers=tuple(sources),
         min_agreement=settings.min_agreement,
         judges_twice=judges_twice,
         seed=pair.settings.random_seed,

@@ -21,7 +21,7 @@ from rag_eval_pipeline.evaluation.judging import JudgingReport
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.publishing import Scores, publish, read_all_scores, results_path
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
-from rag_eval_pipeline.formats.results import EvaluationResults, Level, Metric
+from rag_eval_pipeline.formats.results import CorrectedRate, EvaluationResults, Level, Metric
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -42,6 +42,7 @@ class Published:
     preview: list[dict[str, Any]]
     partial: dict[str, tuple[int, int]]
     judging: JudgingReport
+    corrected: CorrectedRate | None
     rescored_from: str | None
     faults: list[str]
     warnings: tuple[str, ...]
@@ -114,6 +115,7 @@ def _publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: S
         preview=preview,
         partial=_partial(results),
         judging=judgements.report,
+        corrected=judged.corrected if (judged := results.judge_metrics.get("judged_correct")) else None,
         rescored_from=evaluation.record.rescored_from,
         faults=[fault.message for fault in results.metric_faults],
         warnings=results.warnings,

@@ -28,6 +28,8 @@ from rag_eval_pipeline.evaluation.scoring import is_fault
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.judges.corrected_rates import correction
+from rag_eval_pipeline.judges.trust_card import read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
@@ -75,7 +77,7 @@ def build_results(
         citation_metrics=citations,
         answer_quality_metrics=answers,
         judge=None if judge is None else judgements.record(record.settings.judge.kind, judge),
-        judge_metrics=means.all_of("judged"),
+        judge_metrics=_judge_metrics(workspace, record, means, measured.reused_from),
         performance_metrics=measured,
         further_metrics=further_metrics(means),
         custom_metrics=_custom_metrics(record.settings.custom_metrics),
@@ -96,6 +98,20 @@ def build_results(
         ),
         metadata=metadata(workspace, evaluation, pair),
     )
+
+
+def _judge_metrics(
+    workspace: Workspace, record: EvaluationRecord, means: Means, reused_from: str | None
+) -> dict[str, form.JudgedMetric]:
+    metrics = {name: form.JudgedMetric(**metric.__dict__) for name, metric in means.all_of("judged").items()}
+    if (judged := metrics.get("judged_correct")) is not None:
+        corrected = correction(
+            read_trust_cards(workspace.trust_cards), benchmark=record.benchmark, system=record.system,
+            fingerprint=record.fingerprints.judge, answers_of=(record.evaluation_id, reused_from),
+            rate=judged.value, interval=judged.confidence_interval,
+        )  # fmt: skip
+        metrics["judged_correct"] = judged.model_copy(update={"corrected": corrected})
+    return metrics
 
 
 def query_result(

@@ -59,6 +59,42 @@ class Metric(Model):
     reason: str | None = pydantic.Field(None, description="Why value is null.")
 
 
+class CorrectedRate(Model):
+    """A judge's share of correct answers, corrected for its errors by people's labels."""
+
+    value: float = pydantic.Field(description="The share that people would call correct.")
+    confidence_interval: tuple[float, float] = pydantic.Field(
+        description="95 %, for the chance in both the labels and the answers."
+    )
+    n_labels: int
+    labels_of: tuple[str, ...] = pydantic.Field(description="The systems whose answers were labelled.")
+    is_of_these_answers: bool = pydantic.Field(
+        description="Whether answers of this evaluation were labelled; if not, only the judge's error rates are used."
+    )
+    warning: str | None = pydantic.Field(None, description="Why labels of these systems may mislead.")
+
+    @property
+    def text(self) -> str:
+        """`corrected 0.720 (0.680 to 0.750)`."""
+        low, high = self.confidence_interval
+        return f"corrected {self.value:.3f} ({low:.3f} to {high:.3f})"
+
+    @property
+    def basis(self) -> str:
+        """Whose labels it is from, and what is to be known of it."""
+        told = f"By {self.n_labels:,} labels of {', '.join(self.labels_of)}"
+        told += "." if self.is_of_these_answers else "; for a narrower interval, label answers of this evaluation."
+        return f"{told} {self.warning or ''}".strip()
+
+
+class JudgedMetric(Metric):
+    """A mean of a judge's scores."""
+
+    corrected: CorrectedRate | None = pydantic.Field(
+        None, description="Of judged_correct, by the labels that were there when the file was written."
+    )
+
+
 NOT_STATED = "not_stated"
 _UNSTATED = Metric(reason=NOT_STATED)
 
@@ -390,7 +426,7 @@ class EvaluationResults(FileModel):
     citation_metrics: CitationMetrics = CitationMetrics()
     answer_quality_metrics: AnswerQualityMetrics = AnswerQualityMetrics()
     judge: JudgeRecord | None = None
-    judge_metrics: dict[str, Metric] = pydantic.Field(
+    judge_metrics: dict[str, JudgedMetric] = pydantic.Field(
         default_factory=dict,
         description="Means over answers of the judge's scores; pooled shares are in the parts above.",
     )

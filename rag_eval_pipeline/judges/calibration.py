@@ -6,10 +6,11 @@ what the claim cites, else by what was retrieved.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.agreement import Confusion, bias_of, kappa_of
+from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, different_errors
 from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
     NEEDS_SUPPORT_JUDGE,
@@ -26,6 +27,7 @@ from rag_eval_pipeline.judges.trust_card import (
     ConfusionRecord,
     Disagreement,
     KappaRecord,
+    LabelledEvaluation,
     LabelsBy,
     Limits,
     Share,
@@ -44,6 +46,20 @@ CASES_AT_ONCE = 32  # the endpoint limits how many are sent at once
 SECOND_JUDGING = 1_000  # its entries in the cache are not those of the first
 
 
+class AnswersOf(NamedTuple):
+    """An evaluation whose answers were labelled.
+
+    Args:
+        prefix: How the ids of its questions begin.
+        passed: Whether the judge found each of its answers correct.
+    """
+
+    system: str
+    evaluation: str
+    prefix: str
+    passed: Sequence[bool]
+
+
 class CalibrationRequest(NamedTuple):
     """What is calibrated, and how; `judges_twice` doubles the cost of a model judge."""
 
@@ -51,7 +67,7 @@ class CalibrationRequest(NamedTuple):
     judge: str
     labels_by: LabelsBy
     labels_sha256: str | None = None
-    systems: tuple[str, ...] = ()
+    answers: tuple[AnswersOf, ...] = ()
     min_agreement: float = MIN_AGREEMENT
     judges_twice: bool = True
     seed: int = SEED
@@ -102,7 +118,7 @@ async def calibrate(
     once, again = verdicts(first), verdicts(second) if second else {}
     return TrustCard(
         benchmark=request.benchmark,
-        systems=request.systems,
+        systems=tuple(dict.fromkeys(one.system for one in request.answers)),
         judge=request.judge,
         judge_fingerprint=judge.fingerprint,
         labels_by=request.labels_by,
@@ -200,6 +216,8 @@ def _task_trust(
     sure = Confusion.tally(pair for pair, item in zip(pairs, compared, strict=True) if once[item].verdict != "unsure")
     kappa = kappa_of(table, seed=request.seed)
     shortcomings = tuple(_shortcomings(table, kappa, request))
+    evaluations = tuple(_evaluations(compared, pairs, request)) if task == "correctness" else ()
+    systems = {one.system: [part for part in evaluations if part.system == one.system] for one in evaluations}
     repeated = [item for item in compared if item in again and again[item].is_true is not None]
     return TaskTrust(
         task=task,
@@ -214,10 +232,30 @@ def _task_trust(
         bias=bias_of(table),
         repeat_agreement=_share(sum(once[item].verdict == again[item].verdict for item in repeated), len(repeated)),
         annotator_alpha=truth.alpha[task],
+        evaluations=evaluations,
+        different_errors=different_errors({name: LabelledAnswers.pooled(own) for name, own in systems.items()}),
         worst=tuple(_worst(compared, truth, once, answers)),
         is_calibrated=not shortcomings,
         shortcomings=shortcomings,
     )
+
+
+def _evaluations(
+    compared: Sequence[Item], pairs: Sequence[tuple[bool, bool]], request: CalibrationRequest
+) -> Iterator[LabelledEvaluation]:
+    for one in request.answers:
+        own = [pair for item, pair in zip(compared, pairs, strict=True) if item.query_id.startswith(one.prefix)]
+        passed = one.passed or [
+            verdict for _, verdict in own
+        ]  # another judge's verdicts are not stored: labels at random
+        if own:
+            yield LabelledEvaluation(
+                system=one.system,
+                evaluation=one.evaluation,
+                confusion=ConfusionRecord(**Confusion.tally(own)._asdict()),
+                judged=len(passed),
+                passed=sum(passed),
+            )
 
 
 def _shortcomings(table: Confusion, kappa: KappaRecord, request: CalibrationRequest) -> list[str]:

@@ -84,6 +84,16 @@ class Disagreement(Model):
     against: str = ""  # gold answers, else the evidence compared with; its first 200 characters. Empty for refusals.
 
 
+class LabelledEvaluation(Model):
+    """The labels of one evaluation's answers against the judge's verdicts, and all answers it was given there."""
+
+    system: str
+    evaluation: str
+    confusion: ConfusionRecord
+    judged: int = pydantic.Field(ge=1)  # answers with a verdict, labelled or not
+    passed: int = pydantic.Field(ge=0)  # of them, those that the judge finds correct
+
+
 class TaskTrust(Model):
     """Agreement on one task."""
 
@@ -102,6 +112,8 @@ class TaskTrust(Model):
     repeat_agreement: Share | None = None
     annotator_alpha: float | None = None  # Krippendorff's alpha of those who labelled the same; null if none did
     worst: tuple[Disagreement, ...] = ()  # up to twenty, the surest mistakes first
+    evaluations: tuple[LabelledEvaluation, ...] = ()  # of correctness: what corrects the judge's rates
+    different_errors: str | None = None  # how the judge's errors differ between two systems, if they surely do
     is_calibrated: bool  # whether the judge's scores of this task may be relied on here
     shortcomings: tuple[str, ...] = ()  # why not, a sentence each
 
@@ -229,6 +241,8 @@ def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
     if trust.repeat_agreement is not None:
         share = trust.repeat_agreement
         yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."
+    if trust.different_errors is not None:
+        yield escape(trust.different_errors)
     if trust.annotator_alpha is not None:
         yield f"Those who labelled the same agree with alpha {trust.annotator_alpha:.3f}."
 

@@ -212,7 +212,7 @@ def wilson_interval(successes: int, trials: int) -> Interval:
 
     Source: Wilson 1927; Newcombe 1998, method 3.
     """
-    return _score_interval(successes / trials, trials)
+    return score_interval(successes / trials, trials)
 
 
 def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Interval, float]:
@@ -240,15 +240,24 @@ def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Inter
         # Documents that are more alike than chance would make it larger than n: that is chance, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
-    return _score_interval(share, effective), effective
+    return score_interval(share, effective), effective
 
 
-def _score_interval(share: float, trials: float) -> Interval:
+def score_interval(share: float, trials: float) -> Interval:
+    """Return Wilson's score interval of a share of so many trials, which need not be a whole number."""
     centre = (share + Z * Z / (2 * trials)) / (1 + Z * Z / trials)
     half = Z / (1 + Z * Z / trials) * math.sqrt(share * (1 - share) / trials + Z * Z / (4 * trials * trials))
     # At 0 and 1 the formula gives the limit exactly, but floating-point arithmetic only nearly.
     low, high = max(0.0, centre - half), min(1.0, centre + half)
     return Interval(0.0 if share == 0 else low, 1.0 if share == 1 else high)
+
+
+def effective_number(share: float, interval: tuple[float, float]) -> float:
+    """Return the number of trials of which a share has this interval of Wilson's."""
+    low, high = interval
+    # Both limits solve t^2 (1 + w) - t (2 share + w) + share^2 = 0 with w = z^2 / n.
+    widened = (share**2 + (1 - share) ** 2) / (low * high + (1 - low) * (1 - high))
+    return Z * Z / (widened - 1)
 
 
 def quantile_interval(values: Values, quantile: float) -> Interval | None:

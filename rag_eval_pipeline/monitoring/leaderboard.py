@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
-from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.formats.results import CorrectedRate, Metric
+from rag_eval_pipeline.judges.corrected_rates import correction
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
@@ -108,6 +109,17 @@ class Trust:
             self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), task=task
         )
         return None if known else NOT_CALIBRATED
+
+    def corrected(self, row: ResultsHeader, column: str) -> CorrectedRate | None:
+        """Return a judge's rate corrected by people's labels, as they are now; None without enough of them."""
+        if column != "judged_correct":
+            return None
+        metric = row.metric(column)
+        return correction(
+            self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), system=row.system,
+            answers_of=(row.evaluation_id, row.performance_metrics.get("reused_from")),
+            rate=metric.value, interval=metric.confidence_interval,
+        )  # fmt: skip
 
 
 class RankedRow(NamedTuple):
@@ -251,6 +263,7 @@ def _record(row: ResultsHeader, trust: Trust) -> dict[str, Any]:
             "n": metric.n_scored,
             "reason": metric.reason,
             **({"doubt": doubt} if (doubt := trust.doubt(row, column)) else {}),
+            **({"corrected": found.model_dump()} if (found := trust.corrected(row, column)) else {}),
         }
         for column in COLUMNS
         for metric in [row.metric(column)]

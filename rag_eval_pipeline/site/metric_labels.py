@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from rag_eval_pipeline.formats.results import CorrectedRate
 from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
 from rag_eval_pipeline.monitoring.comparison import TASKS
@@ -99,6 +100,7 @@ class MetricCell(NamedTuple):
     metric: MetricHeader
     doubt: str | None
     questions: int  # asked
+    corrected: CorrectedRate | None = None
 
     @property
     def scored(self) -> str:
@@ -145,6 +147,7 @@ def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
         metric,
         trust.doubt(row, name) if metric.value is not None else None,
         row.questions,
+        trust.corrected(row, name),
     )
 
 
@@ -176,7 +179,9 @@ def metric_groups(header: ResultsHeader, file: RunFile, trust: Trust) -> list[Me
         is_judged = category == _JUDGE and metric.value is not None
         doubt = trust.doubt(header, _labelled(name)) if is_judged else None
         view = custom.get(name) or metric_view(name)
-        categories.setdefault(category, []).append(MetricCell(view, metric, doubt, header.questions))
+        categories.setdefault(category, []).append(
+            MetricCell(view, metric, doubt, header.questions, trust.corrected(header, name))
+        )
     return [
         MetricGroup(heading, categories[category])
         for category, heading in _headings(header.retrieval_level)

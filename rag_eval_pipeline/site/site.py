@@ -262,7 +262,8 @@ def _key(
     stamp = report.stamps.get(header.benchmark)
     own = [
         code_digest(), registry_digest(), night.digest, is_full,
-        [report.trust.doubt(header, name) for name in TASKS], report.systems.index(header.system),
+        [(report.trust.doubt(header, name), report.trust.corrected(header, name)) for name in TASKS],
+        report.systems.index(header.system),
         report.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip

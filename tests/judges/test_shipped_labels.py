@@ -12,10 +12,12 @@ from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.judging import make_cases
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.labels import name_by_system, read_labels
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.trust_card import card_markdown, is_calibrated
+from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.systems.base import RagAnswer
 from tests.conftest import BUNDLED, CONVERTED, REPOSITORY, citations_in
 
@@ -132,6 +134,34 @@ def test_calibrate_makes_one_card_of_several_systems(workspace):
     assert card["systems"] == ["recorded-written", "recorded-embedded"]
     assert f"{path.with_suffix('.md')}" in both.stdout
     assert "needs_support_judge" in next(line for line in both.stdout.splitlines() if "Left out" in line)
+
+
+def test_people_s_labels_correct_the_judged_rate_everywhere_it_is_shown(workspace):
+    name, system = "cairnmoor-observatory", "recorded-embedded"
+    record(workspace, "written", "embedded")
+    for other in ("written", "embedded"):
+        evaluate(workspace, load_pair(workspace, name, f"recorded-{other}"))
+    labels = [given(other, labels_file(name, other)) for other in ("written", "embedded")]
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [*arguments, "--workspace", str(workspace.root)]).stdout
+
+    assert "corrected" not in run("leaderboard", "--json")
+    run("calibrate", name, *labels[0], *labels[1])
+
+    # Sixteen labels of each are too few for either alone.
+    (found,) = (row for row in json.loads(run("leaderboard", "--json")) if row["system"] == system)
+    corrected = found["metrics"]["judged_correct"]["corrected"]
+    assert (corrected["n_labels"], corrected["labels_of"]) == (32, ["recorded-written", system])
+    value, (low, high) = corrected["value"], corrected["confidence_interval"]
+    text = f"corrected {value:.3f} ({low:.3f} to {high:.3f})"
+    assert f", {text}. By 32 labels of recorded-written, {system}" in run("evaluate", name, "--system", system)
+    newest = max(workspace.results.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    results = EvaluationResults.read(newest)
+    assert results.judge_metrics["judged_correct"].corrected.text == text
+    report = write_report(workspace)
+    for page in ("index.html", f"benchmarks/{name}.html", f"runs/{results.evaluation_id}/index.html"):
+        assert text in (report.parent / page).read_text()
 
 
 WRONG = {
