@@ -404,8 +404,11 @@ def calibrate(
         for path, one in zip(labels, named, strict=True)
     ]
     with progress_bars() as begin:
-        card = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=begin)
+        card, kept = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=begin)
     path = write_trust_card(card, root.trust_cards if out is None else out)
     lines = [*summary_lines(card), str(path), f"For people, with the worst disagreements: {path.with_suffix('.md')}"]
+    if kept is not None:
+        kept.write(path)
+        lines.append(f"Every evaluation will judge {len(kept.cases)} of these answers again, to see if the judge changes.")
     emit(card.model_dump(mode="json") | {"path": str(path)}, as_json, lines)
     print_next(as_json, "rag-eval report --open")

@@ -84,6 +84,7 @@ class Evaluation:
         self.journal = folder / "journal.jsonl"  # terminal answers in the order of arrival
         self.responses = folder / "responses.parquet"  # answers in the dataset's order, one row per question
         self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
+        self.recheck = folder / "judge_recheck.json"  # the judge's verdicts on labelled answers, that night
         self.resources = folder / "resources.json"  # samples of memory and processor use while asking
         self.answers = Answers(self.responses)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self, get_args
 import msgspec
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
@@ -40,9 +40,18 @@ from rag_eval_pipeline.judges.judgement import (
     is_refusal,
 )
 from rag_eval_pipeline.judges.labels import Label, name_by_system, read_labels
+from rag_eval_pipeline.judges.recheck import (
+    Judging,
+    KeptAnswers,
+    find_kept,
+    judge_again,
+    keep_answers,
+    read_judging,
+    repeat_of,
+)
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
-from rag_eval_pipeline.storage.atomic_files import publishing
+from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -53,6 +62,7 @@ SUPPORT_MEASURES = (
     "consistency_of_resolved", "faithfulness", "hallucination_vs_citations", "hallucination_vs_retrieved",
 )  # fmt: skip
 OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
+KEPT_JUDGINGS = 5  # of a calibration; the first night's verdicts are compared with them
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
@@ -367,6 +377,33 @@ def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
     return scores
 
 
+def recheck_judge(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> None:
+    """Let the judge judge the kept labelled answers again, once an evaluation, and store its verdicts.
+
+    Where its daily budget is used up, that is stored; the answers of the evaluation come first.
+    """
+    record = evaluation.record
+    kept = find_kept(workspace.trust_cards, benchmark=record.benchmark, fingerprint=record.fingerprints.judge)
+    known = None if kept is None else read_judging(evaluation.recheck)
+    if kept is None or (known is not None and known.answers == kept.digest and known.reason is None):
+        return
+    settings = pair.settings.judge
+
+    async def run() -> Judging:
+        async with open_judge(settings, workspace.judge_cache) as judge:
+            assert judge is not None
+            with BudgetedJudge(judge, workspace, settings, record.evaluation_id) as paid:
+                return await judge_again(kept, paid, repeat_of(record.evaluation_id))
+
+    try:
+        found = asyncio.run(run())
+    except ServiceError as error:
+        if error.code != "budget_spent":
+            raise
+        found = Judging(kept.digest, reason=error.code)
+    atomic_write(evaluation.recheck, msgspec.json.encode(found) + b"\n")
+
+
 class Labelled(NamedTuple):
     """A file of labels and what was labelled: the newest evaluation of a system, or an evaluation by its id."""
 
@@ -388,8 +425,12 @@ def calibrate_judge(
     labels_by: LabelsBy,
     judges_twice: bool,
     progress: Callable[[str], Callable[[int, int], None]],
-) -> TrustCard:
+) -> tuple[TrustCard, KeptAnswers | None]:
     """Compare the judge of one or more evaluations with labels of their answers.
+
+    Returns:
+        The card, and answers that the judge judges again each night; None for a judge that is deterministic or not
+        calibrated.
 
     Raises:
         InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what
@@ -435,14 +476,17 @@ def calibrate_judge(
         seed=pair.settings.random_seed,
     )
 
-    async def run() -> TrustCard:
+    async def run() -> tuple[TrustCard, KeptAnswers | None]:
         async with open_judge(settings, workspace.judge_cache) as judge:
             if judge is None:
                 raise InputError("no_judge", "evaluation settings", "a judge", field="judge.kind", found="none")
             account = f"calibration_{evaluation.record.evaluation_id}"
             with BudgetedJudge(judge, workspace, settings, account) as paid:
                 report = progress(f"calibrate {settings.title}")
-                return await calibrate(paid, cases, pooled, request, progress=report)
+                card = await calibrate(paid, cases, pooled, request, progress=report)
+                if not judge.may_differ or not any(task.is_calibrated for task in card.tasks):
+                    return card, None
+                return card, await keep_answers(paid, cases, pooled, judgings=KEPT_JUDGINGS if judges_twice else 1)
 
     return asyncio.run(run())
 

@@ -20,7 +20,7 @@ from rag_eval_pipeline.evaluation.corpus_names import (
 )
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import KIND_OF, load_custom_metrics
-from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers
+from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers, recheck_judge
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import (
     PAGE,
@@ -308,6 +308,7 @@ def score_judged(
     """Score by the judge: correctness against the gold answers, support of claims and citations, ratings."""
     evaluation.require_answered()
     judged = judge_answers(workspace, evaluation, pair, progress)
+    recheck_judge(workspace, evaluation, pair)
     rows = add_evaluator_scores(workspace, evaluation, pair, judged)
     report = publish_rows(evaluation, pair, "judge_scores", rows, rows.measures)
     return replace(report, judgements=judged.counts)

@@ -102,15 +102,15 @@ async def calibrate(
     """
     truth = majority_labels(labels)
     known = {case.query_id: case for case in cases}
-    asked = {item: _case_of(item, known[item.query_id]) for item in truth.values if item.query_id in known}
-    first = await _judge_all(asked.values(), judge, 0, progress)
+    asked = {item: case_of_item(item, known[item.query_id]) for item in truth.values if item.query_id in known}
+    first = await judge_all(asked.values(), judge, 0, progress)
     second: dict[Case, Judgement] = {}
     if request.judges_twice and judge.may_differ:
-        second = await _judge_all(asked.values(), judge, SECOND_JUDGING, progress)
+        second = await judge_all(asked.values(), judge, SECOND_JUDGING, progress)
 
     def verdicts(judgements: dict[Case, Judgement]) -> dict[Item, ItemVerdict]:
         return {
-            item: _verdict_on(item, case, judgements[case], judges_support=judge.judges_support)
+            item: verdict_on(item, case, judgements[case], judges_support=judge.judges_support)
             for item, case in asked.items()
         }
 
@@ -133,8 +133,8 @@ async def calibrate(
     )
 
 
-async def _judge_all(
-    cases: Iterable[Case], judge: Judge, repeat: int, progress: Callable[[int, int], None]
+async def judge_all(
+    cases: Iterable[Case], judge: Judge, repeat: int, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[Case, Judgement]:
     """Return each case's judgement; a case with several labels is judged once."""
     distinct = list(dict.fromkeys(cases))
@@ -152,7 +152,7 @@ async def _judge_all(
     return dict(zip(distinct, await asyncio.gather(*map(one, distinct)), strict=True))
 
 
-def _case_of(item: Item, case: Case) -> Case:
+def case_of_item(item: Item, case: Case) -> Case:
     """Return what the judge is given: the answer, or a claim and the text that people compared it with."""
     if item.claim is None or item.evidence is None:
         return case
@@ -160,7 +160,8 @@ def _case_of(item: Item, case: Case) -> Case:
     return Case(case.query_id, case.question, (), False, item.claim, (evidence,))
 
 
-def _verdict_on(item: Item, case: Case, judgement: Judgement, *, judges_support: bool) -> ItemVerdict:
+def verdict_on(item: Item, case: Case, judgement: Judgement, *, judges_support: bool) -> ItemVerdict:
+    """Return what a judgement of `case_of_item` says about a labelled item."""
     if judgement.status != "completed":
         return ItemVerdict(None, judgement.error_code or "failed")
     if item.task == "support":

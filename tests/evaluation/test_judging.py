@@ -14,6 +14,9 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.score_tables import ScoreTable
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Claim, Correctness, Judgement, Support
+from rag_eval_pipeline.judges.labels import Item
+from rag_eval_pipeline.judges.recheck import Judging, KeptAnswers, KeptLabel, read_judging
+from rag_eval_pipeline.judges.trust_card import ConfusionRecord, KappaRecord, TaskTrust, TrustCard, write_trust_card
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.systems.base import Citation, RetrievedPassage
 from tests.conftest import citations_in
@@ -225,3 +228,34 @@ def test_budget_of_a_judge_holds_for_all_answers_together(workspace, server):
 
     assert error.value.code == "budget_spent"
     assert limit <= server.judged < limit + 3  # an answer takes three requests at most
+
+
+def test_labelled_answers_are_judged_again_within_the_budget(workspace):
+    def answer(path, body):
+        text = judge(body["messages"][-1]["content"])
+        return {"model": "m-1", "choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+
+    cases = tuple(Case(name, f"{name}?", ("red",), False, name) for name in ("red", "blue", "green"))
+    labels = tuple(KeptLabel(n, Item(c.query_id, "correctness", None, None), n == 0, 1.0) for n, c in enumerate(cases))
+    kept = KeptAnswers(cases, labels)
+    with json_server(answer) as server:
+        nights = []
+        for limit in (None, 20):  # sixteen answers and three labelled ones were judged on the first night
+            set_judge(workspace, server, budget={"requests": limit})
+            pair = load_pair(workspace, "cairnmoor-observatory", "embedded")
+            card = calibrated_card(pair.paths.name, pair.fingerprints.judge)
+            kept.write(write_trust_card(card, workspace.trust_cards))
+            _, published = evaluate(workspace, pair)
+            nights.append(read_judging(load_evaluation(workspace, published.evaluation_id).recheck))
+
+    assert nights == [Judging(kept.digest, "100", ("m-1",)), Judging(kept.digest, reason="budget_spent")]
+
+
+def calibrated_card(benchmark, fingerprint):
+    table = ConfusionRecord(both_yes=1, labels_yes_judge_no=0, labels_no_judge_yes=0, both_no=1)
+    trust = TaskTrust(
+        task="correctness", n_labels=2, n_compared=2, kappa=KappaRecord(), kappa_sure=KappaRecord(), confusion=table,
+        is_calibrated=True,
+    )  # fmt: skip
+    parts = {"benchmark": benchmark, "judge": "openai m", "judge_fingerprint": fingerprint}
+    return TrustCard(**parts, labels_by="human", seed=1, tasks=(trust,))
