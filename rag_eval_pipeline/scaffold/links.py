@@ -367,12 +367,12 @@ def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link |
         form = next(list_forms(column))
         text = f"contexts: gold texts from {column.described}"
         if link is not None and link.scalar is not None and form.item is not None:
-            [(named, place)] = link.scalar.items()
+            (named, place), *page = link.scalar.items()
             quote = column.sql
-            sql = f"[{context({named: place, 'text': quote})}]"
+            sql = f"[{context({named: place, **dict(page), 'text': quote})}]"
             if not all(c.is_full for c in file.columns if c is column or c.name in link.used):
                 place, quote = f"nullif({place}, '')", f"nullif({quote}, '')"
-                body = context({named: place, "text": quote})
+                body = context({named: place, **dict(page), "text": quote})
                 sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
             guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
             return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)

@@ -14,12 +14,13 @@ from rag_eval_pipeline.scaffold.links import (
     no_documents,
     text_link,
 )
-from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised, retrieved_columns, wrong_rows
 from rag_eval_pipeline.scaffold.selection import SPLITS, best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
 
+PAGES = frozenset("page page_number page_no page_num seite seitenzahl seitennummer pagina página strona 页码".split())
 FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
 FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
 
@@ -48,6 +49,7 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     # Question and answer are excluded from links: an answer may be the name of a file.
     core = {roles.columns[role] for role in ("question", "answer") if role in roles.columns}
     link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
+    link = link and _with_page(file, link)
     if link is None or link.corpus.documents is None:
         link = row_page(file, core) or link
     if structs is not None:
@@ -66,6 +68,21 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
         return draft
     text, lines = offer
     return replace(draft, guesses=(*draft.guesses, Guess("questions", text)), choices=(*draft.choices, *lines))
+
+
+def _with_page(file: DataFile, link: Link) -> Link:
+    """Return the link with the gold page, if a column of whole numbers states it beside the name of one PDF."""
+    columns = (column for column in file.columns if normalised(column.name) in PAGES and column.name not in link.used)
+    column = next((c for c in columns if c.present and all(str(page).strip().isdecimal() for page in c.present)), None)
+    documents = link.corpus.tables.get("docs", Origin()).files or ""
+    if column is None or link.scalar is None or "file" not in link.scalar or not documents.lower().endswith(".pdf"):
+        return link
+    base, first = (" + 1", 0) if 0 in map(int, column.present) else ("", 1)
+    scalar = {**link.scalar, "page": f"TRY_CAST({column.sql} AS BIGINT){base}"}
+    expr = ColumnExpr(link.exprs["contexts"].sql.replace(context(link.scalar), context(scalar)))
+    text = f"contexts.page: from {column.name!r}, the PDF's page counted from {first}; printed page numbers may differ."
+    guesses = (*link.guesses, Guess("questions", text))
+    return replace(link, exprs={"contexts": expr}, used=link.used | {column.name}, guesses=guesses, scalar=scalar)
 
 
 def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, list[Guess]]:

@@ -236,6 +236,24 @@ def test_documents_that_are_absent_or_joined_are_counted(started, files, sentenc
     assert any(sentence in guess for guess in started(files).guesses)
 
 
+PDFS = {"docs/x.pdf": b"%PDF-", "docs/y.pdf": b"%PDF-"}
+GOLD_PAGES = {
+    # rows, documents, page and text of each context
+    "counted from 1":      ("file,Seite\nA?,a,x.pdf,3\nB?,b,y.pdf,\n", PDFS,                 [(3, None), (None, None)]),
+    "counted from 0":      ("file,page\nA?,a,x.pdf,0\nB?,b,y.pdf,2\n", PDFS,                 [(1, None), (3, None)]),
+    "with the gold text":  ("file,page,evidence\nA?,a,x.pdf,3,t\nB?,b,y,4,\n", PDFS,         [(3, "t"), (4, None)]),
+    "not whole numbers":   ("file,page\nA?,a,x.pdf,3-4\nB?,b,y.pdf,2\n", PDFS,               [(None, None)] * 2),
+    "of no PDF":           ("file,page\nA?,a,x.md,3\n", {"docs/x.md": "x"},                  [(None, None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "documents", "expected"), GOLD_PAGES.values(), ids=GOLD_PAGES)
+def test_page_beside_the_name_of_a_pdf_is_the_gold_page(planned, rows, documents, expected):
+    found = planned({"q.csv": f"question,answer,{rows}", **documents})
+
+    assert [(c.page, c.text) for question in found.questions for c in question.contexts] == expected
+
+
 def test_row_without_an_answer_that_names_a_document_is_not_called_unanswerable(planned):
     found = planned({"q.csv": "question,answer,url\nA?,a,https://a.org/1\nB?,,https://a.org/2\n"})
 
