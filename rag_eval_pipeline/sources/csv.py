@@ -19,7 +19,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
 from rag_eval_pipeline.sources.detect import Layout, sniff_layout
 
-NO_QUOTES = "none"
+NO_QUOTES, BACKSLASH = "none", "backslash"
+_BACKSLASH = re.compile(r'\\(["\\]?)')
 _QUOTED = r'"((?:[^"]|"")*)"'
 _FORMULA = re.compile(rf"=(?:{_QUOTED}|HYPERLINK\(\s*{_QUOTED}\s*(?:[,;].*)?\))", re.IGNORECASE | re.DOTALL)
 _SHORTENED = r"^\d\.\d+E\+1\d$"  # as Excel shows, and saves, numbers of more than eleven digits
@@ -47,6 +48,9 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
     quote = file.spec.quote or '"'
     if quote == NO_QUOTES:
         reader = csv.reader(text, delimiter=layout.delimiter, quoting=csv.QUOTE_NONE, strict=True)
+    elif quote == BACKSLASH:  # before a quote or a backslash; any other is text, as in C:\new
+        escaped = (_BACKSLASH.sub(lambda match: match[0] if match[1] else r"\\", line) for line in text)
+        reader = csv.reader(escaped, delimiter=layout.delimiter, escapechar="\\", strict=True)
     else:
         reader = csv.reader(text, delimiter=layout.delimiter, quotechar=quote, strict=True)
     notes = _Notes()
@@ -68,8 +72,7 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
         except csv.Error as error:
             _refuse_lost_rows(error, file, line, above + reader.line_num, has_header=names is not None)
             number += 1
-            escape = " and not escaped by a backslash" if b'\\"' in file.sample else ""
-            fault = RowError("bad_quoting", None, f"quotes around whole cells, doubled inside{escape}")
+            fault = RowError("bad_quoting", None, _quotes_doubled(file))
             if _is_open(error):
                 fault = RowError("truncated", None, "a closing quote before the end of the file")
             fault.found = str(error)
@@ -114,10 +117,15 @@ def _refuse_lost_rows(error: csv.Error, file: InputFile, start: int, end: int, *
         hint = "Close it, or double a quote inside a cell."
         raise InputError("unclosed_quote", place, "a closing quote before the end of the file", hint=hint)
     if end > start:
-        expected = "quotes around whole cells, doubled inside"
-        raise InputError("bad_quoting", f"{place} to {end}", expected, found=str(error))
+        raise InputError("bad_quoting", f"{place} to {end}", _quotes_doubled(file), found=str(error))
     if not has_header:
         raise InputError("bad_quoting", place, "a header", found=str(error))
+
+
+def _quotes_doubled(file: InputFile) -> str:
+    is_escaped = file.spec.quote is None and b'\\"' in file.sample
+    remedy = ", or `quote: backslash` beside `path` where a backslash escapes them" if is_escaped else ""
+    return f"quotes around whole cells, doubled inside{remedy}"
 
 
 def _refuse_swallowed_rows(record: Sequence[str], file: InputFile, place: str) -> None:

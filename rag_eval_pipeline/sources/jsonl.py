@@ -7,6 +7,7 @@ Arrow refuses, or whose values it may have changed, is read line by line.
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -33,6 +34,9 @@ from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scala
 _SEVERAL_VALUES = (
     "The file holds several JSON values: write each on one line (`jq -c . FILE > rows.jsonl`), or all as one list."
 )
+_MAYBE_ZERO = re.compile(r"\.[0-9]+0[\s,}\]]")  # a quick test
+_LAST_ZERO = re.compile(r'"(?:[^"\\]++|\\.)*+"|(-?[0-9]+\.[0-9]+0)(?=[\s,}\]])')  # a text, or a number such as 1.10
+SHOWN = 3
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 BATCH_ROWS = 20_000  # of a JSON file
@@ -44,6 +48,7 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
         handle = io.BytesIO(_whole_text(handle, file).encode())
     types = file.types
     number, line = 1, 1
+    zeros: list[str] = []
     for block in _blocks(handle):
         batch = _parse_with_arrow(block, types, number, line) if types else None
         lines = (
@@ -53,21 +58,46 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
             batch = _parse_lines(block, file, number, line)
         if file.types is None:
             types = merge_columns(types or {}, batch.types or {})
+        if "'float'" in (kinds := str(batch.types)) or "'json'" in kinds:  # at any depth
+            zeros += _last_zeros(block.decode(errors="replace"), line)
         number += len(batch.numbers) + len(batch.rejected)
         line += lines
         yield batch
+    yield from _zeros_note(zeros)
 
 
 def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
     """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length."""
+    text = _whole_text(handle, file)
     try:
-        value = json_value(_whole_text(handle, file), allow_nan=file.spec.allow_nan)
+        value = json_value(text, allow_nan=file.spec.allow_nan)
     except RowError as fault:
         is_several = fault.code == "bad_json" and "Extra data" in fault.expected
         error = InputError(fault.code, file.shown, fault.expected, hint=_SEVERAL_VALUES if is_several else None)
         error.found = fault.found  # an excerpt already
         raise error from None
+    zeros = list(_last_zeros(text, 1))
+    del text
     yield from _batches(_items(_at_root(value, file), file), (), file)
+    yield from _zeros_note(zeros)
+
+
+def _last_zeros(text: str, line: int) -> Iterator[str]:
+    """Yield the numbers whose last zero a double does not keep, with their lines; the text begins at `line`."""
+    place = 0
+    for match in _LAST_ZERO.finditer(text) if _MAYBE_ZERO.search(text) else ():
+        if match[1]:
+            line += text.count("\n", place, match.start())
+            place = match.start()
+            yield f"{match[1]} (line {line})"
+
+
+def _zeros_note(zeros: Sequence[str]) -> Iterator[DecodedBatch]:
+    """Yield a batch without rows that has the note on numbers which lose their last zeros."""
+    if zeros:
+        shown = ", ".join([*zeros[:SHOWN], "..."][: len(zeros)])
+        note = f"numbers are read without the zeros at their end ({len(zeros)}: {shown}); quote those that are texts"
+        yield DecodedBatch(pa.RecordBatch.from_pylist([]), (), types={}, notes=(note,))
 
 
 def read_yaml_rows(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:

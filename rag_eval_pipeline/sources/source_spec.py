@@ -71,9 +71,10 @@ class SourceSpec(SpecPart):
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="Separator of CSV cells; by default the one that gives rows of equal width."
     )
-    quote: Annotated[str, Field(pattern=r"^(.|none)$")] | None = Field(
+    quote: Annotated[str, Field(pattern=r"^(.|none|backslash)$")] | None = Field(
         default=None,
-        description="The quote character of CSV cells, by default the double quote; `none`: quotes are text.",
+        description="The quote character of CSV cells, by default the double quote; `none`: quotes are text; "
+        "`backslash`: inside a cell a backslash stands before the double quote.",
     )
     columns: tuple[Text, ...] = Field(
         default=(),

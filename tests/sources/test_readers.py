@@ -98,6 +98,14 @@ class TestCsv:
         assert decode(read_csv, raw, quote="none").columns["q"] == ['"to be or not', 'what is that"', "x"]
         assert decode(read_csv, raw, quote='"').columns["id"] == ["1", "3"]
 
+    def test_csv_with_escaped_quotes_is_read_where_this_is_stated(self):
+        raw = 'q,a\n"A \\"pier\\", or","C:\\new\\\\old"\n"two\n\\"lines\\"","a ""b""\\\\"\n'
+        stated = decode(read_csv, raw, quote="backslash")
+
+        assert stated.columns == {"q": ['A "pier", or', 'two\n"lines"'], "a": ["C:\\new\\old", 'a "b"\\']}
+        with pytest.raises(InputError, match="quote: backslash"):
+            decode(read_csv, raw)
+
     def test_csv_notes_what_it_reads_otherwise_than_it_stands(self):
         raw = 'Report 2024,,\nid,q,a\n="1",x,4.55679E+15\n="2",y,1.5E+11\n'
         [batch] = read_csv(
@@ -258,6 +266,22 @@ class TestJson:
             decode(read_json, '{\n"q": 1\n}\n{\n"q": 2\n}')
         with pytest.raises(InputError, match="`allow_nan: true`"):
             decode(read_json, '[{"q": NaN}]')
+
+    ZEROS = {
+        # text, what its note says
+        "JSON lines":         (read_jsonl, '{"a": 1.5}\n{"a": 1.10}\n{"a": -2.500, "b": 3.0}\n', ["2: 1.10 (line 2), -2.500 (line 3)"]),
+        "JSON":               (read_json, '[{"a": [1.10]},\n{"a": [2.50,3.40 ,4.00]}]', ["4: 1.10 (line 1), 2.50 (line 2), 3.40 (line 2), ..."]),
+        "in a mixed column":  (read_jsonl, '{"a": "x"}\n{"a": 1.10}\n',                          ["1: 1.10 (line 2)"]),
+        "in texts":           (read_jsonl, '{"a": "\\" 1.10, 2.50}", "b": 0.5}\n',              []),
+        "kept, or computed":  (read_jsonl, '{"a": 10.0, "b": 100, "c": 0.05, "d": 2.50e3}\n',   []),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(("reader", "raw", "notes"), ZEROS.values(), ids=ZEROS)
+    def test_json_numbers_that_lose_zeros_are_named(self, reader, raw, notes):
+        batches = list(reader(io.BytesIO(raw.encode()), InputFile(None, "f", "f", SourceSpec(path=("f",)))))
+
+        said = [note for batch in batches for note in batch.notes]
+        assert [note.partition("(")[2].rpartition(");")[0] for note in said] == notes
 
     def test_json_missing_root_names_the_lists(self):
         with pytest.raises(InputError, match="State `root: data`") as caught:
