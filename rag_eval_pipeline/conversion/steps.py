@@ -266,7 +266,7 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    findings = _write_dataset(conversion, made, head, _remaining(conversion, QUERY_COLUMNS), pages)
+    findings = _write_dataset(conversion, made, head, _remaining(conversion, QUERY_COLUMNS))
     datasets.publish_version(conversion, made, target)
     counts = {
         "queries": counted["accepted"],
@@ -291,16 +291,12 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
 
 
 def _write_dataset(
-    conversion: Conversion,
-    made: Path,
-    head: EvaluationDataset,
-    batches: Iterable[pa.RecordBatch],
-    pages: Sequence[Page],
+    conversion: Conversion, made: Path, head: EvaluationDataset, batches: Iterable[pa.RecordBatch]
 ) -> list[str]:
-    texts = datasets.document_texts(pages) if conversion.spec.inline_documents else {}
+    paths, inline = conversion.paths, conversion.spec.inline_documents
+    texts = datasets.document_texts(read_pages(paths.pages)) if inline else {}
     documents = [SourceDocument(document_id=name, content=text) for name, text in texts.items()]
-    spans = datasets.read_gold_spans(conversion.paths.gold_spans)
-    return write_evaluation_dataset(made, head, batches, spans, documents)
+    return write_evaluation_dataset(made, head, batches, datasets.read_gold_spans(paths.gold_spans), documents)
 
 
 def _require_new_version(conversion: Conversion, planned: Plan) -> None:
@@ -327,7 +323,7 @@ def _require_new_version(conversion: Conversion, planned: Plan) -> None:
         if not tally.questions:
             return  # a check says so
         head = dataset_head(spec, size=tally.questions, characters=tally.characters)
-        _write_dataset(conversion, made, head, remaining(), read_pages(paths.pages))
+        _write_dataset(conversion, made, head, remaining())
         datasets.require_new_version(conversion, made, target)
     except (InputError, OSError, pa.ArrowException) as error:  # a file of the earlier conversion is damaged or gone
         if isinstance(error, InputError) and error.code == "version_conflict":

@@ -8,7 +8,7 @@ from typing import Any
 
 from rag_eval_pipeline.corpus.document_renderer import NO_TEXT
 from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.rendering.render import WORDS_SHARE
+from rag_eval_pipeline.corpus.rendering.render import HIDDEN_SHOWN, WORDS_SHARE
 from rag_eval_pipeline.corpus.text.page_drawing import contact_sheet
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
@@ -98,6 +98,10 @@ def _contexts(found: int, lost: Mapping[str, int], without_document: int) -> Ite
 Files = Set[tuple[str, str | None]]  # name and hash of each file of the last build
 
 DRIFTED = ("changed", "gone")
+FLAG_NOTES = {
+    HIDDEN_SHOWN: "Pages of which text is printed that is hidden until a tab is opened or a script runs",
+    NO_TEXT: "PDFs without any text, in which nothing can be found",
+}
 LISTED = 10  # of the slowest documents
 
 
@@ -139,13 +143,15 @@ def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
 
 
 def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
-    """Return one line on each document that is missing, has drifted, or lost words in its PDF; one on those without."""
+    """Return one line on each document that is missing, has drifted, or lost words in its PDF; one for each flag."""
     drifted = [f"{row.file_name}: {row.drift_reason} [{row.drift}]" for row in present(built) if row.drift is not None]
     lost = [f"{row.file_name}: {words_line(row)} of the page are in the PDF." for row in pages_with_words_lost(built)]
-    silent = sorted(row.file_name for row in present(built) if NO_TEXT in row.flags)
-    more = f" and {len(silent) - LISTED} more" if len(silent) > LISTED else ""
-    empty = [f"PDFs without any text, in which nothing can be found: {', '.join(silent[:LISTED])}{more}."]
-    return (*_missing_notes(missing(built)), *drifted, *lost, *(empty if silent else ()))
+    flagged = []
+    for flag, what in FLAG_NOTES.items():
+        names = sorted(row.file_name for row in present(built) if flag in row.flags)
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        flagged += [f"{what}: {', '.join(names[:LISTED])}{more}."] if names else []
+    return (*_missing_notes(missing(built)), *drifted, *lost, *flagged)
 
 
 def _missing_notes(rows: Sequence[CorpusDocument]) -> Iterator[str]:

@@ -56,9 +56,7 @@ class TruncatedBody(Exception):
 async def inflated(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """Decode gzip or zlib, at most a byte more than the limit at a time; gzip may have members (RFC 1952, 2.2).
 
-    Raises:
-        TruncatedBody: The end is missing.
-        zlib.error: It is neither.
+    A body that is neither is a `zlib.error`, one without its end a `TruncatedBody`.
     """
     decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
     begun = False

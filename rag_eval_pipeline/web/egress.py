@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import expectation, value_hint
 from rag_eval_pipeline.storage.yaml_files import read_settings
-from rag_eval_pipeline.web.server_settings import HOST_PORT, VARIABLE_NAME, is_free_header
+from rag_eval_pipeline.web.server_settings import HOST_PORT, VARIABLE_NAME, ProxyAddress, is_free_header
 from rag_eval_pipeline.web.tls import authorities
 
 _PORTS = {"http": 80, "https": 443}
@@ -99,7 +99,7 @@ class EgressConfig(BaseModel):
         "environment variable that holds its value. They are sent only to this scheme, host "
         "and port.",
     )
-    proxy: str | None = Field(
+    proxy: ProxyAddress | None = Field(
         default=None,
         description="Corporate proxy as `host:port`, through which public hosts are reached; allowed hosts never are.",
     )
@@ -122,13 +122,6 @@ class EgressConfig(BaseModel):
         default=False,
         description="Whether pages from URLs may be rendered where the browser's sandbox cannot be used.",
     )
-
-    @field_validator("proxy")
-    @classmethod
-    def _proxy(cls, value: str | None) -> str | None:
-        if value is not None and not HOST_PORT.fullmatch(value):
-            raise ValueError(f"{value!r} is not host:port")
-        return value
 
     @field_validator("credentials")
     @classmethod
@@ -174,7 +167,7 @@ def read_egress_config(path: Path) -> EgressConfig:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or None
         # A secret that was written where its variable's name belongs must not end up in a log.
-        found = None if first["loc"][:1] in {("credentials",), ("proxy_credentials",)} else first["input"]
+        found = None if first["loc"][:1] in {("credentials",), ("proxy",), ("proxy_credentials",)} else first["input"]
         hint, expected = value_hint(first, EgressConfig), expectation(first)
         raise InputError("bad_config", path, expected, field=field, found=found, hint=hint) from None
     if config.ca_file is None:

@@ -7,7 +7,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 import pydantic
@@ -34,6 +34,20 @@ BODY_SECRET_LENGTH = 12  # characters
 def is_free_header(name: str) -> bool:
     """Return whether a text is a header's name, and none of those that the client sets itself."""
     return HEADER_NAME.fullmatch(name) is not None and name.lower() not in RESERVED_HEADERS
+
+
+def _misplaced(expected: str) -> PydanticCustomError:
+    """Return an error whose type tells readers not to quote the input, because it may be a secret."""
+    return PydanticCustomError("misplaced_secret", "{expected}", {"expected": expected})
+
+
+def _host_port(value: str) -> str:
+    if not HOST_PORT.fullmatch(value):
+        raise _misplaced("host:port; user and password go into proxy_credentials")
+    return value
+
+
+ProxyAddress = Annotated[str, pydantic.AfterValidator(_host_port)]
 
 
 class EndpointSettings(Model):
@@ -82,7 +96,7 @@ class EndpointSettings(Model):
     ca_file: str | None = pydantic.Field(
         None, description="PEM file of a private certificate authority, trusted in addition to the public ones."
     )
-    proxy: str | None = pydantic.Field(
+    proxy: ProxyAddress | None = pydantic.Field(
         None, description="Corporate proxy as `host:port`, through which the server is reached."
     )
     proxy_credentials: str | None = pydantic.Field(
@@ -103,13 +117,6 @@ class EndpointSettings(Model):
             raise _misplaced("a URL without user, query and fragment; secrets go into api_key_env or headers_env")
         return value.rstrip("/")
 
-    @pydantic.field_validator("proxy")
-    @classmethod
-    def _proxy(cls, value: str | None) -> str | None:
-        if value is not None and not HOST_PORT.fullmatch(value):
-            raise _misplaced("host:port; secrets go into proxy_credentials")
-        return value
-
     @pydantic.field_validator("api_key_env", "proxy_credentials")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
@@ -126,11 +133,6 @@ class EndpointSettings(Model):
             if not VARIABLE_NAME.fullmatch(variable):
                 raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")
         return value
-
-
-def _misplaced(expected: str) -> PydanticCustomError:
-    """Return an error whose type tells readers not to quote the input, because it may be a secret."""
-    return PydanticCustomError("misplaced_secret", "{expected}", {"expected": expected})
 
 
 class Credentials:

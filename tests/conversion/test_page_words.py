@@ -22,7 +22,7 @@ HALF = "<style>@media print{.side{display:none}}</style>" + WHOLE + "<div class=
 
 @pytest.mark.browser
 def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
-    pages = {"whole": WHOLE, "half": HALF, "hidden": f"<main style='visibility:hidden'>{WHOLE}</main>"}
+    pages = {"whole": WHOLE, "half": HALF, "hidden": f"<main hidden>{WHOLE}</main>", "drawn": "<canvas>"}
     documents = "\n".join(json.dumps({"url": f"http://x.example/{name}", "html": html}) for name, html in pages.items())
     questions = "\n".join(json.dumps({"q": f"What of {name}?", "url": f"http://x.example/{name}"}) for name in pages)
     benchmark(SPEC, {"q.jsonl": questions, "d.jsonl": documents})
@@ -31,7 +31,10 @@ def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
     [check] = [check for check in report.record.checks if check.name == "page_words_in_pdf"]
     assert not check.passed
     # 140 of the 245 words are in the PDF; three letters in a row that both halves have add a few.
-    assert (check.numbers["pages"], check.numbers["incomplete"]) == (2, 1)
+    assert (check.numbers["pages"], check.numbers["incomplete"]) == (3, 1)
     assert re.fullmatch(r"14\d of 245 words \((57|58|59)%\)", check.numbers["half.pdf"])
-    assert report.notes[-1] == "PDFs without any text, in which nothing can be found: hidden.pdf."
+    assert report.notes[-2:] == (
+        "Pages of which text is printed that is hidden until a tab is opened or a script runs: hidden.pdf.",
+        "PDFs without any text, in which nothing can be found: drawn.pdf.",
+    )
     assert f"half.pdf: {check.numbers['half.pdf']} of the page are in the PDF." in report.notes

@@ -21,6 +21,7 @@ def paragraphs(count, words=40):
 
 
 LONG = paragraphs(40)
+PANEL = paragraphs(8).replace("word", "panel")
 SHELL = "html,body{height:100%;margin:0}.app{height:100vh;overflow:hidden}"
 
 # Style sheet and body of pages of which, printed as they are, between 0 % and 80 % of the words are in the PDF.
@@ -85,7 +86,21 @@ CUT = {
     ),
 }
 
-
+# Of which nothing is shown until a tab or a fold is opened, or a script runs.
+UNOPENED = {
+    "tabs": (".tab-pane{display:none}.active{display:block}", f"<p class='tab-pane active'>a<div class=tab-pane>{PANEL}</div>"),
+    "tabs one above the other": (
+        "div{position:relative;height:60px}section{position:absolute;top:0}",
+        f"<div><section role=tabpanel>{LONG}</section><section role=tabpanel hidden>{PANEL}</section></div>",
+    ),
+    "tabs by their names": ("", f"<b role=tab aria-controls=two>two</b><div id=two style='opacity:0'>{PANEL}</div>"),
+    "an accordion": (
+        ".fold{max-height:0;overflow:hidden}",
+        f"<h3><button aria-controls=fold aria-expanded=false>More</button></h3><div class=fold id=fold>{PANEL}</div>",
+    ),
+    "an application": ("#app{display:none}", f"<div id=app><script>let a = 1;</script>{PANEL}</div>Loading ..."),
+    "an application that is not visible": ("", f"<p>Loading<div style='visibility:hidden'>{LONG}</div>"),
+}  # fmt: skip
 HIDDEN = (
     "<span style='position:absolute;width:1px;height:1px;overflow:hidden;clip:rect(0,0,0,0)'>HIDDEN</span>"
     "<div style='max-height:0;overflow:hidden'>HIDDEN</div><div style='display:none'>HIDDEN</div>"
@@ -93,7 +108,9 @@ HIDDEN = (
 )
 # A PDF has gaps instead of spaces.
 SPACED = {
-    "letters set apart": "<p style='letter-spacing:6px'>" + "The quick brown fox jumps over the lazy dog. " * 30,
+    "letters set apart": "<body style='letter-spacing:.3em'>"
+    + "The quick brown fox jumps over the lazy dog. " * 30
+    + "<h2>An inner title</h2><input value='seal harbour' style='letter-spacing:.1em'>",
     "cells side by side": "<div style='display:flex;flex-wrap:wrap'>" + "".join(f"<i>tag{n}</i>" for n in range(200)),
     "words divided at the end of a line": "<p lang=en style='hyphens:auto;width:120px'>"
     + "internationalization incomprehensibilities characteristically. " * 30,
@@ -104,6 +121,7 @@ SPACED = {
 PRINT_HIDES = ("@media print{.side{display:none}}", f"<div>{paragraphs(10)}</div><div class=side>{paragraphs(6)}</div>")
 PAGES = {
     **CUT,
+    **UNOPENED,
     "hidden": ("", paragraphs(2) + HIDDEN),
     **{name: ("", html) for name, html in SPACED.items()},
     "hidden in print": PRINT_HIDES,
@@ -128,15 +146,16 @@ def printed(planned, tmp_path_factory, own_temp) -> tuple[Path, dict]:
     return folder, dict(zip(PAGES, rows, strict=True))
 
 
-@pytest.mark.parametrize("cut", CUT)
+@pytest.mark.parametrize("cut", [*CUT, *UNOPENED])
 def test_printed_page_has_every_word_whatever_cuts_it_off(printed, cut):
     folder, rows = printed
-    wanted = {word for text in CUT[cut][1].replace("<", " <").split("<") for word in text.partition(">")[2].split()}
+    wanted = {word for text in PAGES[cut][1].replace("<", " <").split("<") for word in text.partition(">")[2].split()}
 
     text = " ".join(read_texts(folder / rows[cut].file_name))
 
     assert {word for word in wanted if word[-1].isdigit()} - set(text.split()) == set()
     assert rows[cut].words_printed == rows[cut].words_seen
+    assert ("hidden_text_shown" in rows[cut].flags) == (cut in UNOPENED or cut in list(CUT)[:2])
 
 
 def test_printed_words_leave_out_what_nobody_sees(printed):
@@ -147,9 +166,12 @@ def test_printed_words_leave_out_what_nobody_sees(printed):
 
 
 def test_printed_words_do_not_depend_on_spaces(printed):
-    _, rows = printed
+    folder, rows = printed
 
     assert [name for name in SPACED if rows[name].words_printed < 0.95 * rows[name].words_seen] == []
+    apart = read_texts(folder / rows["letters set apart"].file_name)[0]
+    assert apart.startswith("The quick brown fox jumps over the lazy dog. The")
+    assert ("An inner title" in apart, "seal harbour" in apart) == (True, True)
 
 
 NESTED = 14  # each level doubles the work of balancing the columns within

@@ -51,15 +51,13 @@ async def test_request_returns_the_body_and_its_account_by_no_proxy_of_the_envir
 
 
 async def test_gateway_that_always_compresses_is_understood_also_within_a_stream():
-    packed = gzip.compress(b'data: {"a": 1}\n\n') + gzip.compress(b'data: {"a": 2}\n\n')
-    events = reply(200, packed, {"Content-Type": "text/event-stream", **GZIP})
-    async with serving(reply(200, gzip.compress(b'{"answer": 1}'), GZIP), events) as server, opened(server) as endpoint:
+    packed = gzip.compress(b"data: 1\n\n") + gzip.compress(b"data: 2\n\n")
+    steps = reply(200, gzip.compress(b'{"answer": 1}'), GZIP), reply(200, packed, GZIP)
+    async with serving(*steps) as server, opened(server) as endpoint:
         answer = await endpoint.request("GET", "/a")
         streamed = await endpoint.stream("POST", "/ask", json={})
 
-    assert answer.json() == {"answer": 1}
-    assert answer.raw_sha256 == hashlib.sha256(b'{"answer": 1}').hexdigest()
-    assert [event.data for event in streamed.events] == ['{"a": 1}', '{"a": 2}']
+    assert (answer.json(), [event.data for event in streamed.events]) == ({"answer": 1}, ["1", "2"])
 
 
 async def test_server_is_reached_by_the_proxy_of_its_settings(monkeypatch):

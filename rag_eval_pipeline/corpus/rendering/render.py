@@ -61,6 +61,7 @@ PRINT_OPTIONS: dict[str, Any] = {
     "tagged": False,  # structure ids differ from run to run, and files are 49 % larger
     "outline": False,
 }
+HIDDEN_SHOWN = "hidden_text_shown"  # of tabs, or of what a script would have shown
 WORDS_SHARE = 0.9  # of a page's words; a page whose PDF has fewer is tried at a smaller scale, and is listed
 WORDS_MIN = 20  # on a page with fewer words a share means nothing
 
@@ -107,7 +108,7 @@ class Rendered:
     """A printed page; the fields are those of `CorpusDocument`, and no words are counted for texts and images.
 
     `flags` are `load_timeout`, `js_off`, `print_css_hides_content`, `moved_by_script`, `navigation_blocked`,
-    `shrunk_to_fit`, `styles_off`, `no_sandbox`; `texts` is the text of each page of the PDF.
+    `shrunk_to_fit`, `hidden_text_shown`, `styles_off`, `no_sandbox`; `texts` is the text of each page of the PDF.
     """
 
     pdf: bytes
@@ -224,7 +225,9 @@ async def _print_settled(page: Page, router: RequestRouter, body: Body, state: P
     flags = [] if state.loaded else ["load_timeout"]
     if body.kind == "image" and not measured["imagesDrawn"]:
         raise DocumentError("image_damaged", f"{body.url}: the browser cannot show this picture")
-    seen = "" if body.kind == "image" else await bounded(page.evaluate(_SEEN), MEASURE_LIMIT_S)
+    seen, is_shown = ("", False) if body.kind == "image" else await bounded(page.evaluate(_SEEN), MEASURE_LIMIT_S)
+    if is_shown:
+        flags.append(HIDDEN_SHOWN)
     await bounded(page.emulate_media(media="print"), ALIVE_LIMIT_S)
     text_length = await bounded(page.evaluate(_TEXT_LENGTH), MEASURE_LIMIT_S)
     if text_length < _PRINT_SHARE_MIN * measured["textLength"]:
@@ -256,7 +259,7 @@ async def _print_settled(page: Page, router: RequestRouter, body: Body, state: P
 
 async def _is_seen_in_print(page: Page, texts: Sequence[str]) -> bool:
     """Whether the page, at the screen's width and in its styles for print, shows words that were not printed."""
-    seen = await bounded(page.evaluate(_SEEN), MEASURE_LIMIT_S)
+    seen, _ = await bounded(page.evaluate(_SEEN), MEASURE_LIMIT_S)
     words = await asyncio.to_thread(count_printed_words, seen, texts)
     return words.printed < words.seen
 

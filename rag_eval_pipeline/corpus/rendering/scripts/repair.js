@@ -1,10 +1,12 @@
 // Prepare a page for print. Content that scrolls or is cut off is opened. Fixed boxes become absolute, because they would
 // repeat on every sheet. Animations are stopped at their end, or at their beginning if they have none, because the frame
-// would be random. Players lose their controls, which show how much was downloaded. Returns the page's height and width.
+// would be random. Players lose their controls, which show how much was downloaded. Letters that are set apart are closed
+// up, because their gaps are read as spaces. Returns the page's height and width.
 () => {
   const COLLAPSED_PX = 8; // closed menus, and text for screen readers in boxes of one pixel, are not opened
   const EXCESS_PX = 40; // cropped pictures stay cropped by less
   const TEXT_EXCESS_PX = 8; // letters may extend beyond their lines by less
+  const SPACED_EM = 0.05; // PDFium reads gaps from 0.1 em on as spaces, depending on the letter
   const PASSES_MAX = 4; // an opened box can overflow the one around it
 
   const still = (shown) => {
@@ -44,6 +46,10 @@
 
   const open = (shown) => {
     const elements = all(shown.body ?? shown);
+    for (const element of [shown.documentElement, shown.body, ...elements].filter(Boolean)) {
+      const { letterSpacing, fontSize } = getComputedStyle(element);
+      if (parseFloat(letterSpacing) > SPACED_EM * parseFloat(fontSize)) set(element, { "letter-spacing": "0" });
+    }
     for (const element of elements) {
       const style = getComputedStyle(element);
       if (style.position === "fixed") set(element, { position: "absolute" });
