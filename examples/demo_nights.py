@@ -329,7 +329,8 @@ def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:
     assert incident is not None
     change = change_text(*incident.lead)
     if night.rerun is not None:
-        later = load_evaluation(workspace, night.rerun).record.opened_at - night.ended_at
+        first, again = (load_evaluation(workspace, name).record for name in (night.evaluation_id, night.rerun))
+        later = again.opened_at - (first.answered_at or first.opened_at)
         change = f"{change.removesuffix(')')} {later.total_seconds() / 3600:.0f} h later)"
     pair = escape(f"{nights.system} on {nights.benchmark}")
     yield f"[bold red]✗ REGRESSED[/]  [bold]{pair}[/], night of {night.opened_at:%-d %B}: {escape(change)}"

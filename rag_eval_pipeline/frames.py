@@ -127,7 +127,7 @@ class WorkspaceFrames:
 
         Columns: `metric`, `label`, `verdict` (`regressed`, `improved`, `equivalent`, ...), `old`, `new` (means over the
         questions scored on both sides), `difference`, `low` and `high` (interval of the difference at the corrected
-        level, which never contradicts the verdict), `p` (after Holm's correction), `n` (questions), `coverage`,
+        level, which never contradicts the verdict), `p` (after Holm's correction), `n` (questions), `fell`, `rose`,
         `sentence`, `questions` (those that moved most).
         """
         found = compare_named(self.workspace, old, new).model_dump()
@@ -146,7 +146,8 @@ class WorkspaceFrames:
                     "high": high,
                     "p": one["p_corrected"],
                     "n": one["n"],
-                    "coverage": one["coverage"],
+                    "fell": one["fell"],
+                    "rose": one["rose"],
                     "sentence": one["sentence"],
                     "questions": list(one["questions"]),
                 }

@@ -15,13 +15,12 @@ from rag_eval_pipeline.cli.output import painted, print_next, progress_bars
 from rag_eval_pipeline.evaluation.evaluation_folders import pair_pointer
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.monitoring.comparison import Comparison, compare_runs
 from rag_eval_pipeline.monitoring.status import verdict_text
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.storage.lock import locked
 from tests.monitoring.made_runs import made_run
-from tests.verdict_examples import DROP, replace
+from tests.verdict_examples import DROP, FIRST, replace
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 SERVED = (
@@ -93,19 +92,20 @@ def against_baseline(verdicts, **fields):
 
 
 def row(*runs, **fields):
-    found = compare_runs("baseline", runs[-1], runs[:-1], old="baseline", new="s") if runs else None
+    found = compare_runs("evaluations", runs[-1], runs[:-1], old="baseline", new="s") if runs else None
     return found or against_baseline({}, **fields)
 
 
 def fell(confirmation):
-    return against_baseline({"EM": Verdict.of(DROP, confirmation=confirmation)}, evaluation_id="new")
+    found = FIRST if confirmation == "pending" else DROP
+    return against_baseline({"EM": Verdict.of(found, confirmation=confirmation)}, evaluation_id="new")
 
 
 def partly_withheld():
-    failing = Verdict.of(replace(DROP, coverage=0.875))
-    steady = Verdict.of(
-        replace(DROP, estimate=0.0, adjusted_interval=Interval(-0.04, 0.04), p_value=1.0, p_corrected=1.0)
+    failing = Verdict.of(
+        replace(DROP, n_missing=25, p_if_missing=0.2, estimate_if_missing=-0.02), confirmation="confirmed"
     )
+    steady = Verdict.of(replace(FIRST, estimate=0.0, p_value=1.0, p_corrected=1.0))
     assert (failing.kind, steady.kind) == ("withheld", "inconclusive")
     return against_baseline({"EM": failing, "failures": steady}, evaluation_id="new")
 
@@ -117,9 +117,10 @@ VERDICTS = {
     "no baseline":  (row(reason="no_baseline"),          "no baseline yet, and no earlier evaluation"),
     "not alike":    (row(reason="different_dataset"),    "different_dataset"),
     "equal":        (row(*STEADY),                       "no change found"),
-    "withheld":     (partly_withheld(),                  "no verdict on 1 of 2 metrics: coverage 87.5 %, 98 % is needed"),
-    "fell":         (fell("pending"),                    "regressed: EM −3.1 points (not yet seen again in a rerun)"),
-    "fell twice":   (fell("confirmed"),                  "regressed: EM −3.1 points (seen again in a rerun)"),
+    "withheld":     (partly_withheld(),                  "no verdict on 1 of 2 metrics: 25 questions without a score could overturn it: unchanged at "
+                                                         "best, they leave −2.0 points, p = 0.2"),
+    "fell":         (fell("pending"),                    "regressed: EM −6.0 points (awaits its rerun)"),
+    "fell twice":   (fell("confirmed"),                  "regressed: EM −6.0 points (confirmed by a rerun)"),
 }  # fmt: skip
 
 

@@ -15,13 +15,12 @@ from rag_eval_pipeline.cli.output import (
     find_workspace_if_any,
     painted,
     print_next,
-    print_notes,
 )
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.monitoring.causes import WorseQuestion
-    from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings
+    from rag_eval_pipeline.monitoring.comparison import Comparison
 
 COLOURS = {"regressed": "red", "improved": "green", "equivalent": "green", "unchanged": "green"}
 QUESTION_CHARS, ANSWER_CHARS = 120, 160
@@ -49,7 +48,7 @@ def compare(
     With the baseline: rag-eval compare skarn-railway embedded
     """
     from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-    from rag_eval_pipeline.monitoring.comparison import VerdictSettings, compare_named, read_verdict_settings
+    from rag_eval_pipeline.monitoring.comparison import compare_named
     from rag_eval_pipeline.monitoring.comparison_files import write_junit, write_markdown
     from rag_eval_pipeline.monitoring.incidents import comparison_headline
     from rag_eval_pipeline.monitoring.regressions import compare_with_baseline
@@ -65,8 +64,7 @@ def compare(
         if root is not None and not Path(old).is_file() and new in (*root.systems(), *root.benchmarks()):
             root.existing_benchmark(old)  # a benchmark and a system were meant
         found = compare_named(root, old, new)
-    settings = VerdictSettings() if root is None else read_verdict_settings(root)
-    word, change = comparison_headline(found, level=settings.alpha / 2)
+    word, change = comparison_headline(found)
     cause, worst = (None, None) if as_json and markdown is None else _worst(root, found, before)
     lines = () if as_json else [*_head(found, word, change), *_body(found, cause, worst)]
     emit(found.model_dump() | {"verdict": word, "headline": change}, as_json, lines)
@@ -74,7 +72,6 @@ def compare(
         write_junit(junit, found)
     if markdown is not None:
         write_markdown(markdown, found, f"{word.capitalize()}: {change}", cause=cause, worst=worst)
-    print_notes(_warnings(found, settings))
     if found.regressed:
         raise typer.Exit(REGRESSION)
     print_next(as_json, "rag-eval report --open")
@@ -122,13 +119,3 @@ def _body(found: "Comparison", cause: str | None, worst: "Sequence[WorseQuestion
         yield f"    expected  {shortened(one.expected, ANSWER_CHARS)}"
         yield f"    before    {painted(shortened(one.answer_before, ANSWER_CHARS), 'green')}"
         yield f"    now       {painted(shortened(one.answer_after, ANSWER_CHARS), 'red')}"
-
-
-def _warnings(found: "Comparison", settings: "VerdictSettings") -> Iterator[str]:
-    """Yield what to do if too few documents share the questions for any change to be shown."""
-    from rag_eval_pipeline.monitoring.power import Power
-
-    evidence = max(found.verdicts.values(), key=lambda one: one.n)
-    if evidence.is_clustered and evidence.smallest_drop is None:
-        power = Power(evidence.n, evidence.n_units, settings.units, ())
-        yield from filter(None, [power.warning(found.benchmark, settings, is_deterministic=False)])

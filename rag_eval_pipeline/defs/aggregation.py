@@ -67,8 +67,8 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Each pair against its pinned baseline, and systems against each other: better, worse, or not sure enough.
 
-    A change counts if a paired sign-flip test over the questions, Holm-corrected for the number of metrics, finds it
-    significant. It alerts only after a rerun has confirmed it.
+    A night is compared with earlier runs of its system by the exact test of run labels within questions or documents,
+    Holm-corrected for the number of metrics. A change alerts only after reruns have confirmed it.
 
     Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
@@ -132,7 +132,7 @@ class WeekConfig(dg.Config):
 def weekly_results(
     context: dg.AssetExecutionContext, config: WeekConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult:
-    """`benchmark_weekly_<date>.results.json`: the mean of seven nights of each pair against its pinned baseline.
+    """`benchmark_weekly_<date>.results.json`: the last night of the week of each pair with its verdicts.
 
     Source: Evaluation Data Formats 3.2 (docs/reference/specifications.md).
     """

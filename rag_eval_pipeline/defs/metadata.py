@@ -10,6 +10,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from rag_eval_pipeline.errors import DocumentError, shortened
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
@@ -142,7 +143,7 @@ def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     metrics: dict[tuple[bool, str, str], list[str]] = {}
     for cell in cells:
         if cell["metric"] != ALL_METRICS:
-            is_change = cell["verdict"] in ("regressed", "improved")
+            is_change = cell["verdict"] in CHANGES
             key = (not is_change, _comparison(cell), cell["sentence"] or cell["verdict"])
             metrics.setdefault(key, []).append(_label(cell["metric"]))
     rows = sorted(metrics.items(), key=lambda row: row[0][0])

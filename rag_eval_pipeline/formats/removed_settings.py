@@ -11,6 +11,7 @@ REMOVED: dict[str, str] = {
     "evaluators.retry_config": "Delete it: evaluators ask no server; the judge's endpoint has `max_retries`.",
     "compression": "Delete it: how a file is compressed is detected from its content.",
     "settings.generate": "Rename it to `extra_body`: its fields are sent as they are, under the server's names.",
+    "units": "Delete it: documents are the units of the test, with all questions that share them.",
     "robots": "Delete it: robots.txt is no longer read; `host_requests` and `host_delay_s` limit the load on a host.",
     "RAG_EVAL_STORE": "Unset it: several machines share the workspace as a folder, such as NFS, EFS or Filestore "
     "(docs/how-to/many-machines.md). Copy the bucket's data/ and corpus/ there, and name it in RAG_EVAL_WORKSPACE.",

@@ -229,10 +229,10 @@ def change_interval(paired: PairedRuns, level: float, *, with_doubt: bool = Fals
     drawn labels.
 
     Args:
-        with_doubt: Add one question that rose by the whole range and one that fell by it, so that "nothing changed" is
-            evidence and not certainty.
+        with_doubt: Add one unit of average size that rose by the whole range and one that fell by it, so that "nothing
+            changed" is evidence and not certainty.
 
-    Source: Hartigan 1969 for intervals from tests of shifted differences; Bonett and Price 2012 for the two questions.
+    Source: Hartigan 1969 for intervals from tests of shifted differences; Bonett and Price 2012 for the two units.
     """
     critical = -float(ndtri(level))
     reach = sure = 0.0  # the statistic is sure - reach x change, its variance c0 - 2 c1 x change + c2 x change^2
@@ -240,7 +240,8 @@ def change_interval(paired: PairedRuns, level: float, *, with_doubt: bool = Fals
     bags = _bags(paired)
     if with_doubt and bags:
         b, k = len(paired.reference), len(paired.current)
-        bags.append(_Bags(np.array([[0.0, 1.0]] * b + [[1.0, 0.0]] * k), k, np.ones(2)))
+        size = float(np.concatenate([bag.sizes for bag in bags]).mean())
+        bags.append(_Bags(size * np.array([[0.0, 1.0]] * b + [[1.0, 0.0]] * k), k, np.full(2, size)))
     for bag in bags:
         m, k = len(bag.sums), bag.k
         share = k * (m - k) / m

@@ -1,86 +1,117 @@
-"""The nightly verdict: did a metric get better or worse, is any change small, or is the evidence too weak to decide?
+"""Verdicts: did a metric get better or worse, is any change small, or is the evidence too weak to decide?
 
-A change that is large and certain enough is flagged. It alerts only if a rerun hours later shows it again against the
-same pinned baseline. The defaults of `Rules` were chosen by simulation (`bench/verdicts.py`).
+A night is compared with 5 to 20 reference runs of the same system. What looks changed is run again, up to three times,
+until the night and its reruns together decide it at a level that keeps a yearly budget of false alarms. Two single
+evaluations are compared by the same test with one run on each side.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, compress
-from typing import Literal, NamedTuple
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pydantic
-from numpy.typing import NDArray
 
 from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.metrics.intervals import Interval, Values, mean, number_units
-from rag_eval_pipeline.metrics.significance import (
-    FLIPS,
-    RUNS_FOR_NOISE,
-    Noise,
-    adjusted_interval,
-    design_effect_p,
-    exact_sign_flip_p,
-    holm,
-    holm_levels,
-    needed_flips,
-    needed_units,
-    paired_differences,
-    paired_interval,
-    run_noise,
-    sign_flip_p_values,
-    smallest_detectable_drop,
-    standardised_difference,
-    unit_sums,
-)
+from rag_eval_pipeline.metrics.intervals import Interval, Units, Values, mean
+from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test, pair_runs
+from rag_eval_pipeline.metrics.significance import holm, holm_levels, standardised_difference
 
 FAILURE_RATE = "Failure rate"
 
 # Raised with every change of the rules by which verdicts are found; recorded with every night.
-PROCEDURE = 3
+PROCEDURE = 4
 
-TestedUnits = Literal["auto", "documents", "questions"]
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional", "weekly"]
-VerdictKind = Literal["withheld", "regressed", "improved", "equivalent", "inconclusive", "no_verdict"]
-State = Literal["unflagged", "unconfirmed", "regressed", "improved", "unknown"]
+Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional"]
+VerdictKind = Literal["withheld", "regressed", "changed", "improved", "equivalent", "inconclusive", "no_verdict"]
+State = Literal["unflagged", "unconfirmed", "regressed", "changed", "improved", "unknown"]
+CHANGES: tuple[Literal["regressed", "changed", "improved"], ...] = ("regressed", "changed", "improved")
 
-BASELINE_RUNS = 5  # with one run, false alerts are ten times as many: its luck affects the night and the rerun alike
+BASELINE_RUNS = 5  # that are pinned; with fewer, no change alerts
+REFERENCE_RUNS = 20  # pinned ones and quiet nights; later ones would hide a slow decline
+RUNS = 4  # of a night at most: itself and three reruns
+FIRST_LOOK = 0.01  # after Holm's correction: a smaller p asks for a rerun
+ONE_SIDED = 2 / 3  # of the questions that changed for good; with fewer on one side it is a change, not a decline
 FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
-WEEK_NIGHTS = 7
 QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
+CONFIDENCE_LEVEL = 0.025  # of either side of the 95 % interval
 ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
+ZERO_LIMIT = 1e-12  # replaces a limit of exactly 0 that rounding would reach
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The parameters of the procedure; effects are shares of a metric's range."""
 
-    # Two-sided; half of it on each side, after Holm's correction over the metrics of one comparison.
-    alpha: float = 0.02
+    level: float = FIRST_LOOK  # one-sided, after Holm's correction over the metrics of one comparison
+    level_text: str = ""  # what the level is for: `so that 12 pairs raise at most one false alarm in two years`
+    final_level: float = FIRST_LOOK  # of the last decision, with so many runs
+    final_runs: int = 1
     min_effect: float = 0.01  # smaller changes of the mean are never reported
     equivalence_margin: float = 0.02  # a metric is equivalent if its whole interval is inside this
-    min_coverage: float = 0.98  # share of pairs that must be scored
     min_questions: int = 30  # fewer questions get no verdict
-    flips: int = FLIPS  # random sign assignments if they are too many to count; raised for many metrics
-    # What is tested if questions share documents. `auto` tests questions with the design effect of the pinned runs, or
-    # documents if fewer than three runs are pinned.
-    units: TestedUnits = "auto"
 
 
 RULES = Rules()
 
 
+class Budget(NamedTuple):
+    """How many false alarms the nights of all pairs may raise; an upper bound for any number of nights."""
+
+    false_alarms_a_year: float = 0.5
+    n_pairs: int = 1  # evaluated every night
+
+    @property
+    def a(self) -> float:
+        """The share of one pair, night and side."""
+        return self.false_alarms_a_year / 2 / 365 / self.n_pairs
+
+    def level(self, runs: int) -> float:
+        """Return the level of a decision with the night and its reruns: half for the first, a quarter for each later.
+
+        Source: the union bound (Bonferroni) over the decisions of a night, the sides, the nights and the pairs.
+        """
+        return self.a / 2 if runs <= 2 else self.a / 4
+
+    @property
+    def text(self) -> str:
+        """`so that 12 pairs raise at most one false alarm in two years`."""
+        pairs = "1 pair raises" if self.n_pairs == 1 else f"{self.n_pairs} pairs raise"
+        a_year = self.false_alarms_a_year
+        if a_year < 1:
+            rate = f"one false alarm in {_few(1 / a_year)} years"
+        else:
+            rate = "one false alarm a year" if a_year == 1 else f"{_few(a_year)} false alarms a year"
+        return f"so that {pairs} at most {rate}"
+
+
+def _few(number: float) -> str:
+    words = {2: "two", 3: "three", 4: "four", 5: "five"}
+    return words.get(round(number, 6), f"{number:.3g}")  # type: ignore[call-overload,no-any-return]
+
+
 class ComparedMetric(NamedTuple):
-    """One metric's current scores and those of the baseline runs, over the same questions in the same order."""
+    """One metric's scores in the current runs and in those it is compared with, over the same questions.
+
+    Args:
+        current: (runs, questions); None where the question failed or the metric does not apply.
+        reference: (runs, questions), likewise.
+        higher_is_better: False for failure rates, hallucination rates and the like.
+        applies: False where the metric skips the question, whose score is then not missing; None if it always applies.
+    """
 
     name: str
-    current: Sequence[float | None]  # one score a question; None if it failed or the metric does not apply
-    baselines: Sequence[Sequence[float | None]]  # the pinned runs
-    higher_is_better: bool = True  # False for failure rates, hallucination rates and the like
-    # False where the metric skips the question, which then lowers no coverage; None if it always applies.
+    current: Sequence[Sequence[float | None]]
+    reference: Sequence[Sequence[float | None]]
+    higher_is_better: bool = True
     applies: Sequence[bool] | None = None
+
+
+# Fields of verdicts that nights of procedure 3 and before have on file.
+_FORMER = ("coverage", "is_exact", "is_short_of_runs", "design_effect")
 
 
 class Evidence(Model):
@@ -88,226 +119,245 @@ class Evidence(Model):
 
     metric: str
     higher_is_better: bool = True  # false for failure rates and the like
-    baseline_mean: float | None = None  # over the baseline runs and the pairs
-    current_mean: float | None = None  # over the pairs
+    baseline_mean: float | None = None  # over the reference runs and the pairs
+    current_mean: float | None = None  # over the current runs and the pairs
     estimate: float | None = None  # mean of current minus baseline over the pairs
     # Of the estimate: what the test does not reject at the level that Holm's correction leaves; it excludes 0 exactly
-    # where p_corrected is at most alpha / 2.
+    # where p_corrected is at most `level`.
     adjusted_interval: Interval | None = None
-    confidence_interval: Interval | None = None  # of the estimate at 95 %, with pseudo-units; decides "equivalent"
+    confidence_interval: Interval | None = None  # of the estimate at 95 %, with two more questions; for "equivalent"
     p_value: float | None = pydantic.Field(None, ge=0, le=1)  # one-sided, in the direction of the estimate
-    p_corrected: float | None = pydantic.Field(None, ge=0, le=1)  # after Holm over the metrics; compared with alpha / 2
+    p_corrected: float | None = pydantic.Field(None, ge=0, le=1)  # after Holm over the metrics; compared with `level`
+    level: float = FIRST_LOOK
+    level_text: str = ""  # what it is for
     effect_size: float | None = None  # Cohen's dz; null without a spread
-    n: int = pydantic.Field(ge=0)  # questions scored now and in every run that is compared with: the pairs
+    n: int = pydantic.Field(ge=0)  # questions scored on both sides: the pairs
     n_units: int = pydantic.Field(ge=0)  # independent units among the pairs: documents, or the questions themselves
     is_clustered: bool = False  # the units are documents, or several that go together
-    # Pairs among the questions that the metric applies to; null without such questions.
-    coverage: float | None = pydantic.Field(None, ge=0, le=1)
-    # Smallest one-directional change that can be flagged, as a share of the range; null if none can.
+    n_missing: int = pydantic.Field(0, ge=0)  # questions with a current score that failed
+    # If the missing scores were the best (of a decline) or the worst (of a rise) of the question's reference scores.
+    p_if_missing: float | None = pydantic.Field(None, ge=0, le=1)
+    estimate_if_missing: float | None = None
+    fell: int = pydantic.Field(0, ge=0)  # questions whose every current score is below every reference score
+    rose: int = pydantic.Field(0, ge=0)  # and above
+    runs: int = pydantic.Field(1, ge=1)  # current ones: the night and its reruns
+    reference_runs: int = pydantic.Field(1, ge=0)
+    is_beyond: bool = True  # each current run's mean is beyond every reference run's
+    is_certain: bool = False  # a deterministic system: any difference is real
+    # Smallest one-directional change that can be confirmed, as a share of the range; null if none can.
     smallest_drop: float | None = None
-    # Units that must change in one direction before any change can be flagged.
+    # Units that must change in one direction before any change can be confirmed.
     needed_units: int = pydantic.Field(0, ge=0)
-    is_exact: bool = False  # all sign assignments were counted; otherwise p is from drawn ones or from Student's t
-    is_short_of_runs: bool = False  # documents are the units because fewer than three runs are pinned
-    # Of the noise that documents share; null if it was not used.
-    design_effect: float | None = pydantic.Field(None, ge=1)
     n_metrics: int = pydantic.Field(1, ge=1)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _drop_former(cls, value: Any) -> Any:
+        return {k: v for k, v in value.items() if k not in _FORMER} if isinstance(value, dict) else value
+
+
+class Compared(NamedTuple):
+    """A metric's evidence, and the scores that it is of."""
+
+    evidence: Evidence
+    paired: PairedRuns
 
 
 def compare(
     metrics: Sequence[ComparedMetric],
     *,
-    seed: int,
-    clusters: Sequence[str] | None = None,
+    units: Units | None = None,
     is_deterministic: bool = False,
     rules: Rules = RULES,
-) -> dict[str, Evidence]:
+) -> dict[str, Compared]:
     """Test the metrics of one benchmark and system together, over the same questions in the same order.
 
-    `clusters` has one name (document) for each question; see `Rules.units`. A deterministic system has no noise between
-    runs.
+    Args:
+        units: (questions,) numbers of their documents; None if each question stands for itself.
+        is_deterministic: The system gives the same answers again. Where its reference runs are indeed equal, any
+            difference is real, and nothing is tested.
     """
-    unit = _tested_unit(clusters, len(metrics[0].baselines), rules, is_deterministic=is_deterministic)
-    columns = [_column(metric, clusters, unit) for metric in metrics]
-    flips = needed_flips(len(metrics), alpha=rules.alpha, least=rules.flips)
-    p_values = _p_values(columns, clusters if unit.startswith("documents") else None, seed=seed, flips=flips)
-    known = [p_value for p_value, _ in p_values if p_value is not None]
-    corrected = iter(zip(holm(known), holm_levels(known, rules.alpha / 2), strict=True))
-    n_metrics = max(1, len(known))
-    evidence = {}
-    for column, (p_value, is_exact) in zip(columns, p_values, strict=True):
-        metric, pairs, noise = column.metric, column.pairs, column.noise
-        estimate = baseline = current = p_corrected = adjusted = interval = None
-        if p_value is not None:  # there are pairs
-            p_corrected, level = next(corrected)
-            estimate = mean(pairs)
-            current = mean(np.array(metric.current, dtype=np.float64)[column.is_pair])
-            baseline = current - estimate
-            adjusted = adjusted_interval(
-                pairs,
-                level=level,
-                is_rejected=p_corrected <= rules.alpha / 2,
-                baseline_mean=baseline,
-                clusters=column.clusters,
-                noise=noise,
-            )
-            interval = paired_interval(pairs, clusters=column.clusters, noise=noise)
-        evidence[metric.name] = Evidence(
-            metric=metric.name,
-            higher_is_better=metric.higher_is_better,
-            baseline_mean=baseline,
-            current_mean=current,
-            estimate=estimate,
-            adjusted_interval=adjusted,
-            confidence_interval=interval,
-            p_value=p_value,
-            p_corrected=p_corrected,
-            effect_size=standardised_difference(pairs),
-            n=pairs.size,
-            n_units=len(column.sizes),
-            is_clustered=unit.startswith("documents"),
-            coverage=pairs.size / column.n_asked if column.n_asked else None,
-            smallest_drop=smallest_detectable_drop(
-                column.sizes, n_metrics=n_metrics, alpha=rules.alpha, min_effect=rules.min_effect, noise=noise
-            ),
-            needed_units=needed_units(n_metrics, alpha=rules.alpha, noise=noise),
-            is_exact=is_exact,
-            is_short_of_runs=unit == "documents (too few runs)",
-            design_effect=None if noise is None else noise.design_effect,
-            n_metrics=n_metrics,
+    paired = [paired_scores(metric, units) for metric in metrics]
+    certain = [is_deterministic and all(run == metric.reference[0] for run in metric.reference) for metric in metrics]
+    tested = [_estimate_and_p(one, is_certain=sure) for one, sure in zip(paired, certain, strict=True)]
+    known = [p for _, p in tested if p is not None]
+    corrected = iter(zip(holm(known), holm_levels(known, rules.level), strict=True))
+    found = {}
+    for metric, scores, is_certain, (estimate, p_value) in zip(metrics, paired, certain, tested, strict=True):
+        p_corrected, level = (None, rules.level) if p_value is None else next(corrected)
+        sizes = _unit_sizes(scores)
+        needed = needed_units(
+            max(1, len(known)), level=rules.final_level, reference=len(metric.reference), runs=rules.final_runs
         )
-    return evidence
-
-
-_Unit = Literal["questions", "documents", "documents (too few runs)", "questions with shared noise"]
-
-
-def _tested_unit(clusters: Sequence[str] | None, n_runs: int, rules: Rules, *, is_deterministic: bool) -> _Unit:
-    if clusters is None or rules.units == "questions" or len(set(clusters)) == len(clusters):
-        return "questions"
-    if rules.units == "documents":
-        return "documents"
-    if is_deterministic:
-        return "questions"
-    return "questions with shared noise" if n_runs >= RUNS_FOR_NOISE else "documents (too few runs)"
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    metric: ComparedMetric
-    n_asked: int  # questions that it applies to
-    differences: Values  # (questions,), NaN where there is no pair
-    clusters: Sequence[str] | None  # one name for each pair if documents are tested
-    noise: Noise | None  # of the pinned runs if its design effect is used
-
-    @property
-    def is_pair(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self.differences)
-
-    @property
-    def pairs(self) -> Values:
-        return self.differences[self.is_pair]
-
-    @property
-    def sizes(self) -> list[int]:  # questions of each unit
-        return [1] * self.pairs.size if self.clusters is None else list(Counter(self.clusters).values())
-
-
-def _column(metric: ComparedMetric, clusters: Sequence[str] | None, unit: _Unit) -> _Column:
-    n_questions = len(metric.current)
-    asked = np.full(n_questions, True) if metric.applies is None else np.array(metric.applies, dtype=bool)
-    differences = np.where(asked, paired_differences(metric.current, metric.baselines), np.nan)
-    is_pair = ~np.isnan(differences)
-    names = None if clusters is None or unit == "questions" else list(compress(clusters, is_pair))
-    noise = None
-    if unit == "questions with shared noise" and is_pair.any():
-        runs = np.array(metric.baselines, dtype=np.float64)[:, is_pair]
-        noise = run_noise(runs, number_units(names, runs.shape[1]))
-    return _Column(metric, int(asked.sum()), differences, names if unit.startswith("documents") else None, noise)
-
-
-def _p_values(
-    columns: Sequence[_Column], clusters: Sequence[str] | None, *, seed: int, flips: int
-) -> list[tuple[float | None, bool]]:
-    """Return the p of each metric and whether it is exact; signs are drawn only where they cannot be counted."""
-    found: list[tuple[float | None, bool]] = []
-    for column in columns:
-        pairs, noise = column.pairs, column.noise
-        if not pairs.size:
-            found.append((None, False))
-        elif noise is not None and noise.design_effect > 1:
-            found.append((design_effect_p(pairs, noise), False))
-        else:
-            p_value = exact_sign_flip_p(unit_sums(pairs[:, np.newaxis], column.clusters)[:, 0])
-            found.append((p_value, p_value is not None))
-    uncounted = [n for n, (p_value, _) in enumerate(found) if p_value is None and columns[n].is_pair.any()]
-    if uncounted:
-        differences = np.column_stack([columns[n].differences for n in uncounted])
-        drawn = sign_flip_p_values(differences, seed=seed, clusters=clusters, flips=flips)
-        for n, p_value in zip(uncounted, drawn, strict=True):
-            found[n] = (p_value, False)
+        values: dict[str, Any] = {}
+        if estimate is not None:
+            before, now = scores.means
+            values = {
+                "estimate": estimate,
+                "baseline_mean": mean(now) - estimate,
+                "current_mean": mean(now),
+                "effect_size": standardised_difference(now - before),
+            }
+            if p_corrected is None:
+                values |= dict.fromkeys(("adjusted_interval", "confidence_interval"), Interval(estimate, estimate))
+            else:
+                is_rejected = p_corrected <= rules.level
+                values |= {"p_value": p_value, "p_corrected": p_corrected}
+                values |= _intervals(scores, estimate, level, is_rejected=is_rejected)
+                if is_rejected:
+                    values |= _if_missing(metric, units, estimate, factor=rules.level / level)
+        found[metric.name] = Compared(
+            Evidence(
+                metric=metric.name,
+                higher_is_better=metric.higher_is_better,
+                level=rules.level,
+                level_text=rules.level_text,
+                n=int(scores.is_pair.sum()),
+                n_units=len(sizes),
+                is_clustered=units is not None and len(sizes) < int(scores.is_pair.sum()),
+                n_missing=int(_is_missing(metric).any(axis=0).sum()),
+                fell=int(scores.fallen.sum()),
+                rose=int(scores.risen.sum()),
+                runs=len(metric.current),
+                reference_runs=len(metric.reference),
+                is_beyond=not values or scores.is_beyond,
+                is_certain=is_certain,
+                smallest_drop=_smallest_drop(sizes, needed, rules),
+                needed_units=needed,
+                n_metrics=max(1, len(known)),
+                **values,
+            ),
+            scores,
+        )
     return found
 
 
-def is_covered(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether enough of the questions are scored on both sides."""
-    return evidence.coverage is not None and evidence.coverage >= rules.min_coverage
+def _arrays(metric: ComparedMetric) -> tuple[Values, Values]:
+    """Return the reference and the current scores, NaN where there is none or the metric does not apply."""
+    sides = [np.array(runs, dtype=np.float64) for runs in (metric.reference, metric.current)]
+    if metric.applies is not None:
+        for runs in sides:
+            runs[:, ~np.array(metric.applies, dtype=bool)] = np.nan
+    return sides[0], sides[1]
 
 
-def is_large_enough(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether the change reaches the minimum effect."""
-    if evidence.estimate is None:
-        return False
-    return abs(evidence.estimate) >= rules.min_effect - ROUNDING
+def paired_scores(metric: ComparedMetric, units: Units | None) -> PairedRuns:
+    """Return a metric's scores that are compared."""
+    return pair_runs(*_arrays(metric), units)
 
 
-def _improvement_excludes_zero(evidence: Evidence) -> bool:
-    """Whether the interval of an improvement excludes 0; True for every change for the worse.
-
-    Occasional dips of near-perfect scores bias the baseline low. A night without one then shows many small
-    improvements, of which sign flips are certain because they assume symmetry.
-    """
-    if evidence.estimate is None or evidence.confidence_interval is None:
-        return False
-    is_better = (evidence.estimate > 0) == evidence.higher_is_better
-    return not is_better or not evidence.confidence_interval.low <= 0 <= evidence.confidence_interval.high
-
-
-def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
-    """Whether a change is large and certain enough for a rerun."""
-    return (
-        is_covered(evidence, rules)
-        and evidence.n >= rules.min_questions
-        and evidence.p_corrected is not None
-        and evidence.p_corrected <= rules.alpha / 2
-        and is_large_enough(evidence, rules)
-        and _improvement_excludes_zero(evidence)
-    )
+def _estimate_and_p(paired: PairedRuns, *, is_certain: bool) -> tuple[float | None, float | None]:
+    """Return the mean change and its one-sided p in its own direction; None without pairs, or without a test."""
+    if not paired.is_pair.any():
+        return None, None
+    before, now = paired.means
+    estimate = mean(now - before)
+    if is_certain:
+        return estimate, None
+    test = label_test(paired)
+    return estimate, test.low if estimate < 0 else test.high
 
 
-def confirm_flags(
-    first: Mapping[str, Evidence], rerun: Mapping[str, Evidence], *, rules: Rules = RULES
-) -> dict[str, Confirmation]:
-    """Return `confirmed` or `not_confirmed` for each metric that was flagged at first; the baseline is the same."""
-    flagged = [name for name, evidence in first.items() if is_flagged(evidence, rules)]
+def _unit_sizes(paired: PairedRuns) -> list[int]:
+    return list(Counter(paired.units[paired.is_pair].tolist()).values())
+
+
+def _intervals(paired: PairedRuns, estimate: float, level: float, *, is_rejected: bool) -> dict[str, Interval]:
+    low, high = change_interval(paired, level, with_doubt=not is_rejected)
+    low, high = min(low, estimate), max(high, estimate)
+    if not is_rejected:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif estimate < 0:
+        high = min(high, -ZERO_LIMIT)
+    else:
+        low = max(low, ZERO_LIMIT)
+    before = mean(paired.means[0])
+    clipped = Interval(max(low, -before), min(high, 1.0 - before))
     return {
-        name: "confirmed"
-        if name in rerun and _is_seen_again(first[name], rerun[name], n_flagged=len(flagged), rules=rules)
-        else "not_confirmed"
-        for name in flagged
+        "adjusted_interval": clipped,
+        "confidence_interval": change_interval(paired, CONFIDENCE_LEVEL, with_doubt=True),
     }
 
 
-def _is_seen_again(first: Evidence, rerun: Evidence, *, n_flagged: int, rules: Rules) -> bool:
-    if first.estimate is None or rerun.estimate is None or rerun.p_value is None:
+def _is_missing(metric: ComparedMetric) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]]":
+    """Return (runs, questions): current scores that are missing although the question has a reference score."""
+    reference, current = _arrays(metric)
+    return np.asarray(np.isnan(current) & ~np.isnan(reference).all(axis=0))
+
+
+def _if_missing(metric: ComparedMetric, units: Units | None, estimate: float, *, factor: float) -> dict[str, float]:
+    """Return p, corrected by a factor, and estimate if every missing current score counted against the change."""
+    missing = _is_missing(metric)
+    if not missing.any():
+        return {}
+    reference, current = _arrays(metric)
+    if estimate < 0:
+        against = np.where(np.isnan(reference), -np.inf, reference).max(axis=0)
+    else:
+        against = np.where(np.isnan(reference), np.inf, reference).min(axis=0)
+    current = np.where(missing, against, current)
+    filled = pair_runs(reference, current, units)
+    before, now = filled.means
+    test = label_test(filled)
+    p_value = min(1.0, (test.low if estimate < 0 else test.high) * factor)
+    return {"p_if_missing": p_value, "estimate_if_missing": mean(now - before)}
+
+
+def needed_units(n_metrics: int, *, level: float, reference: int, runs: int) -> int:
+    """Return how many units must fall for good, with none rising and no noise, before a drop can be confirmed.
+
+    Each such unit multiplies p by 1 / C(reference + runs, runs), and Holm's first step multiplies by the number of
+    metrics: with 12 metrics 11 units at 0.01 with one run on each side, 3 at 1e-5 with 20 reference runs and two now.
+    """
+    if not reference:
+        return 1
+    return math.ceil(math.log(n_metrics / level) / math.log(math.comb(reference + runs, runs)))
+
+
+def _smallest_drop(sizes: Sequence[int], needed: int, rules: Rules) -> float | None:
+    return max(sum(sorted(sizes)[:needed]) / sum(sizes), rules.min_effect) if needed <= len(sizes) else None
+
+
+def is_large_enough(estimate: float | None, rules: Rules = RULES) -> bool:
+    """Whether a change reaches the minimum effect."""
+    return estimate is not None and abs(estimate) >= rules.min_effect - ROUNDING
+
+
+def is_sure(evidence: Evidence, level: float | None = None) -> bool:
+    """Whether the test rejects "nothing changed" at its level, or another; a deterministic system's change is sure."""
+    if evidence.is_certain:
+        return bool(evidence.estimate)
+    return evidence.p_corrected is not None and evidence.p_corrected <= (evidence.level if level is None else level)
+
+
+def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
+    """Whether a change is large and sure enough to be reported, or for a rerun."""
+    has_questions = evidence.is_certain or evidence.n >= rules.min_questions
+    return has_questions and is_sure(evidence) and is_large_enough(evidence.estimate, rules)
+
+
+def could_be_overturned(evidence: Evidence, rules: Rules = RULES) -> bool:
+    """Whether a change would no longer be reported if the missing scores counted against it."""
+    if evidence.p_if_missing is None or evidence.estimate is None or evidence.estimate_if_missing is None:
         return False
-    return (
-        first.estimate * rerun.estimate > 0
-        and is_covered(rerun, rules)
-        and rerun.p_value * n_flagged <= rules.alpha / 2
-        and is_large_enough(rerun, rules)
-        and _improvement_excludes_zero(rerun)
-    )
+    is_same_side = evidence.estimate * evidence.estimate_if_missing > 0
+    is_large = is_large_enough(evidence.estimate_if_missing, rules)
+    return evidence.p_if_missing > evidence.level or not (is_same_side and is_large)
+
+
+def rerun_outcome(first: Evidence, together: Evidence, rules: Rules = RULES) -> Confirmation:
+    """Return what a flagged night and its reruns together show of one metric.
+
+    `confirmed` needs the level of the budget, the minimum effect, and every run beyond all reference runs, which guards
+    against noise that a whole run shares; `pending` asks for another rerun.
+    """
+    if (first.estimate or 0.0) * (together.estimate or 0.0) <= 0 or not is_large_enough(together.estimate, rules):
+        return "not_confirmed"
+    if not together.is_beyond:
+        return "not_confirmed"
+    if is_sure(together):
+        return "confirmed"
+    return "pending" if together.runs < RUNS and is_sure(together, FIRST_LOOK) else "not_confirmed"
 
 
 class Decision(NamedTuple):
@@ -318,32 +368,44 @@ class Decision(NamedTuple):
 
 
 def decide(evidence: Evidence, *, confirmation: Confirmation = "pending", rules: Rules = RULES) -> Decision:
-    """Decide one metric, in the order withheld, no verdict, regressed or improved, equivalent, inconclusive.
+    """Decide one metric.
 
-    `confirmation` is what a rerun showed of a flagged change, or why there was none.
+    `confirmation` is what the reruns showed of a flagged change, or why there was none.
     """
-    if evidence.coverage is not None and not is_covered(evidence, rules):
+    if evidence.estimate is None and evidence.n_missing:
         return Decision("withheld", None)
-    if evidence.estimate is None or evidence.confidence_interval is None or evidence.n < rules.min_questions:
+    if evidence.estimate is None or evidence.confidence_interval is None:
         return Decision("no_verdict", None)
-    if is_flagged(evidence, rules):
-        if confirmation == "not_confirmed":
-            return Decision("inconclusive", confirmation)
-        is_better = (evidence.estimate > 0) == evidence.higher_is_better
-        return Decision("improved" if is_better else "regressed", confirmation)
-    margin = 100 * rules.equivalence_margin
-    low, high = (100 * limit for limit in evidence.confidence_interval)
-    return Decision("equivalent" if -margin < low and high < margin else "inconclusive", None)
+    if evidence.n < rules.min_questions and not evidence.is_certain:
+        return Decision("no_verdict", None)
+    if confirmation == "not_confirmed":
+        return Decision("inconclusive", confirmation)
+    if is_flagged(evidence, rules) or (confirmation == "pending" and evidence.runs > 1):
+        if confirmation != "pending" and could_be_overturned(evidence, rules):
+            return Decision("withheld", None)
+        return Decision(_direction(evidence), confirmation)
+    margin = rules.equivalence_margin
+    doubt = evidence.n_missing / (evidence.n + evidence.n_missing)
+    low, high = evidence.confidence_interval
+    return Decision("equivalent" if -margin < low - doubt and high + doubt < margin else "inconclusive", None)
+
+
+def _direction(evidence: Evidence) -> VerdictKind:
+    is_decline = (evidence.estimate or 0.0) < 0
+    ahead, changed = evidence.fell if is_decline else evidence.rose, evidence.fell + evidence.rose
+    if changed and ahead < ONE_SIDED * changed:
+        return "changed"
+    return "improved" if is_decline != evidence.higher_is_better else "regressed"
 
 
 def night_state(kind: VerdictKind, confirmation: Confirmation | None) -> State:
-    """Return a night's state for alerting: `regressed` and `improved` need a rerun or a deterministic system."""
+    """Return a night's state for alerting: a change needs a rerun or a deterministic system."""
     if kind in ("withheld", "no_verdict"):
         return "unknown"
     if confirmation is None:
         return "unflagged"
     is_seen_again = confirmation in ("confirmed", "not_needed")
-    return kind if is_seen_again and kind in ("regressed", "improved") else "unconfirmed"
+    return kind if is_seen_again and kind in CHANGES else "unconfirmed"
 
 
 def alerts(history: Sequence[State]) -> list[bool]:
@@ -362,16 +424,16 @@ def alerts(history: Sequence[State]) -> list[bool]:
             quiet = 0
         if quiet >= QUIET_NIGHTS:
             last = None
-        is_alert = state in ("regressed", "improved") and state != last
+        is_alert = state in CHANGES and state != last
         if is_alert:
             last = state
         found.append(is_alert)
     return found
 
 
-def first_confirmation(n_baseline_runs: int, *, is_deterministic: bool = False) -> Confirmation:
+def first_confirmation(n_baseline_runs: int, *, is_certain: bool = False) -> Confirmation:
     """Return what a flag waits for: a deterministic system needs no rerun, and few pinned runs never alert."""
-    if is_deterministic:
+    if is_certain:
         return "not_needed"
     return "provisional" if n_baseline_runs < BASELINE_RUNS else "pending"
 
@@ -386,14 +448,3 @@ def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
     n_pairs = sum(int((~np.isnan(difference)).sum()) for difference in differences)
     n_flipped = sum(int((np.nan_to_num(difference) != 0).sum()) for difference in differences)
     return n_flipped / n_pairs if n_pairs else None
-
-
-def weekly_scores(nights: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Return each question's mean over seven nights; None if any night has no score, so that all weigh the same."""
-    means: list[float | None] = []
-    for scores in zip(*nights, strict=True):
-        known = [score for score in scores if score is not None]
-        # Deviations from the first night are averaged, so that nights that agree have exactly their score as mean.
-        deviations = sum(score - known[0] for score in known) if known else 0.0
-        means.append(known[0] + deviations / len(scores) if len(known) == len(scores) else None)
-    return means

@@ -61,7 +61,7 @@ def read_alert_settings(workspace: Workspace) -> UsableSettings:
 
 
 SUFFIX = ".alert.json"
-Kind = Literal["regressed", "improved", "run_failed", "late"]
+Kind = Literal["regressed", "changed", "improved", "run_failed", "late"]
 LATE = "late_"  # how the ids of alerts of late nights begin
 
 
@@ -69,7 +69,7 @@ class AlertedMetric(Model):
     """One change."""
 
     metric: str
-    kind: Kind  # regressed or improved
+    kind: Kind  # regressed, changed or improved
     sentence: str  # verdict in one sentence
     summary: str = ""  # label, means, points, p and confirmation in a few words
     evaluation_id: str | None = None  # evaluation that showed it, if not the first one

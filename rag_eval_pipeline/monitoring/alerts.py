@@ -32,7 +32,14 @@ from rag_eval_pipeline.monitoring.alert_files import (
 )
 from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import Course, change_text, courses, incident_of, means_text
+from rag_eval_pipeline.monitoring.incidents import (
+    Course,
+    change_text,
+    courses,
+    incident_of,
+    means_text,
+    strongest_change,
+)
 from rag_eval_pipeline.monitoring.nightly import Night, Nights
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
@@ -232,7 +239,7 @@ def _updated(course: Course, alert: Alert, now: datetime) -> Alert:
         verdicts = course.resolved.metrics
         names = ", ".join(means_text(name, verdicts[name]) for name in course.metrics if name in verdicts)
         steps.append(_step(course.resolved, f"no longer {course.kind}{f': {names}' if names else ''}"))
-    is_over = course.resolved is not None and course.kind == "regressed"
+    is_over = course.resolved is not None and course.kind != "improved"
     return alert.model_copy(
         update={
             "changes": tuple(changes.values()),
@@ -256,7 +263,7 @@ def _of_earlier_baseline(alert: Alert, pair: Nights, now: datetime) -> Alert:
         update={
             "course": (*alert.course, step),
             "closed": True,
-            "resolved_at": now if alert.kind == "regressed" else None,
+            "resolved_at": now if alert.kind != "improved" else None,
             "new_baseline": pair.baseline,
             "page": f"benchmarks/{pair.benchmark}.html",  # that of the comparison is gone until the next night
         }
@@ -271,7 +278,7 @@ def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMe
     found = night.metrics[name]
     return AlertedMetric(
         metric=name,
-        kind="regressed" if found.state == "regressed" else "improved",
+        kind=strongest_change([found.state]),
         sentence=found.sentence,
         summary=change_text(name, found),
         evaluation_id=joined,

@@ -14,6 +14,7 @@ from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, basel
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, id_order, load_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import open_dataset
+from rag_eval_pipeline.metrics.run_labels import RUNS_MIN
 from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
 from rag_eval_pipeline.monitoring.comparison import (
     COMPARED,
@@ -205,8 +206,8 @@ def baseline_warnings(workspace: Workspace, baseline: Baseline) -> list[str]:
     counts = [(run, run.columns[FAILURE_RATE].scores.count(1.0)) for run in runs]
     if failed := [f"{count} of {len(run.query_ids)} in {run.evaluation_id}" for run, count in counts if count]:
         found.append(
-            f"questions failed in the pinned runs ({', '.join(failed)}): a metric gets no verdict if fewer than "
-            f"{100 * runs[-1].min_coverage:g} % of its questions can be compared"
+            f"questions failed in the pinned runs ({', '.join(failed)}): a question counts in the nights only with "
+            f"{RUNS_MIN} scored runs or more"
         )
     measures = with_levels("retrieval_scores", COMPARED["retrieval_scores"])
     without = [run.evaluation_id for run in runs if run.columns.keys().isdisjoint(measures)]

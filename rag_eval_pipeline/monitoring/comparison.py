@@ -6,10 +6,10 @@ benchmark.
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pydantic
@@ -24,16 +24,20 @@ from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.significance import comparison_seed, paired_differences
+from rag_eval_pipeline.metrics.intervals import Units, number_units
+from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdicts import (
     FAILURE_RATE,
+    FIRST_LOOK,
     RULES,
+    Budget,
+    Compared,
     ComparedMetric,
     Confirmation,
     Evidence,
     Rules,
-    TestedUnits,
     compare,
+    paired_scores,
 )
 from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion, Verdict
 from rag_eval_pipeline.workspace import Workspace
@@ -51,8 +55,19 @@ TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "supp
 class VerdictSettings(Model):
     """`data/config/verdicts.config.yaml`; the documented error rates were simulated with these defaults."""
 
+    false_alarms_a_year: float = pydantic.Field(
+        Budget().false_alarms_a_year,
+        gt=0,
+        le=100,
+        description="At most so many false alarms a year by the nights of all pairs together, changes for the "
+        "worse and for the better.",
+    )
     alpha: float = pydantic.Field(
-        RULES.alpha, gt=0, lt=1, description="Level of the two-sided test, after Holm's correction over the metrics."
+        2 * RULES.level,
+        gt=0,
+        lt=1,
+        description="Level of the two-sided test of two evaluations (`compare`, A/B tests), after Holm's correction "
+        "over the metrics.",
     )
     min_effect: float = pydantic.Field(
         RULES.min_effect, ge=0, le=1, description="Smaller changes, as a share of a metric's range, are never reported."
@@ -63,12 +78,6 @@ class VerdictSettings(Model):
     min_questions: int = pydantic.Field(
         RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
     )
-    units: TestedUnits = pydantic.Field(
-        RULES.units,
-        description="What is tested where questions share documents. auto: questions, with the design effect that the "
-        "pinned runs show (documents while fewer than three are pinned); documents: whole ones; questions: each by "
-        "itself, also where noise is shared, which then raises false alarms.",
-    )
     rerun_after_hours: float = pydantic.Field(
         2.0,
         ge=0,
@@ -78,10 +87,17 @@ class VerdictSettings(Model):
     blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
     quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the metrics.")
 
-    def rules(self, min_coverage: float) -> Rules:
-        """Return the rules of a comparison; coverage is a setting of the evaluation."""
-        parts = self.model_dump(include={"alpha", "min_effect", "equivalence_margin", "min_questions", "units"})
-        return Rules(**parts, min_coverage=min_coverage)
+    def rules(self) -> Rules:
+        """Return the rules of a comparison of two evaluations."""
+        return Rules(level=self.alpha / 2, final_level=self.alpha / 2, **self._limits())
+
+    def night_rules(self, runs: int, budget: Budget) -> Rules:
+        """Return the rules of a night with its reruns: a first look alone, a decision by the budget with them."""
+        level, text = (FIRST_LOOK, "for a rerun") if runs == 1 else (budget.level(runs), budget.text)
+        return Rules(level=level, level_text=text, final_level=budget.level(2), final_runs=2, **self._limits())
+
+    def _limits(self) -> dict[str, Any]:
+        return self.model_dump(include={"min_effect", "equivalence_margin", "min_questions"})
 
 
 def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
@@ -113,7 +129,6 @@ class ScoredRun:
 
     Args:
         is_deterministic: The system gives the same answers again.
-        min_coverage: Share of pairs that a verdict needs.
         ended_at: When the last answer arrived.
         query_ids: In the dataset's order.
         columns: Measures with any score, and always the failure rate.
@@ -125,7 +140,6 @@ class ScoredRun:
     fingerprints: Fingerprints
     is_deterministic: bool
     is_by_page: bool
-    min_coverage: float
     opened_at: datetime
     ended_at: datetime
     query_ids: tuple[str, ...]
@@ -156,7 +170,6 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         fingerprints=record.fingerprints,
         is_deterministic=record.deterministic,
         is_by_page=record.retrieval_level == "page",
-        min_coverage=record.settings.min_coverage,
         opened_at=record.opened_at,
         ended_at=record.answered_at or record.opened_at,
         query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
@@ -167,7 +180,6 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
 def run_of_results(path: Path) -> ScoredRun:
     """Read the scores in a results file."""
     results, rows = open_results(path)
-    needed = results.metadata.evaluation_parameters.get("min_coverage")
     names = [name for file, measures in COMPARED.items() for name in with_levels(file, measures)]
     scores: dict[str, list[float | None]] = {name: [] for name in names}
     query_ids, failed = [], []
@@ -188,7 +200,6 @@ def run_of_results(path: Path) -> ScoredRun:
         fingerprints=results.fingerprints,
         is_deterministic=False,
         is_by_page=results.retrieval_level == "page",
-        min_coverage=needed if isinstance(needed, float | int) else RULES.min_coverage,
         opened_at=results.timestamp,
         ended_at=results.timestamp,
         query_ids=tuple(query_ids),
@@ -217,63 +228,95 @@ def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str |
     )
 
 
-def dataset_clusters(
-    workspace: Workspace, dataset_id: str, version: str, settings: VerdictSettings
-) -> dict[str, str] | None:
-    """Return question -> its documents as one name; None if the settings test questions."""
-    if settings.units == "questions":
-        return None
+def dataset_clusters(workspace: Workspace, dataset_id: str, version: str) -> dict[str, str]:
+    """Return question -> its documents as one name."""
     return question_clusters(open_dataset(workspace.eval_json(dataset_id, version)).queries)
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """The evidence on each metric of a run, or the reason why there is none (`different_dataset`, ...).
+    """The evidence on each metric of a night or a run, or the reason why there is none (`different_dataset`, ...).
 
     `moved` has the questions of each metric that changed most in the direction of its mean.
     """
 
-    evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    moved: Mapping[str, tuple[MovedQuestion, ...]] = field(default_factory=dict)
+    compared: Mapping[str, Compared] = field(default_factory=dict)
+    query_ids: Sequence[str] = ()
     reason: str | None = None
 
+    @property
+    def evidence(self) -> dict[str, Evidence]:
+        """Metric -> evidence."""
+        return {name: found.evidence for name, found in self.compared.items()}
+
+    def moved(self, name: str) -> tuple[MovedQuestion, ...]:
+        """Return the questions of a metric that changed most in the direction of its mean."""
+        estimate = self.compared[name].evidence.estimate
+        if not estimate:
+            return ()
+        paired = self.compared[name].paired
+        places, (before, after) = np.flatnonzero(paired.is_pair), paired.means
+        towards = (after - before) * np.sign(estimate)
+        order = [int(n) for n in np.argsort(-towards, kind="stable")[:CHANGED_SHOWN] if towards[n] > 0]
+        return tuple(
+            MovedQuestion(query_id=self.query_ids[places[n]], before=float(before[n]), after=float(after[n]))
+            for n in order
+        )
+
+    def verdict(self, name: str, confirmation: Confirmation, rules: Rules) -> Verdict:
+        """Decide a metric; a flagged change is confirmed that far."""
+        evidence = self.compared[name].evidence
+        return Verdict.of(evidence, confirmation=confirmation, rules=rules, questions=self.moved(name))
+
     def verdicts(self, confirmation: Confirmation, rules: Rules) -> dict[str, Verdict]:
-        """Decide each metric; flagged changes are confirmed that far."""
-        return {
-            name: Verdict.of(one, confirmation=confirmation, rules=rules, questions=self.moved[name])
-            for name, one in self.evidence.items()
-        }
+        """Decide each metric."""
+        return {name: self.verdict(name, confirmation, rules) for name in self.compared}
 
 
 def gather_evidence(
-    run: ScoredRun,
-    others: Sequence[ScoredRun],
+    current: Sequence[ScoredRun],
+    reference: Sequence[ScoredRun],
     *,
-    key: str,
     rules: Rules,
     judged: Collection[str] = (),
     clusters: Mapping[str, str] | None = None,
+    is_night: bool = False,
 ) -> RunEvidence:
-    """Test each metric of a run against the mean of other runs over the same questions.
+    """Test each metric of a night, or of a single run, against reference runs over the same questions.
 
     Args:
-        others: At least one.
-        key: What is compared, for the seed: equal keys and runs give an equal p.
+        current: The night and its reruns, or one run.
+        reference: At least one.
         judged: Measures of the judge that take part.
-        clusters: Question -> its document; None tests questions.
+        clusters: Question -> its document; None if each question stands for itself.
+        is_night: Of the same system, so that a deterministic one is not tested.
     """
-    if reason := why_not_comparable(run, others):
-        return RunEvidence(reason=reason)
-    names = _compared_names(run, others, judged)
-    if not any(name in run.columns for name in names):
+    runs = [*current, *reference]
+    for run in current:
+        if reason := why_not_comparable(run, reference):
+            return RunEvidence(reason=reason)
+    names = _compared_names(current[0], reference, judged)
+    if not any(name in run.columns for name in names for run in current):
         return RunEvidence(reason="nothing_scored")
-    metrics = [_compared_metric(name, [run, *others]) for name in (*names, FAILURE_RATE)]
-    seed = comparison_seed(key, [one.evaluation_id for one in (*others, run)])
-    units = None if clusters is None else [clusters.get(name, name) for name in run.query_ids]
-    is_deterministic = all(one.is_deterministic for one in (run, *others))
-    evidence = compare(metrics, seed=seed, clusters=units, is_deterministic=is_deterministic, rules=rules)
-    moved = {metric.name: _largest_changes(metric, evidence[metric.name], run.query_ids) for metric in metrics}
-    return RunEvidence(evidence, moved)
+    metrics = [_compared_metric(name, runs, len(current)) for name in (*names, FAILURE_RATE)]
+    units = _units(clusters, current[0].query_ids)
+    is_deterministic = is_night and all(run.is_deterministic for run in runs)
+    found = compare(metrics, units=units, is_deterministic=is_deterministic, rules=rules)
+    return RunEvidence(found, current[0].query_ids)
+
+
+def paired_metric(
+    name: str, current: Sequence[ScoredRun], reference: Sequence[ScoredRun], clusters: Mapping[str, str] | None
+) -> PairedRuns:
+    """Return the scores of one measure that are compared, with documents as units."""
+    metric = _compared_metric(name, [*current, *reference], len(current))
+    return paired_scores(metric, _units(clusters, current[0].query_ids))
+
+
+def _units(clusters: Mapping[str, str] | None, query_ids: Sequence[str]) -> Units | None:
+    if clusters is None:
+        return None
+    return number_units([clusters.get(name, name) for name in query_ids], len(query_ids))
 
 
 def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | None:
@@ -299,7 +342,7 @@ def _compared_names(run: ScoredRun, others: Sequence[ScoredRun], judged: Collect
     return [name for name in names if name in run.columns or all(name in other.columns for other in others)]
 
 
-def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
+def _compared_metric(name: str, runs: Sequence[ScoredRun], n_current: int) -> ComparedMetric:
     columns = []
     for run in runs:
         failed = run.columns[FAILURE_RATE].scores  # of a measure that a run lacks, failed questions count as asked
@@ -308,25 +351,25 @@ def _compared_metric(name: str, runs: Sequence[ScoredRun]) -> ComparedMetric:
     asked = zip(*(column.asked for column in columns), strict=True)
     return ComparedMetric(
         name=name,
-        current=columns[0].scores,
-        baselines=[column.scores for column in columns[1:]],
+        current=[column.scores for column in columns[:n_current]],
+        reference=[column.scores for column in columns[n_current:]],
         higher_is_better=name != FAILURE_RATE,
         applies=[any(question) for question in asked],
     )
 
 
-def _largest_changes(metric: ComparedMetric, evidence: Evidence, query_ids: Sequence[str]) -> tuple[MovedQuestion, ...]:
-    if not evidence.estimate:
-        return ()
-    differences = np.nan_to_num(paired_differences(metric.current, metric.baselines))
-    towards = differences * np.sign(evidence.estimate)
-    order = [int(place) for place in np.argsort(-towards, kind="stable")[:CHANGED_SHOWN] if towards[place] > 0]
-    return tuple(
-        MovedQuestion(query_id=query_ids[place], before=after - float(differences[place]), after=after)
-        for place in order
-        for after in [metric.current[place]]
-        if after is not None
-    )
+def mean_run(runs: Sequence[ScoredRun]) -> ScoredRun:
+    """Return runs of one system as one; a question without a score in one of them has none, nor has a measure."""
+    if len(runs) == 1:
+        return runs[0]
+    columns = {}
+    for name in runs[-1].columns:
+        if all(name in run.columns for run in runs):
+            scores = np.array([run.columns[name].scores for run in runs], dtype=np.float64)
+            means = scores[0] + (scores - scores[0]).mean(axis=0)  # runs that agree have exactly their score as mean
+            asked = np.any([run.columns[name].asked for run in runs], axis=0)
+            columns[name] = Column(tuple(None if np.isnan(x) else x for x in means.tolist()), tuple(asked.tolist()))
+    return replace(runs[-1], columns=columns)
 
 
 class Comparison(Model):
@@ -369,21 +412,28 @@ def compare_runs(
     clusters: Mapping[str, str] | None = None,
     confirmation: Confirmation = "no_rerun",
 ) -> Comparison:
-    """Decide each metric of a run against the mean of other runs, without a rerun.
+    """Decide each metric of a run against another run, or the mean of several, without a rerun.
+
+    The question is whether it holds for other questions of the kind, so that documents are the units; those of
+    deterministic systems are the questions.
 
     Args:
         kind: `systems`, `evaluations` or `ab_test`.
         others: At least one.
         judged: Measures of the judge that take part.
-        clusters: Question -> its document, if documents are tested.
+        clusters: Question -> its document.
         confirmation: Of changes, unless all runs are deterministic.
     """
-    rules = settings.rules(run.min_coverage)
-    key = f"{kind}/{run.benchmark}/{old}/{new}"
-    found = gather_evidence(run, others, key=key, rules=rules, judged=judged, clusters=clusters)
+    rules = settings.rules()
     # A deterministic system would answer the same again: a rerun would confirm every change.
     if all(one.is_deterministic for one in (run, *others)):
-        confirmation = "not_needed"
+        confirmation, clusters = "not_needed", None
+    reason = next(filter(None, (why_not_comparable(run, [other]) for other in others)), None)
+    found = (
+        RunEvidence(reason=reason)
+        if reason
+        else gather_evidence([run], [mean_run(others)], rules=rules, judged=judged, clusters=clusters)
+    )
     return Comparison(
         kind=kind,
         benchmark=run.benchmark,
@@ -445,14 +495,13 @@ def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison
         settings = read_verdict_settings(workspace)
         judged = calibrated_measures(workspace, side.run.benchmark, side.run.fingerprints.judge)
         if workspace.eval_json(side.dataset_id, side.version).exists():
-            clusters = dataset_clusters(workspace, side.dataset_id, side.version, settings)
+            clusters = dataset_clusters(workspace, side.dataset_id, side.version)
     found = compare_runs(
         "evaluations", side.run, [before.run], old=old, new=new, settings=settings, judged=judged, clusters=clusters
     )
     if found.reason:
         raise not_comparable(f"{old} and {new}", found.reason, before, side)
-    is_by_question = clusters is None and settings.units != "questions"
-    return found.model_copy(update={"note": NO_DATASET}) if is_by_question else found
+    return found.model_copy(update={"note": NO_DATASET}) if clusters is None else found
 
 
 def _side(workspace: Workspace | None, name: str) -> ComparedRun:

@@ -399,7 +399,7 @@ def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system
         nights = Nights.read(path).nights
     verdicts = {night.evaluation_id: _night_line(night) for night in nights}
     roles = dict.fromkeys(baseline.evaluations if baseline else (), "baseline")
-    roles |= {night.rerun: f"rerun of {night.evaluation_id}" for night in nights if night.rerun}
+    roles |= {rerun: f"rerun of {night.evaluation_id}" for night in nights for rerun in night.reruns}
     return [
         {
             "evaluation_id": header.evaluation_id,

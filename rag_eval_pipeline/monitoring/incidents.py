@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS, RULES, Confirmation, Evidence
+from rag_eval_pipeline.metrics.verdicts import CHANGES, QUIET_NIGHTS, Confirmation, Evidence
 from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.nightly import Night, alerts_due
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points, needed_text
 from rag_eval_pipeline.workspace import Workspace
 
-Direction = Literal["regressed", "improved"]
+Direction = Literal["regressed", "changed", "improved"]
 
 # How far a change is confirmed, in a word or two.
 CONFIRMED: dict[Confirmation, str] = {
@@ -23,7 +23,6 @@ CONFIRMED: dict[Confirmation, str] = {
     "not_needed": "deterministic system",
     "no_rerun": "single runs",
     "provisional": "provisional",
-    "weekly": "mean of a week",
 }
 
 
@@ -32,7 +31,7 @@ class Incident:
     """The flagged changes of a pair.
 
     Args:
-        kind: `regressed` if any metric is.
+        kind: `regressed` if any metric is, else `changed` if any is.
         changes: Flagged metrics with their verdicts, those of `kind` first, in the order of `HEADLINE`.
         cause: Of a regression; None if its files are gone.
         evaluation_id: The night's.
@@ -97,17 +96,17 @@ def incident_of(
     shown: int = 3,
     others: Mapping[str, Verdict] | None = None,
 ) -> Incident | None:
-    """Return the flagged changes of a pair as one incident; None if nothing regressed or improved.
+    """Return the flagged changes of a pair as one incident; None if nothing changed.
 
     Args:
         baseline: The evaluations that the night was compared with, oldest first.
         shown: How many of the worst questions it names.
         others: Verdicts of all metrics, if `verdicts` are only some of them.
     """
-    flagged = [name for name, found in verdicts.items() if found.kind in ("regressed", "improved")]
+    flagged = [name for name, found in verdicts.items() if found.kind in CHANGES]
     if not flagged:
         return None
-    kind: Direction = "regressed" if any(verdicts[name].kind == "regressed" for name in flagged) else "improved"
+    kind = strongest_change(verdicts[name].kind for name in flagged)
     ordered = sorted(headline_order(flagged), key=lambda name: verdicts[name].kind != kind)
     cause = None
     if evaluation_id:
@@ -160,12 +159,12 @@ def courses(history: Sequence[Night]) -> list[Course]:
     quiet = 0
     for night in history:
         metrics = tuple(headline_order(due.get(night.evaluation_id, ())))
-        has_regressed = any(night.metrics[name].state == "regressed" for name in metrics)
+        kind = strongest_change(night.metrics[name].state for name in metrics)
         current = found[-1] if found and not found[-1].is_closed else None
-        if metrics and (current is None or (has_regressed and current.kind == "improved")):
+        if metrics and (current is None or (kind != "improved" and current.kind == "improved")):
             if current is not None:
                 current.is_closed = True
-            found.append(Course("regressed" if has_regressed else "improved", [Step(night, metrics)]))
+            found.append(Course(kind, [Step(night, metrics)]))
             quiet = 0
         elif current is not None:
             if metrics:
@@ -175,6 +174,12 @@ def courses(history: Sequence[Night]) -> list[Course]:
             if quiet >= QUIET_NIGHTS:
                 current.resolved, current.is_closed = night, True
     return found
+
+
+def strongest_change(kinds: Iterable[str]) -> Direction:
+    """Return the first of `CHANGES` among kinds or states of verdicts; `improved` if there is none."""
+    given = set(kinds)
+    return next((kind for kind in CHANGES if kind in given), "improved")
 
 
 def headline_order(names: Iterable[str]) -> list[str]:
@@ -194,9 +199,9 @@ def points_text(evidence: Evidence) -> str:
     return f"{format_points(evidence.estimate)} points"
 
 
-def p_text(evidence: Evidence, needed: float = RULES.alpha / 2) -> str:
+def p_text(evidence: Evidence) -> str:
     """Return such as `p = 0.008`, as `format_p` has it; empty without a p."""
-    return "" if evidence.p_corrected is None else format_p(evidence.p_corrected, needed)
+    return "" if evidence.p_corrected is None else format_p(evidence.p_corrected, evidence.level)
 
 
 def change_text(name: str, found: Verdict) -> str:
@@ -210,7 +215,7 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
     """Return comparisons without a flagged change, with their first metric of `HEADLINE` and its verdict."""
     found = []
     for row in rows:
-        if row.verdicts and not any(one.kind in ("regressed", "improved") for one in row.verdicts.values()):
+        if row.verdicts and not any(one.kind in CHANGES for one in row.verdicts.values()):
             lead = headline_order(row.verdicts)[0]
             found.append((row, lead, row.verdicts[lead]))
     return found
@@ -219,7 +224,7 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
 def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
     """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
 
-    Such as `no verdict on 6 of 7 metrics: coverage 87.5 %, 98 % is needed`.
+    Such as `no verdict on 2 of 7 metrics: 20 questions without a score could overturn it: ...`.
     """
     given = list(verdicts)
     withheld = [found for found in given if found.kind == "withheld"]
@@ -228,31 +233,27 @@ def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
     return f"no verdict on {len(withheld)} of {len(given)} metrics: {withheld[0].reason}"
 
 
-def comparison_headline(row: Comparison, *, level: float) -> tuple[str, str]:
-    """Return a comparison's verdict in a word, and the change that it is about with its p and the p that is needed.
-
-    Args:
-        level: The largest p, after correction, of a reported change.
-    """
+def comparison_headline(row: Comparison) -> tuple[str, str]:
+    """Return a comparison's verdict in a word, and the change that it is about with its p and the p that is needed."""
     kinds: set[str] = {found.kind for found in row.verdicts.values()}
     if kinds <= {"no_verdict", "withheld"}:
         return "no verdict", max(row.verdicts.values(), key=lambda found: found.n).reason or ""
     withheld = withheld_text(row.verdicts.values())
-    if withheld and not kinds & {"regressed", "improved"}:
+    if withheld and not kinds & set(CHANGES):
         return "no verdict", withheld.removeprefix("no verdict ")
     quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
-    word = next((kind for kind in ("regressed", "improved") if kind in kinds), quiet)
+    word = strongest_change(kinds) if kinds & set(CHANGES) else quiet
     ordered = headline_order(name for name, found in row.verdicts.items() if found.kind == word) or sorted(
         headline_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
     )
     lead, *others = ordered
     if word == "inconclusive":  # the change that is nearest to one
         lead = min(ordered, key=lambda name: _p_corrected(row.verdicts[name]))
-    p_value = p_text(row.verdicts[lead], level)
-    sure = ", ".join([points_text(row.verdicts[lead]), *([f"{p_value}, {level:g} is needed"] if p_value else [])])
+    p_value = p_text(row.verdicts[lead])
+    sure = [points_text(row.verdicts[lead]), *([p_value, needed_text(row.verdicts[lead])] if p_value else [])]
     more = ", ".join(means_text(name, row.verdicts[name]) for name in others) if word != quiet else ""
     also = f"; also {more}" if more else ""
-    return word, f"{means_text(lead, row.verdicts[lead])} ({sure}){also}"
+    return word, f"{means_text(lead, row.verdicts[lead])} ({', '.join(sure)}){also}"
 
 
 def _p_corrected(found: Verdict) -> float:

@@ -1,14 +1,16 @@
-"""The nights of each pair since its baseline was pinned: what each showed, and whether a rerun showed it again.
+"""The nights of each pair since its baseline was pinned: what each showed, and whether its reruns showed it again.
 
-An evaluation that follows a flagged one by two hours or more, with the same system and data, is its rerun, whoever
-asked for it; any other is a night of its own. `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` keeps the
-nights when their evaluations are removed; a new baseline starts a new file.
+A night is compared with the pinned evaluations and the quiet nights after them, 20 at most. An evaluation that follows
+a flagged one by two hours or more, with the same system and data, is its rerun, whoever asked for it; any other is a
+night of its own. `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` keeps the nights when their evaluations
+are removed; a new baseline starts a new file.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 import pydantic
 
@@ -18,13 +20,15 @@ from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_eva
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdicts import (
+    CHANGES,
     PROCEDURE,
-    Evidence,
+    REFERENCE_RUNS,
+    Budget,
     State,
     alerts,
-    confirm_flags,
+    decide,
     first_confirmation,
-    is_flagged,
+    rerun_outcome,
 )
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
 from rag_eval_pipeline.monitoring.comparison import (
@@ -36,6 +40,7 @@ from rag_eval_pipeline.monitoring.comparison import (
     gather_evidence,
     read_verdict_settings,
     run_of_evaluation,
+    why_not_comparable,
 )
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.workspace import Workspace
@@ -46,17 +51,44 @@ class Night(Model):
 
     evaluation_id: str
     opened_at: pydantic.AwareDatetime
-    ended_at: pydantic.AwareDatetime  # when its last answer arrived
+    ended_at: pydantic.AwareDatetime  # when the last answer of it or its newest rerun arrived
     fingerprints: Fingerprints  # a rerun has the same
     reason: str | None = None  # why it was not compared
-    rerun: str | None = None  # the evaluation that ran it again
+    reruns: tuple[str, ...] = ()  # the evaluations that ran it again, oldest first
     procedure: int = 1  # the rules by which it was compared; raised when they change
+    reference: tuple[str, ...] = ()  # the evaluations that it was compared with, oldest first
+    n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
     metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _read_former(cls, value: Any) -> Any:
+        """Read the one rerun that nights of procedure 3 and before have."""
+        if isinstance(value, dict) and "rerun" in value:
+            rerun = value["rerun"]
+            return {k: v for k, v in value.items() if k != "rerun"} | {"reruns": [rerun] if rerun else []}
+        return value
+
+    @property
+    def rerun(self) -> str | None:
+        """The newest evaluation that ran it again."""
+        return self.reruns[-1] if self.reruns else None
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The night's evaluation and its reruns."""
+        return (self.evaluation_id, *self.reruns)
 
     @property
     def awaits_rerun(self) -> bool:
         """Whether a change was flagged that no rerun has confirmed or refuted yet."""
-        return self.rerun is None and any(metric.confirmation == "pending" for metric in self.metrics.values())
+        return any(metric.confirmation == "pending" for metric in self.metrics.values())
+
+    @property
+    def joins_reference(self) -> bool:
+        """Whether later nights are compared with it as well: no change was confirmed, nor waits for a rerun."""
+        is_changed = any(metric.state in CHANGES for metric in self.metrics.values())
+        return self.reason is None and not self.awaits_rerun and not is_changed
 
 
 class Nights(FileModel):
@@ -74,7 +106,12 @@ class Nights(FileModel):
     @property
     def seen(self) -> frozenset[str]:
         """The evaluations in this file."""
-        return frozenset(name for night in self.nights for name in (night.evaluation_id, night.rerun) if name)
+        return frozenset(name for night in self.nights for name in night.runs)
+
+    @property
+    def reruns(self) -> dict[str, str]:
+        """Each rerun with its night's evaluation."""
+        return {name: night.evaluation_id for night in self.nights for name in night.reruns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +119,75 @@ class BaselineRuns:
     """What a pair's nights are compared with, and how.
 
     Args:
+        runs: The pinned ones, oldest first.
+        read: Returns an evaluation's scores by its id.
         judged: Measures of the judge that take part.
-        clusters: Question -> document, if documents are tested.
+        clusters: Question -> its document.
+        budget: Of false alarms.
     """
 
     runs: Sequence[ScoredRun]
     settings: VerdictSettings
+    read: Callable[[str], ScoredRun] = field(repr=False)
     judged: Collection[str] = ()
     clusters: Mapping[str, str] | None = field(default=None, repr=False)
+    budget: Budget = Budget()
 
-    def gather_evidence(self, run: ScoredRun) -> RunEvidence:
-        """Test a run against the baseline."""
+    def reference(self, history: Sequence[Night]) -> list[ScoredRun]:
+        """Return the runs that the next night is compared with: the pinned ones and quiet nights, 20 at most.
+
+        Those of a deterministic system are the pinned ones. A night whose evaluation is gone is left out.
+        """
+        found = list(self.runs)[-REFERENCE_RUNS:]
+        if found[0].is_deterministic:
+            return found
+        for night in history:
+            if len(found) < REFERENCE_RUNS and night.joins_reference:
+                run = self._read_or_none(night.evaluation_id)
+                if run is not None and why_not_comparable(run, found[:1]) is None:
+                    found.append(run)
+        return found
+
+    def _read_or_none(self, evaluation_id: str) -> ScoredRun | None:
+        try:
+            return self.read(evaluation_id)
+        except InputError:
+            return None
+
+    def gather_evidence(self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun]) -> RunEvidence:
+        """Test a night and its reruns against reference runs."""
         return gather_evidence(
-            run,
-            self.runs,
-            key=f"baseline/{run.benchmark}/baseline/{run.system}",
-            rules=self.settings.rules(run.min_coverage),
+            current,
+            reference,
+            rules=self.settings.night_rules(len(current), self.budget),
             judged=self.judged,
             clusters=self.clusters,
+            is_night=True,
         )
 
 
 def read_baseline_runs(
-    workspace: Workspace, evaluation: Evaluation, baseline: Sequence[str], settings: VerdictSettings
+    workspace: Workspace,
+    evaluation: Evaluation,
+    baseline: Sequence[str],
+    settings: VerdictSettings,
+    *,
+    n_pairs: int = 1,
 ) -> BaselineRuns:
-    """Read the runs that an evaluation is compared with, by their ids."""
+    """Read the runs that an evaluation is compared with, by their ids.
+
+    Args:
+        n_pairs: That are evaluated every night.
+    """
     record = evaluation.record
+    read = cache(lambda name: run_of_evaluation(load_evaluation(workspace, name)))
     return BaselineRuns(
-        runs=[run_of_evaluation(load_evaluation(workspace, name)) for name in baseline],
+        runs=[read(name) for name in baseline],
         settings=settings,
+        read=read,
         judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
-        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings),
+        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version),
+        budget=Budget(settings.false_alarms_a_year, n_pairs),
     )
 
 
@@ -123,25 +198,22 @@ def add_run(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) ->
     return (*history, new_night(history, run, baseline))
 
 
-def new_night(
-    history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns, found: RunEvidence | None = None
-) -> Night:
-    """Compare an evaluation with the baseline.
+def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> Night:
+    """Compare an evaluation with the reference runs.
 
     Args:
         history: The nights before. A change that they have confirmed and alerted about needs no further rerun.
-        found: The evidence, if it is known already.
     """
-    rules = baseline.settings.rules(run.min_coverage)
-    found = found or baseline.gather_evidence(run)
-    is_deterministic = run.is_deterministic and all(other.is_deterministic for other in baseline.runs)
-    waits_for = first_confirmation(len(baseline.runs), is_deterministic=is_deterministic)
+    reference = baseline.reference(history)
+    found = baseline.gather_evidence([run], reference)
+    rules = baseline.settings.night_rules(1, baseline.budget)
     metrics = {}
     for name, evidence in found.evidence.items():
-        confirmation = waits_for
-        if waits_for == "pending" and is_flagged(evidence, rules) and _is_known(history, name, evidence):
+        confirmation = waits_for = first_confirmation(len(baseline.runs), is_certain=evidence.is_certain)
+        direction = decide(evidence, confirmation=waits_for, rules=rules).kind
+        if waits_for == "pending" and direction in CHANGES and _is_known(history, name, direction):
             confirmation = "confirmed"
-        metrics[name] = Verdict.of(evidence, confirmation=confirmation, rules=rules, questions=found.moved[name])
+        metrics[name] = found.verdict(name, confirmation, rules)
     return Night(
         procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
@@ -149,30 +221,34 @@ def new_night(
         ended_at=run.ended_at,
         fingerprints=run.fingerprints,
         reason=found.reason,
+        reference=tuple(one.evaluation_id for one in reference),
+        n_pairs=baseline.budget.n_pairs,
         metrics=metrics,
     )
 
 
-def _is_known(history: Sequence[Night], name: str, evidence: Evidence) -> bool:
+def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:
     """Whether the same change was confirmed on an earlier night and would not alert again."""
     states = _states(history, name)
-    direction: State = "improved" if ((evidence.estimate or 0) > 0) == evidence.higher_is_better else "regressed"
     return direction in states and not alerts([*states, direction])[-1]
 
 
 def _with_rerun(night: Night, run: ScoredRun, baseline: BaselineRuns) -> Night:
-    rules = baseline.settings.rules(run.min_coverage)
-    confirmations = confirm_flags(night.metrics, baseline.gather_evidence(run).evidence, rules=rules)
-    metrics = {
-        # A change that the present rules would not flag is not confirmed.
-        name: Verdict.of(
-            found, confirmation=confirmations.get(name, "not_confirmed"), rules=rules, questions=found.questions
-        )
-        if found.confirmation == "pending"
-        else found
-        for name, found in night.metrics.items()
-    }
-    return night.model_copy(update={"rerun": run.evaluation_id, "metrics": metrics})
+    """Decide what a night waits for by the night and all its reruns together, against the night's own reference."""
+    current = [*(baseline.read(name) for name in night.runs), run]
+    reference = [baseline.read(name) for name in night.reference] or list(baseline.runs)
+    found = baseline.gather_evidence(current, reference)
+    rules = baseline.settings.night_rules(len(current), baseline.budget)
+    metrics = dict(night.metrics)
+    for name, first in night.metrics.items():
+        if first.confirmation == "pending":
+            if name in found.compared:
+                outcome = rerun_outcome(first, found.evidence[name], rules)
+                metrics[name] = found.verdict(name, outcome, rules)
+            else:
+                metrics[name] = Verdict.of(first, confirmation="not_confirmed", questions=first.questions)
+    reruns = (*night.reruns, run.evaluation_id)
+    return night.model_copy(update={"reruns": reruns, "ended_at": run.ended_at, "metrics": metrics})
 
 
 def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:
@@ -197,7 +273,12 @@ def _states(history: Sequence[Night], name: str) -> list[State]:
 
 
 def update_nights(
-    workspace: Workspace, evaluations: Sequence[Evaluation], baseline: Baseline, settings: VerdictSettings
+    workspace: Workspace,
+    evaluations: Sequence[Evaluation],
+    baseline: Baseline,
+    settings: VerdictSettings,
+    *,
+    n_pairs: int = 1,
 ) -> Nights:
     """Return the nights of a pair on file and those published since, without writing.
 
@@ -205,6 +286,7 @@ def update_nights(
 
     Args:
         evaluations: The pair's published evaluations, oldest first; at least one.
+        n_pairs: That are evaluated every night.
     """
     record = evaluations[-1].record
     path = nights_file(workspace, record.benchmark, record.system, baseline)
@@ -214,7 +296,7 @@ def update_nights(
         new = [one for one in new if one.record.evaluation_id not in known.seen]
         if not new:
             return known
-    runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
+    runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings, n_pairs=n_pairs)
     nights = known.nights if known is not None else ()
     for evaluation in new:
         try:
@@ -258,7 +340,7 @@ def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) ->
 
 
 def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime) -> list[tuple[str, str, str]]:
-    """Return the pairs whose last night waits for a rerun that may begin now, each with the evaluation's id.
+    """Return the pairs whose last night waits for a rerun that may begin now, each with its newest evaluation's id.
 
     A pair that has been evaluated since is left alone: that evaluation is the rerun, or a night of its own.
 
@@ -274,8 +356,8 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
         last = known.nights[-1]
         if last.awaits_rerun and now - last.ended_at >= later:
             newest = newest_evaluation(workspace, benchmark, system)
-            if newest is not None and newest.record.evaluation_id == last.evaluation_id:
-                due.append((benchmark, system, last.evaluation_id))
+            if newest is not None and newest.record.evaluation_id == last.runs[-1]:
+                due.append((benchmark, system, last.runs[-1]))
     return due
 
 
@@ -298,7 +380,7 @@ def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequen
         baseline, known = _nights_on_file(workspace, benchmark, system)
         if baseline is None or known is None:
             continue
-        found |= {night.rerun: night.evaluation_id for night in known.nights if night.rerun}
+        found |= known.reruns
         since = _evaluations_since(evaluations, baseline)
         new = [one.record for one in since if one.record.evaluation_id not in known.seen]
         if new and known.nights and is_rerun(known.nights[-1], new[0].fingerprints, new[0].opened_at, settings):

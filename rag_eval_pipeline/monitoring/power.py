@@ -9,17 +9,16 @@ import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.evaluation.quality_thresholds import VERDICTS_FILE
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
 from rag_eval_pipeline.metrics.intervals import effective_clusters
 from rag_eval_pipeline.metrics.significance import (
-    RUNS_FOR_NOISE,
     Detection,
     detectable_drop,
     needed_units,
     smallest_detectable_drop,
 )
-from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS
+from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, Budget
+from rag_eval_pipeline.metrics.verdicts import needed_units as units_needed
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
@@ -78,20 +77,13 @@ class Power(NamedTuple):
 
         `is_deterministic` is of the system, None if it is not known yet.
         """
-        needed = needed_units(METRICS, alpha=settings.alpha)
-        if settings.units == "questions" or self.n_groups == self.n_questions or self.n_groups >= needed:
-            return None
-        few = f"{self.n_questions} questions in {self.n_groups} groups by document, and {needed} groups are needed"
-        remedy = f"add documents, or set `units: questions` in data/config/{VERDICTS_FILE}"
-        if settings.units == "documents":
-            return f"{benchmark}: no change can ever be shown: {few}. To change that, {remedy}."
-        if is_deterministic:
+        level = Budget(settings.false_alarms_a_year).level(2)
+        needed = units_needed(METRICS, level=level, reference=BASELINE_RUNS, runs=2)
+        if is_deterministic or self.n_groups >= needed:
             return None
         unless = " (unless the system is deterministic)" if is_deterministic is None else ""
-        return (
-            f"{benchmark}: no change can be shown until {RUNS_FOR_NOISE} runs are pinned{unless}: {few}. "
-            f"Pin runs (rag-eval pin {benchmark} SYSTEM --ask), {remedy}."
-        )
+        few = f"{self.n_questions} questions in {self.n_groups} groups by document, and {needed} groups are needed"
+        return f"{benchmark}: no change can be confirmed by {BASELINE_RUNS} pinned runs{unless}: {few}. Add documents."
 
     def _counted(self) -> str:
         is_shared = self.n_groups < self.n_questions
@@ -122,13 +114,9 @@ def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSett
 def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
     """Return what groups of questions by document can detect; `sizes` are those of the groups."""
     n_questions, n_groups = sum(sizes), len(sizes)
-    by_document = settings.units == "documents" and n_groups < n_questions
+    by_document = False
     alpha, least = settings.alpha, settings.min_effect
-    documents = (
-        None
-        if settings.units == "questions" or n_groups == n_questions
-        else effective_clusters(np.array(sizes, dtype=np.float64))
-    )
+    documents = None if n_groups == n_questions else effective_clusters(np.array(sizes, dtype=np.float64))
 
     def row(share: float) -> PowerRow:
         if by_document:

@@ -90,6 +90,7 @@ def write_comparisons(workspace: Workspace, history: History | None = None) -> C
     """
     history = history or read_history(workspace)
     settings = read_verdict_settings(workspace)
+    n_pairs = nightly_pairs(workspace, history)
     rows: list[Comparison] = []
     nights: list[Nights] = []
     for header in history.newest():
@@ -97,11 +98,11 @@ def write_comparisons(workspace: Workspace, history: History | None = None) -> C
         pin_first_nights(workspace, header.benchmark, header.system, evaluations)
         row = _open_row("baseline", "baseline", header)
         try:
-            rows.append(_against_baseline(workspace, row, evaluations, settings, nights))
+            rows.append(_against_baseline(workspace, row, evaluations, settings, nights, n_pairs))
         except InputError as error:
             rows.append(row.model_copy(update={"reason": str(error)}))
-    reruns = {night.rerun: night.evaluation_id for pair in nights for night in pair.nights if night.rerun}
-    history = replace(history, reruns={**history.reruns, **reruns})
+    for pair in nights:
+        history = replace(history, reruns={**history.reruns, **pair.reruns})
     rows = [
         row.model_copy(update={"newest": (header.evaluation_id,)})
         for row, header in zip(rows, history.newest(), strict=True)
@@ -117,6 +118,12 @@ def write_comparisons(workspace: Workspace, history: History | None = None) -> C
     path = workspace.reports / REGRESSIONS
     atomic_write_json(path, [row.model_dump() for row in rows])
     return Comparisons(rows, path, nights, history)
+
+
+def nightly_pairs(workspace: Workspace, history: History) -> int:
+    """Return how many pairs are evaluated every night; at least those that have nights, and one."""
+    expected = {(one.benchmark, one.system) for one in read_registry(workspace).expected_pairs(history.by_pair)}
+    return max(1, len(expected))
 
 
 def read_comparisons(workspace: Workspace) -> Comparisons:
@@ -158,14 +165,18 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
         found = newest.record.evaluation_id
         raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
     settings = read_verdict_settings(workspace)
+    n_pairs = nightly_pairs(workspace, read_history(workspace))
     if newest.record.evaluation_id in find_reruns(workspace, {(benchmark, system): evaluations}):
-        pair = update_nights(workspace, evaluations, baseline, settings)
+        pair = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
         row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
         return _with_night(row, night := pair.nights[-1], night.metrics, note=flip_sentence(pair.flip_share))
     runs, now = read_baseline_runs(workspace, newest, baseline.evaluations, settings), compared_run(newest)
-    row = compare_runs(
-        "baseline", now.run, runs.runs, old="baseline", new=system, settings=settings,
-        judged=frozenset(runs.judged), clusters=runs.clusters,
+    known = read_nights(workspace, benchmark, system)
+    earlier = [] if known is None else [one for one in known.nights if one.evaluation_id != newest.record.evaluation_id]
+    compared = runs.gather_evidence([now.run], runs.reference(earlier))
+    row = Comparison(
+        kind="baseline", benchmark=benchmark, old="baseline", new=system, evaluation_id=newest.record.evaluation_id,
+        reason=compared.reason, verdicts=compared.verdicts("no_rerun", settings.night_rules(1, runs.budget)),
     )  # fmt: skip
     if row.reason:
         before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
@@ -192,6 +203,7 @@ def _against_baseline(
     evaluations: Sequence[Evaluation],
     settings: VerdictSettings,
     nights: list[Nights],
+    n_pairs: int,
 ) -> Comparison:
     """Compare the last of a pair's evaluations, and add the pair's nights to `nights`."""
     [newest] = row.newest
@@ -201,7 +213,7 @@ def _against_baseline(
     baseline = read_baseline(workspace, row.benchmark, row.new)
     if baseline is None:
         return _provisional(workspace, row, evaluations, settings)
-    found = update_nights(workspace, evaluations, baseline, settings)
+    found = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
     write_nights(workspace, baseline, found)
     nights.append(found)
     if found.nights:
@@ -222,10 +234,9 @@ def _provisional(
         return row.model_copy(update={"reason": "no_baseline"})
     runs = read_baseline_runs(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
     run = run_of_evaluation(newest)
-    found = runs.gather_evidence(run)
-    night = new_night((), run, runs, found)
+    night, found = new_night((), run, runs), runs.gather_evidence([run], runs.runs)
     # These nights are not kept, so changes that were not flagged show their questions as well.
-    metrics = {name: one.model_copy(update={"questions": found.moved[name]}) for name, one in night.metrics.items()}
+    metrics = {name: one.model_copy(update={"questions": found.moved(name)}) for name, one in night.metrics.items()}
     return _with_night(row, night, metrics)
 
 
@@ -254,7 +265,7 @@ def _between(
     found = compare_runs(
         "systems", run, [old[0]], old=row.old, new=row.new, settings=settings,
         judged=calibrated_measures(workspace, row.benchmark, record.fingerprints.judge),
-        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings),
+        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version),
     )  # fmt: skip
     return found.model_copy(update={"newest": row.newest})
 

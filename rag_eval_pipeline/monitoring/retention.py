@@ -201,8 +201,10 @@ def referenced(workspace: Workspace, evaluations: Sequence[Evaluation]) -> dict[
         held.setdefault(name, "the newest published one of its pair")
     for path in _json_files(nights_folder(workspace)):
         for night in Nights.read(path).nights[-1:]:
-            for name in filter(None, (night.evaluation_id, night.rerun)):
+            for name in night.runs:
                 held.setdefault(name, "the last night against a baseline")
+            for name in night.reference:
+                held.setdefault(name, "what nights are compared with")
     for path in _json_files(workspace.baselines):
         for name in Baseline.read(path).evaluations:
             held[name] = f"a baseline of {path.parent.name} x {path.stem}"

@@ -12,14 +12,15 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, pair_pointer
 from rag_eval_pipeline.evaluation.expected_pairs import Registry, invalid_configs, is_evaluated, read_registry
 from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
 from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.incidents import withheld_text
+from rag_eval_pipeline.monitoring.incidents import CONFIRMED, withheld_text
 from rag_eval_pipeline.monitoring.settings_files import settings_faults
-from rag_eval_pipeline.monitoring.verdict_records import STANDING, format_points
+from rag_eval_pipeline.monitoring.verdict_records import format_points
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -212,13 +213,13 @@ def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, st
     if row.reason is not None:
         return REASONS.get(row.reason, row.reason)
     parts = []
-    for kind in ("regressed", "improved"):
+    for kind in CHANGES:
         moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}
         changes = [f"{metric_label(name)} {format_points(found.estimate)}" for name, found in moved.items()]
         standing = {found.confirmation for found in moved.values() if found.confirmation}
         if changes:
             parts.append(
-                f"{kind}: {', '.join(changes)} points ({', '.join(sorted(STANDING[one] for one in standing))})"
+                f"{kind}: {', '.join(changes)} points ({', '.join(sorted(CONFIRMED[one] for one in standing))})"
             )
     if parts:
         return "; ".join(parts)

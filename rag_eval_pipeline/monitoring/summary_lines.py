@@ -7,6 +7,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.comparison import Comparison, are_alike
 from rag_eval_pipeline.monitoring.history import ResultsHeader, read_header
 from rag_eval_pipeline.monitoring.incidents import (
@@ -81,7 +82,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     """Return how many pairs regressed and improved against their baselines, with a line for each of them."""
     against = [row for row in rows if row.kind == "baseline"]
     compared = [row for row in against if row.verdicts]
-    by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in ("regressed", "improved")}
+    by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in CHANGES}
     if not compared:
         return f"**Nothing was compared**: {_count(len(against), 'pair')} without a baseline to compare with."
     # The lines are short, because Dagster cuts them where its widest table ends.

@@ -1,13 +1,12 @@
 """The record of a verdict, as files, pages, alerts and commands have it, and its sentences."""
 
-import math
 from collections.abc import Sequence
 from typing import Self
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.significance import RUNS_FOR_NOISE
+from rag_eval_pipeline.metrics.run_labels import P_MIN
 from rag_eval_pipeline.metrics.verdicts import (
     FLIP_SHARE_MAX,
     RULES,
@@ -19,20 +18,19 @@ from rag_eval_pipeline.metrics.verdicts import (
     VerdictKind,
     decide,
     is_large_enough,
+    is_sure,
     night_state,
 )
-
-DESIGN_EFFECT_SHOWN = 1.2  # smaller ones are not worth mentioning
 
 # How far a change is confirmed, at the end of its sentence.
 STANDING: dict[Confirmation, str] = {
     "pending": "not yet seen again in a rerun",
-    "confirmed": "seen again in a rerun",
+    "confirmed": "confirmed on an earlier night",
     "not_needed": "from a deterministic system",
     "no_rerun": "without a rerun",
     "provisional": "provisional until the baseline has its runs",
-    "weekly": "mean of seven nights",
 }
+COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 class MovedQuestion(Model):
@@ -81,34 +79,71 @@ class Verdict(Evidence):
 
 def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:
     if kind == "withheld":
-        coverage = math.floor(1000 * (evidence.coverage or 0.0)) / 10  # never rounded up to the limit
-        return f"coverage {coverage:.1f} %, {100 * rules.min_coverage:g} % is needed"
+        missing = _questions(evidence.n_missing)
+        if evidence.estimate is None:
+            return f"{missing} without a score, and none with one"
+        change = format_points(evidence.estimate_if_missing)
+        p_value = format_p(evidence.p_if_missing or 1.0, evidence.level)
+        return f"{missing} without a score could overturn it: unchanged at best, they leave {change} points, {p_value}"
     return f"{evidence.n} questions, {rules.min_questions} are needed" if kind == "no_verdict" else None
+
+
+def _questions(count: int) -> str:
+    return f"{count} question{'' if count == 1 else 's'}"
 
 
 def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Rules) -> str:
     kind, confirmation = found
     if kind == "withheld":
-        return f"Withheld: {reason}{_change_text(evidence, rules)}."
+        return f"Withheld: {reason}{_change_text(evidence)}."
     if kind == "no_verdict":
-        return f"No verdict: {reason}{_change_text(evidence, rules)}. {_detectable_text(evidence)}"
-    change = 100 * (evidence.estimate or 0.0)
-    shown, sure, unit = f"({_interval_text(evidence)})", _p_text(evidence, rules), _unit_text(evidence)
+        return f"No verdict: {reason}{_change_text(evidence)}. {_detectable_text(evidence)}"
+    shown, unit = _interval_text(evidence), _unit_text(evidence)
     if confirmation is not None:
-        moved = f"{metric_label(evidence.metric)} {'fell' if change < 0 else 'rose'} {abs(change):.1f} points"
+        moved = f"{_moved_text(evidence, kind)}; {_sure_text(evidence)}{_missing_text(evidence)}{unit}"
         if kind == "inconclusive":
-            return f"Inconclusive: {moved} {shown}, {sure}; a rerun did not confirm it{unit}."
-        return f"{moved} {shown}, {sure}{unit or f'; n = {evidence.n}'}; {STANDING[confirmation]}."
-    withheld_by = _withholding_rule(evidence, rules)
+            reruns = "a rerun" if evidence.runs <= 2 else f"{COUNTS[evidence.runs - 1]} reruns"
+            beyond = "" if evidence.is_beyond else ", and a reference run is as far from the others"
+            return f"Inconclusive: {moved}; {reruns} did not confirm it{beyond}."
+        return f"{moved}{_standing_text(evidence, confirmation)}."
+    small = (
+        f"; below the minimum effect of {100 * rules.min_effect:g} point{'' if rules.min_effect == 0.01 else 's'}"
+        if is_sure(evidence) and not is_large_enough(evidence.estimate, rules)
+        else ""
+    )
+    sure = f"{_sure_text(evidence)}{small}{_missing_text(evidence)}{unit}"
     if kind == "equivalent":
         margin = 100 * rules.equivalence_margin
-        small = f"Any change is smaller than {margin:g} points (95 % {_limits(evidence.confidence_interval)})"
-        return f"{small}; {sure}{withheld_by}{unit}."
-    unsure = f"Inconclusive: {format_points(evidence.estimate)} points {shown}, {sure}{withheld_by}{unit}."
-    return f"{unsure} {_detectable_text(evidence)}"
+        return f"Any change is smaller than {margin:g} points (95 % {_limits(evidence.confidence_interval)}); {sure}."
+    return f"Inconclusive: {format_points(evidence.estimate)} points ({shown}), {sure}. {_detectable_text(evidence)}"
+
+
+def _moved_text(evidence: Evidence, kind: VerdictKind) -> str:
+    """Return such as `Exact match fell 6.0 points (…): 14 questions fell and 2 rose, in both runs`."""
+    change = 100 * (evidence.estimate or 0.0)
+    way = "fell" if change < 0 else "rose"
+    first, second = (evidence.fell, evidence.rose) if change < 0 else (evidence.rose, evidence.fell)
+    other = "rose" if change < 0 else "fell"
+    runs = (
+        "" if evidence.runs == 1 else ", in both runs" if evidence.runs == 2 else f", in {COUNTS[evidence.runs]} runs"
+    )
+    changed = ", so its answers changed both ways" if kind == "changed" else ""
+    interval = "" if evidence.is_certain else f" ({_interval_text(evidence)})"
+    counts = f"{_questions(first)} {way} and {second} {other}{runs}{changed}"
+    return f"{metric_label(evidence.metric)} {way} {abs(change):.1f} points{interval}: {counts}"
+
+
+def _standing_text(evidence: Evidence, confirmation: Confirmation) -> str:
+    if confirmation == "confirmed" and evidence.runs > 1:
+        return ""  # the sentence says in how many runs
+    if confirmation == "pending" and evidence.runs > 1:
+        return "; another rerun will decide"
+    return f"; {STANDING[confirmation]}"
 
 
 def _detectable_text(evidence: Evidence) -> str:
+    if evidence.is_certain:
+        return "Any change of this deterministic system is detected."
     change = "drops" if evidence.higher_is_better else "rises"
     groups = f"{evidence.n_units} groups by document"
     if evidence.smallest_drop is None:
@@ -119,12 +154,15 @@ def _detectable_text(evidence: Evidence) -> str:
 
 
 def _unit_text(evidence: Evidence) -> str:
-    if evidence.is_clustered:
-        why = f", because fewer than {RUNS_FOR_NOISE} runs are pinned" if evidence.is_short_of_runs else ""
-        return f"; n = {evidence.n} in {evidence.n_units} groups by document{why}"
-    if evidence.design_effect is not None and evidence.design_effect > DESIGN_EFFECT_SHOWN:
-        return f"; n = {evidence.n} questions, design effect {evidence.design_effect:.1f} within documents"
-    return ""
+    groups = f" in {evidence.n_units} groups by document" if evidence.is_clustered else ""
+    return f"; n = {evidence.n}{groups}"
+
+
+def _missing_text(evidence: Evidence) -> str:
+    """Return that missing scores change nothing about a change that is sure."""
+    if evidence.p_if_missing is None:
+        return ""
+    return f"; {_questions(evidence.n_missing)} without a score would change nothing"
 
 
 def _interval_text(evidence: Evidence) -> str:
@@ -138,41 +176,45 @@ def format_points(change: float | None) -> str:
 
 
 def format_p(p_value: float, needed: float) -> str:
-    """Return such as `p = 0.008` or `p < 0.001`.
+    """Return such as `p = 0.008` or `p = 3e-9`.
 
     Args:
         needed: The largest p of a reported change. A p that two digits would show as equal to it gets more of them.
     """
-    if p_value < 0.001 < needed:
-        return "p < 0.001"
-    digits = next((n for n in range(2, 6) if p_value == needed or float(f"{p_value:.{n}g}") != needed), 6)
-    return f"p = {p_value:.{digits}g}"
+    if p_value <= 10 * P_MIN:
+        return "p < 1e-12"
+    least = 2 if p_value >= 0.001 else 1
+    shown = (_number(p_value, n) for n in range(least, 7))
+    return f"p = {next((text for text in shown if p_value == needed or text != _number(needed, 2)), f'{p_value:g}')}"
 
 
-def _p_text(evidence: Evidence, rules: Rules = RULES) -> str:
-    """Return such as `p = 0.04 after correction for 8 metrics, 0.01 is needed`."""
-    p_value, needed = evidence.p_corrected, rules.alpha / 2
-    metrics = f"{evidence.n_metrics} metric{'s' if evidence.n_metrics > 1 else ''}"
-    if p_value is None:
-        return f"no p, {needed:g} is needed"
-    return f"{format_p(p_value, needed)} after correction for {metrics}, {needed:g} is needed"
+def _number(value: float, digits: int) -> str:
+    """Format 0.008 or 3e-9."""
+    text = f"{value:.{digits}g}"
+    return text.replace("e-0", "e-") if value < 0.001 else text
 
 
-def _change_text(evidence: Evidence, rules: Rules) -> str:
+def needed_text(evidence: Evidence) -> str:
+    """Return such as `1e-5 is needed`, the largest p of a reported change."""
+    return f"{_number(evidence.level, 2)} is needed"
+
+
+def _sure_text(evidence: Evidence) -> str:
+    """Return such as `p = 3e-9 …, 1e-5 is needed so that 12 pairs raise at most one false alarm in two years`."""
+    if evidence.is_certain:
+        return f"{evidence.n} questions compared"
+    needed = " ".join(filter(None, [needed_text(evidence), evidence.level_text]))
+    if evidence.p_corrected is None:
+        return f"no p, {needed}"
+    metrics = f"{evidence.n_metrics} metric{'' if evidence.n_metrics == 1 else 's'}"
+    return f"{format_p(evidence.p_corrected, evidence.level)} after correction for {metrics}, {needed}"
+
+
+def _change_text(evidence: Evidence) -> str:
     if evidence.estimate is None or evidence.confidence_interval is None:
         return ""
     change = format_points(evidence.estimate)
-    return f"; {change} points ({_interval_text(evidence)}), {_p_text(evidence, rules)}{_unit_text(evidence)}"
-
-
-def _withholding_rule(evidence: Evidence, rules: Rules) -> str:
-    """Return why a change that the test is certain of is not reported; empty if the test is not certain."""
-    if evidence.p_corrected is None or evidence.p_corrected > rules.alpha / 2:
-        return ""
-    if not is_large_enough(evidence, rules):
-        points = 100 * rules.min_effect
-        return f"; below the minimum effect of {points:g} point{'' if points == 1 else 's'}"
-    return f"; bad luck of the baseline would show it as well (95 % {_limits(evidence.confidence_interval)})"
+    return f"; {change} points ({_interval_text(evidence)}), {_sure_text(evidence)}{_unit_text(evidence)}"
 
 
 def _limits(interval: Interval | None) -> str:

@@ -1,13 +1,13 @@
 """Summaries of all pairs: a week against the baselines, A/B tests, and benchmark files for other programs.
 
-`benchmark_weekly_<date>.results.json` has the mean of seven nights of each pair against its pinned baseline; it is
-dated by the Monday after the week and written once.
+`benchmark_weekly_<date>.results.json` has the last night of the week of each pair with its verdicts, and the week's
+evaluations; it is dated by the Monday after the week and written once.
 
 Source: Evaluation Data Formats 3.1.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,11 +23,10 @@ from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.formats import evaluations as data_models
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
 from rag_eval_pipeline.judges.trust_card import read_trust_cards
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, WEEK_NIGHTS, first_confirmation, weekly_scores
+from rag_eval_pipeline.metrics.verdicts import CHANGES, FAILURE_RATE, first_confirmation
 from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_people, evaluate_over_time
 from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike, published_evaluations
 from rag_eval_pipeline.monitoring.comparison import (
-    Column,
     Comparison,
     ScoredRun,
     VerdictSettings,
@@ -36,16 +35,16 @@ from rag_eval_pipeline.monitoring.comparison import (
     dataset_clusters,
     read_verdict_settings,
     run_of_evaluation,
-    why_not_comparable,
 )
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader, read_history
-from rag_eval_pipeline.monitoring.nightly import read_baseline_runs
+from rag_eval_pipeline.monitoring.nightly import read_nights
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
 
 MONDAY = 0
+WEEK = timedelta(days=7)
 ALL = "all"  # where the results file of one evaluation names its benchmark, system or dataset
 
 
@@ -82,11 +81,7 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
     path = workspace.results / f"{name}.results.json"
     if path.exists():
         return Week(path, msgspec.json.decode(path.read_bytes()))
-    settings = read_verdict_settings(workspace)
-    rows = [
-        _week_of_pair(workspace, evaluations, end, settings)
-        for _, evaluations in sorted(all_published(workspace).items())
-    ]
+    rows = [_week_of_pair(workspace, evaluations, end) for _, evaluations in sorted(all_published(workspace).items())]
     record = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": name,
@@ -96,7 +91,7 @@ def write_week(workspace: Workspace, monday: str | None, *, now: datetime) -> We
         "system_version": "1",
         "dataset_version": "1.0.0",
         "retrieval_metrics": {},  # which every results file has; those of a pair are under `pairs`
-        "from": (end - timedelta(days=WEEK_NIGHTS)).isoformat(),
+        "from": (end - WEEK).isoformat(),
         "to": (end - timedelta(days=1)).isoformat(),
         "pairs": [{**row.model_dump(), "evaluations": nights} for row, nights in rows],
     }
@@ -119,48 +114,23 @@ def _end_of_week(given: str | None, now: datetime) -> date:
     return end
 
 
-def _week_of_pair(
-    workspace: Workspace, evaluations: Sequence[Evaluation], end: date, settings: VerdictSettings
-) -> tuple[Comparison, list[str]]:
-    """Return a pair's week and the evaluations that it is the mean of."""
+def _week_of_pair(workspace: Workspace, evaluations: Sequence[Evaluation], end: date) -> tuple[Comparison, list[str]]:
+    """Return a pair's last night of the week, and the evaluations of the week."""
     record = evaluations[-1].record
-    nights = _last_of_each_day(evaluations, end)
-    names = [one.record.evaluation_id for one in nights]
+    week = [one for one in evaluations if end - WEEK <= one.record.opened_at.astimezone(UTC).date() < end]
+    names = [one.record.evaluation_id for one in week]
     row = Comparison(kind="weekly", benchmark=record.benchmark, old="baseline", new=record.system)
     try:
-        baseline = read_baseline(workspace, record.benchmark, record.system)
-        if baseline is None:
+        if read_baseline(workspace, record.benchmark, record.system) is None:
             return row.model_copy(update={"reason": "no_baseline"}), names
-        if len(nights) < WEEK_NIGHTS:
-            return row.model_copy(update={"reason": f"{len(nights)} of {WEEK_NIGHTS} nights"}), names
-        runs = [run_of_evaluation(night) for night in nights]
-        if reason := why_not_comparable(runs[-1], runs[:-1]):
-            return row.model_copy(update={"reason": reason}), names
-        week = _mean_run(runs)
-        found = read_baseline_runs(workspace, nights[-1], baseline.evaluations, settings).gather_evidence(week)
     except InputError as error:
         return row.model_copy(update={"reason": str(error)}), names
-    verdicts = found.verdicts("weekly", settings.rules(week.min_coverage))
-    return row.model_copy(update={"verdicts": verdicts, "reason": found.reason}), names
-
-
-def _last_of_each_day(evaluations: Sequence[Evaluation], end: date) -> list[Evaluation]:
-    """Return the last evaluation of each UTC day of the week before `end`, oldest first."""
-    days = {one.record.opened_at.astimezone(UTC).date(): one for one in evaluations}
-    return [days[day] for n in range(WEEK_NIGHTS, 0, -1) if (day := end - timedelta(days=n)) in days]
-
-
-def _mean_run(runs: Sequence[ScoredRun]) -> ScoredRun:
-    """Return seven nights as one run; a measure that one of them lacks is left out."""
-    names = [name for name in runs[-1].columns if all(name in run.columns for run in runs)]
-    columns = {
-        name: Column(
-            tuple(weekly_scores([run.columns[name].scores for run in runs])),
-            tuple(any(asked) for asked in zip(*(run.columns[name].asked for run in runs), strict=True)),
-        )
-        for name in names
-    }
-    return replace(runs[-1], evaluation_id="+".join(run.evaluation_id for run in runs), columns=columns)
+    known = read_nights(workspace, record.benchmark, record.system)
+    nights = [night for night in (known.nights if known else ()) if night.evaluation_id in names]
+    if not nights:
+        return row.model_copy(update={"reason": "no night was compared"}), names
+    found = {"verdicts": nights[-1].metrics, "reason": nights[-1].reason, "evaluation_id": nights[-1].evaluation_id}
+    return row.model_copy(update=found), names
 
 
 def write_benchmark_files(workspace: Workspace) -> list[Path]:
@@ -261,7 +231,7 @@ class AbResult:
             if row["reason"]:
                 yield f"{row['benchmark']}: {row['reason']}"
                 continue
-            moved = [found for found in row["verdicts"].values() if found["kind"] in ("regressed", "improved")]
+            moved = [found for found in row["verdicts"].values() if found["kind"] in CHANGES]
             for found in moved or list(row["verdicts"].values())[:1]:
                 yield f"{row['benchmark']}: {found['sentence']}"
 
@@ -297,7 +267,7 @@ def read_ab_tests(workspace: Workspace, config: Path | None = None) -> tuple[AbT
 def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: datetime) -> AbResult:
     names = [name for name in workspace.benchmarks() if any(fnmatchcase(name, glob) for glob in test.benchmarks)]
     rows = [_on_benchmark(workspace, name, test, settings) for name in names]
-    found = (one for name in names for one in _data_model_evaluations(workspace, name, test, settings, now))
+    found = (one for name in names for one in _data_model_evaluations(workspace, name, test, now))
     evaluations = [one.model_dump(mode="json", exclude_none=True) for one in found]
     path = _take_file(workspace, test)
     record = {
@@ -331,7 +301,7 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
     try:
         others = [run_of_evaluation(one) for one in newest_alike(sides[test.a])]
         run = run_of_evaluation(newest)
-        clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version, settings)
+        clusters = dataset_clusters(workspace, newest.record.dataset_id, newest.record.dataset_version)
     except InputError as error:
         return {**none.model_dump(), "reason": str(error)}
     row = compare_runs(
@@ -343,13 +313,13 @@ def _on_benchmark(workspace: Workspace, benchmark: str, test: AbTest, settings: 
         settings=settings,
         judged=calibrated_measures(workspace, benchmark, run.fingerprints.judge),
         clusters=clusters,
-        confirmation=first_confirmation(len(others), is_deterministic=False),
+        confirmation=first_confirmation(len(others)),
     )
     return {**row.model_dump(), "runs_of_a": [one.evaluation_id for one in others]}
 
 
 def _data_model_evaluations(
-    workspace: Workspace, benchmark: str, test: AbTest, settings: VerdictSettings, now: datetime
+    workspace: Workspace, benchmark: str, test: AbTest, now: datetime
 ) -> Iterator[data_models.Evaluation]:
     """Yield the comparisons of a test on one benchmark as the evaluation data models have them.
 
@@ -363,7 +333,7 @@ def _data_model_evaluations(
         nights = [run_of_evaluation(one) for one in ours[-NIGHTS:]]
         other = run_of_evaluation(theirs[-1])
         record = ours[-1].record
-        clusters = dataset_clusters(workspace, record.dataset_id, record.dataset_version, settings)
+        clusters = dataset_clusters(workspace, record.dataset_id, record.dataset_version)
     except InputError:  # it is in the row of the benchmark
         return
     newest = nights[-1]

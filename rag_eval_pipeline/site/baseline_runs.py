@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.comparison import Comparison, are_alike
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order
@@ -12,7 +13,7 @@ from rag_eval_pipeline.site.display_text import milliseconds, points
 from rag_eval_pipeline.site.metric_labels import shown
 from rag_eval_pipeline.site.run_data import QuestionNight, changes
 
-ORDER = ("regressed", "improved", "withheld", "inconclusive", "equivalent", "no_verdict")
+ORDER = (*CHANGES, "withheld", "inconclusive", "equivalent", "no_verdict")
 
 
 def strongest(verdicts: Mapping[str, Verdict]) -> str:
@@ -114,9 +115,10 @@ SENTENCES = 3
 _HEADINGS = {
     "regressed": "Regressed against its baseline",
     "improved": "Improved against its baseline",
+    "changed": "Changed against its baseline",
     "equivalent": "No change against its baseline",
     "inconclusive": "No sure change against its baseline",
-    "withheld": "No verdict: too few questions were scored on both sides",
+    "withheld": "No verdict: questions without a score could overturn it",
     "no_verdict": "No verdict: too few questions",
 }
 
@@ -142,11 +144,11 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
         return None
     kind = strongest(verdicts)
     page = f"comparisons/{comparison_name(row)}.html" if row is not None and is_newest and row.verdicts else None
-    flagged = [name for name in headline_order(verdicts) if verdicts[name].kind in ("regressed", "improved")]
+    flagged = [name for name in headline_order(verdicts) if verdicts[name].kind in CHANGES]
     changed = [verdicts[name].sentence for name in sorted(flagged, key=lambda name: ORDER.index(verdicts[name].kind))]
     progress = baseline.provisional.words if baseline.provisional and is_newest else None
     if first:
-        heading = "Rerun of a night that " + (kind if kind in ("regressed", "improved") else "showed no sure change")
+        heading = "Rerun of a night that " + (kind if kind in CHANGES else "showed no sure change")
         return Banner("rerun", heading, tuple(changed[:1]), 0, page, (("First seen in", first),), progress)
     runs = (("Run again in", rerun),) if rerun else ()
     said = tuple(changed[:SENTENCES])

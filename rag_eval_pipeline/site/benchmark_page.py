@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import headline_order
@@ -78,7 +79,7 @@ def _by_kind(marks: Mapping[str, str]) -> dict[str, list[str]]:
 def _decisive(row: Comparison) -> list[tuple[str, Verdict]]:
     """Return the metrics that changed with their verdicts; the first of all metrics if none did."""
     ordered = [(name, row.verdicts[name]) for name in headline_order(row.verdicts)]
-    return [one for one in ordered if one[1].kind in ("regressed", "improved")] or ordered[:1]
+    return [one for one in ordered if one[1].kind in CHANGES] or ordered[:1]
 
 
 def _n_unanswerable(row: ResultsHeader) -> int:

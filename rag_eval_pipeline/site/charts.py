@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.site.display_text import milliseconds, points
 
 WIDTH, HEIGHT = 380, 210
@@ -68,11 +69,10 @@ def svg(parts: Sequence[str], width: float, height: float, title: str, css: str 
 _SPARK_WIDTH, _SPARK_HEIGHT = 84, 22
 _SPARK_SPREAD = 0.02  # of a share: noise of half a point is no mountain range
 _NIGHTS_WITH_SIGNS = 12  # with more of them, the signs would cover the lines
-_MARKED = ("regressed", "improved")
 
 
 class Point(NamedTuple):
-    """A night's value and interval, and `regressed`, `improved` or None."""
+    """A night's value and interval, and `regressed`, `changed`, `improved` or None."""
 
     value: float | None
     interval: tuple[float, float] | None = None
@@ -141,8 +141,8 @@ def sparkline(points: Sequence[Point], title: str, number: int = 0, *, is_share:
     way = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value, _ in known)
     parts = [f'<polyline class="line s{number % SERIES}" points="{way}"/>']
     for place, value, mark in known:
-        if mark in _MARKED or place == known[-1][0]:
-            css, radius = (mark, 3.0) if mark in _MARKED else (f"dot s{number % SERIES}", 2.2)
+        if mark in CHANGES or place == known[-1][0]:
+            css, radius = (mark, 3.0) if mark in CHANGES else (f"dot s{number % SERIES}", 2.2)
             parts.append(f'<circle class="{css}" cx="{x(place):.1f}" cy="{y(value):.1f}" r="{radius:g}"/>')
     return svg(parts, _SPARK_WIDTH, _SPARK_HEIGHT, title, css="spark")
 
@@ -165,13 +165,13 @@ def _line(line: Line, number: int, x: Scale, y: Scale, *, with_signs: bool) -> l
     for place, value, point in known:
         if with_signs or place == known[-1][0]:
             parts.append(shape(number, x(place), y(value)))
-        if point.mark in _MARKED:
+        if point.mark in CHANGES:
             parts.append(_mark(point.mark, x(place), y(value)))
     return parts
 
 
 def _mark(kind: str, x: float, y: float) -> str:
-    arrow = f"M{x:.1f} {y + 17:.1f}l-4.5 -7h9z" if kind == "regressed" else f"M{x:.1f} {y - 17:.1f}l-4.5 7h9z"
+    arrow = f"M{x:.1f} {y - 17:.1f}l-4.5 7h9z" if kind == "improved" else f"M{x:.1f} {y + 17:.1f}l-4.5 -7h9z"
     return f'<g class="{kind}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6.5"/><path d="{arrow}"/></g>'
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.site.charts import Change, changes_chart
@@ -59,7 +60,7 @@ def write_comparison(
             metric_view(metric).label,
             found.estimate,
             found.adjusted_interval or found.confidence_interval,
-            found.kind if found.kind in ("regressed", "improved") else "quietly",
+            found.kind if found.kind in CHANGES else "quietly",
         )
         for metric, found in ordered
         if found.estimate is not None

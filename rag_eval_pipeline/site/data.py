@@ -15,9 +15,10 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import RULES
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import Alert, read_alert_settings, read_alerts
 from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, needed_runs, newest_alike
@@ -220,7 +221,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
     marks: dict[str, dict[str, str]] = {}
     for evaluation_id, verdicts in compared:
         for name, found in verdicts.items():
-            if evaluation_id is not None and found.kind in ("regressed", "improved"):
+            if evaluation_id is not None and found.kind in CHANGES:
                 bare = name.removeprefix("page/")
                 marks.setdefault(evaluation_id, {})[bare] = found.kind
     verdict_nights = {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}
@@ -388,9 +389,9 @@ def _issues(report: ReportData, row: ResultsHeader) -> Iterator[dict[str, str]]:
     total, failed = row.summary.get("total_queries") or 0, row.summary.get("failed_queries") or 0
     evaluations = report.published.get((row.benchmark, row.system), ())
     settings = [one.record.settings for one in evaluations if one.record.evaluation_id == row.evaluation_id]
-    needed = settings[0].min_coverage if settings else RULES.min_coverage
+    needed = (settings[0] if settings else EvaluationSettings()).min_coverage
     if total and failed / total > 1 - needed:
-        finding = f"{failed:.0f} of {total:.0f} questions failed; below {100 * needed:g} % verdicts are withheld."
+        finding = f"{failed:.0f} of {total:.0f} questions failed; {100 * needed:g} % must be answered to be pinned."
         yield issue("failures", finding, "Look at the errors of the failed questions, then evaluate again.")
     abstention = row.answer_quality_metrics.get("abstention", {})
     refused = (abstention.get("over_refusal_rate") or {}).get("value")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure, withheld_text
@@ -16,7 +17,7 @@ from rag_eval_pipeline.site.metric_labels import MetricView, metric_view, shown
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 
 NIGHTS_IN_SPARKLINE = 30
-DECISIVE = ("regressed", "improved", "equivalent")
+DECISIVE = (*CHANGES, "equivalent")
 ADVICE_SHOWN = 4  # pairs; the others are folded
 ANSWER_LENGTH = 240  # code points of an answer in a card
 

@@ -117,7 +117,7 @@ ROWS = {
         64: ("SQLite's `database is locked`, many writers at once, a full disk below Dagster's storage.", "No event is lost, or the message says so; results never stand in that storage alone."),
         65: ("Pruning reaches a baseline, the newest or a referenced evaluation, or the clock is behind.", "They are kept, and with a clock that is behind nothing is removed."),
         66: ("A crash while pruning or exporting.", "What is listed goes to a trash by renaming; the next run finishes it."),
-        67: ("A night without some of its pairs.", "The missing ones are named and are not 0; below 98 % coverage there is no verdict."),
+        67: ("A night without some of its pairs.", "The missing ones are named and are not 0; a change that they could overturn gets no verdict."),
         68: ("A stored result with a flipped bit, a torn end, or nothing in it.", "`corrupt_result` by name and never skipped in silence; it can be restored from the answers."),
         69: ("An evaluation resumed with another dataset, configuration or judge.", "Fingerprints differ, so a new evaluation is opened; answers are never mixed."),
         70: ("SIGTERM, Ctrl-C, or a run that is terminated in the UI.", "What is done is kept, the run is canceled and can be resumed, and its children are gone."),

@@ -1,33 +1,30 @@
-"""A verdict needs size, certainty and a rerun; people are alerted once about a change that stays."""
+"""A verdict needs size, certainty and reruns; people are alerted once about a change that stays."""
 
 import pytest
 
-from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.verdicts import (
+    Budget,
     alerts,
-    confirm_flags,
     decide,
     first_confirmation,
     flip_share,
     is_flagged,
+    needed_units,
     night_state,
-    weekly_scores,
+    rerun_outcome,
 )
-from tests.verdict_examples import DROP, RISE, UNCLEAR, replace
+from tests.verdict_examples import DROP, FIRST, RISE, UNCLEAR, replace
 
 LIMITS = {
-    "a corrected p of half of alpha":      (replace(DROP, p_corrected=0.01), True),
-    "just above it":                       (replace(DROP, p_corrected=0.010001), False),
-    "one point, but for rounding":         (replace(DROP, estimate=-0.00999999999999999), True),
-    "less than one point":                 (replace(DROP, estimate=-0.0099), False),
-    "29 questions":                        (replace(DROP, n=29, n_units=29), False),
-    "30 questions of 12 documents":        (replace(DROP, n=30, n_units=12, is_clustered=True), True),
+    "a corrected p of what is needed":     (replace(FIRST, p_corrected=0.01), True),
+    "just above it":                       (replace(FIRST, p_corrected=0.010001), False),
+    "one point, but for rounding":         (replace(FIRST, estimate=-0.00999999999999999), True),
+    "less than one point":                 (replace(FIRST, estimate=-0.0099), False),
+    "29 questions":                        (replace(FIRST, n=29, n_units=29), False),
+    "30 questions of 12 documents":        (replace(FIRST, n=30, n_units=12, is_clustered=True), True),
     "a rise":                              (RISE, True),
-    "a rise whose interval holds 0":       (replace(RISE, confidence_interval=Interval(0.0, 0.062)), False),
-    "a fall whose interval holds 0":       (replace(DROP, confidence_interval=Interval(-0.062, 0.0)), True),
-    "fewer failures, the interval holds 0": (
-        replace(DROP, higher_is_better=False, confidence_interval=Interval(-0.062, 0.0)), False,
-    ),
+    "10 questions of a deterministic system": (replace(FIRST, n=10, is_certain=True, p_corrected=None), True),
+    "which changed by less than a point":  (replace(FIRST, is_certain=True, p_corrected=None, estimate=0.009), False),
 }  # fmt: skip
 
 
@@ -37,36 +34,67 @@ def test_flag_counts_reached_limits(evidence, flagged):
 
 
 RERUNS = {
-    #                                      rerun                                          flagged, expected
-    "seen again":                         (replace(DROP, p_value=0.005),                  2, "confirmed"),
-    "p times the number flagged":         (replace(DROP, p_value=0.005),                  3, "not_confirmed"),
-    "the uncorrected p counts":           (replace(DROP, p_value=0.005, p_corrected=0.06), 2, "confirmed"),
-    "the other direction":                (RISE,                                          1, "not_confirmed"),
-    "less than one point this time":      (replace(DROP, estimate=-0.009),                1, "not_confirmed"),
-    "too much failed this time":          (replace(DROP, coverage=0.9),                   1, "not_confirmed"),
-    "the rule for rises does not apply":  (replace(DROP, confidence_interval=Interval(-0.062, 0.001)), 1, "confirmed"),
-    "no pairs this time":                 (replace(DROP, estimate=None, p_value=None),    1, "not_confirmed"),
+    "together below the level of the budget":   (DROP,                              "confirmed"),
+    "not yet, but below 0.01: another rerun":   (replace(DROP, p_corrected=1.1e-5), "pending"),
+    "after three reruns":                       (replace(DROP, p_corrected=1.1e-5, runs=4), "not_confirmed"),
+    "above 0.01":                               (replace(DROP, p_corrected=0.011),  "not_confirmed"),
+    "the other direction":                      (RISE,                              "not_confirmed"),
+    "less than one point together":             (replace(DROP, estimate=-0.009),    "not_confirmed"),
+    "a reference run is as low":                (replace(DROP, is_beyond=False),    "not_confirmed"),
+    "no pairs together":                        (replace(DROP, estimate=None, p_corrected=None), "not_confirmed"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rerun", "n_flagged", "expected"), RERUNS.values(), ids=RERUNS)
-def test_rerun_confirms_what_it_shows_again(rerun, n_flagged, expected):
-    first = {name: DROP for name in ("EM", "F1", "MRR")[:n_flagged]}
-
-    assert confirm_flags(first, {"EM": rerun})["EM"] == expected
+@pytest.mark.parametrize(("together", "expected"), RERUNS.values(), ids=RERUNS)
+def test_reruns_decide_together_with_their_night(together, expected):
+    assert rerun_outcome(FIRST, together) == expected
 
 
-def test_rerun_is_asked_about_flagged_metrics_only():
-    first = {"EM": DROP, "F1": DROP, "MRR": UNCLEAR}
-    # p x 2 flagged, not x 3 compared: 0.005 is just enough; a fall of MRR in the rerun does not matter.
-    rerun = {"EM": replace(DROP, p_value=0.005), "F1": replace(DROP, p_value=0.0051), "MRR": DROP}
+KINDS = {
+    "a decline":                            (DROP, "regressed"),
+    "a rise":                               (RISE, "improved"),
+    "a rise of failures":                   (replace(RISE, higher_is_better=False), "regressed"),
+    "two thirds fell":                      (replace(DROP, fell=14, rose=7), "regressed"),
+    "fewer: its answers changed":           (replace(DROP, fell=13, rose=7), "changed"),
+    "no question changed for good":         (replace(DROP, fell=0, rose=0), "regressed"),
+    "missing scores could overturn it":     (replace(DROP, n_missing=9, p_if_missing=2e-5, estimate_if_missing=-0.05), "withheld"),
+    "they leave less than a point":         (replace(DROP, n_missing=9, p_if_missing=1e-8, estimate_if_missing=-0.009), "withheld"),
+    "they change nothing":                  (replace(DROP, n_missing=9, p_if_missing=1e-8, estimate_if_missing=-0.05), "regressed"),
+    "nothing was scored":                   (replace(DROP, estimate=None, n=0, n_missing=9), "withheld"),
+    "nor should have been":                 (replace(DROP, estimate=None, n=0), "no_verdict"),
+}  # fmt: skip
 
-    assert confirm_flags(first, rerun) == {"EM": "confirmed", "F1": "not_confirmed"}
-    assert confirm_flags({"EM": DROP}, {}) == {"EM": "not_confirmed"}
-    uncertain = replace(RISE, confidence_interval=Interval(-0.001, 0.063))
-    assert confirm_flags({"EM": RISE, "F1": RISE}, {"EM": RISE, "F1": uncertain}) == {
-        "EM": "confirmed", "F1": "not_confirmed",
-    }  # fmt: skip
+
+@pytest.mark.parametrize(("evidence", "kind"), KINDS.values(), ids=KINDS)
+def test_kind_of_a_confirmed_change(evidence, kind):
+    assert decide(evidence, confirmation="confirmed").kind == kind
+
+
+def test_missing_scores_may_hide_a_change():
+    small = replace(UNCLEAR, confidence_interval=(-0.005, 0.005))
+
+    assert decide(small).kind == "equivalent"
+    assert decide(replace(small, n=196, n_missing=4)).kind == "inconclusive"
+
+
+def test_budget_is_shared_by_sides_nights_pairs_and_decisions():
+    budget = Budget(0.5, n_pairs=12)
+    a_year = sum(2 * 365 * 12 * budget.level(runs) for runs in (2, 3, 4))
+
+    assert a_year == pytest.approx(0.5)
+    assert budget.text == "so that 12 pairs raise at most one false alarm in two years"
+    assert Budget(1, 1).text == "so that 1 pair raises at most one false alarm a year"
+    assert Budget(3, 2).text == "so that 2 pairs raise at most three false alarms a year"
+    assert Budget(0.4, 2).text == "so that 2 pairs raise at most one false alarm in 2.5 years"
+
+
+# reference runs, pairs, units that must fall with none rising
+FLOORS = [(5, 1, 4), (20, 1, 2), (5, 30, 5), (20, 30, 3)]
+
+
+@pytest.mark.parametrize(("reference", "pairs", "expected"), FLOORS)
+def test_fewest_units_that_can_show_a_change(reference, pairs, expected):
+    assert needed_units(12, level=Budget(0.5, pairs).level(2), reference=reference, runs=2) == expected
 
 
 LETTERS = {"-": "unflagged", "?": "unconfirmed", "r": "regressed", "i": "improved", "w": "unknown"}
@@ -96,11 +124,13 @@ STATES = {
     "seen again":                     (DROP, "confirmed", "regressed"),
     "a system that repeats itself":   (DROP, "not_needed", "regressed"),
     "a rise":                         (RISE, "confirmed", "improved"),
-    "first run":                      (DROP, "pending", "unconfirmed"),
+    "a change both ways":             (replace(DROP, rose=14), "confirmed", "changed"),
+    "first run":                      (FIRST, "pending", "unconfirmed"),
+    "undecided by its rerun":         (replace(DROP, p_corrected=0.001), "pending", "unconfirmed"),
     "not seen again":                 (DROP, "not_confirmed", "unconfirmed"),
     "no baseline yet":                (DROP, "provisional", "unconfirmed"),
     "cannot tell":                    (UNCLEAR, "pending", "unflagged"),
-    "too many failures":              (replace(DROP, coverage=0.5), "pending", "unknown"),
+    "nothing scored":                 (replace(DROP, estimate=None, n=0, n_missing=9), "pending", "unknown"),
     "too few questions":              (replace(DROP, n=20), "pending", "unknown"),
 }  # fmt: skip
 
@@ -112,7 +142,7 @@ def test_night_state(found, confirmation, state):
 
 def test_first_confirmation():
     assert [first_confirmation(n) for n in (1, 4, 5)] == ["provisional", "provisional", "pending"]
-    assert first_confirmation(1, is_deterministic=True) == "not_needed"
+    assert first_confirmation(1, is_certain=True) == "not_needed"
 
 
 SHARES = {
@@ -128,9 +158,3 @@ SHARES = {
 @pytest.mark.parametrize(("runs", "expected"), SHARES.values(), ids=SHARES)
 def test_flip_share(runs, expected):
     assert flip_share(runs) == expected
-
-
-def test_weekly_scores():
-    nights = [[1.0, 0.7, 1.0]] * 4 + [[0.0, 0.7, 1.0]] * 2 + [[0.0, 0.7, None]]
-
-    assert weekly_scores(nights) == [pytest.approx(4 / 7), 0.7, None]

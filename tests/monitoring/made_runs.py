@@ -6,7 +6,8 @@ from rag_eval_pipeline.evaluation.evaluation_folders import create_evaluation, m
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.comparison import Column, ScoredRun
+from rag_eval_pipeline.monitoring.comparison import Column, ScoredRun, VerdictSettings
+from rag_eval_pipeline.monitoring.nightly import BaselineRuns, add_run
 
 START = datetime(2026, 9, 7, 2, tzinfo=UTC)
 N = 200  # one point is two questions
@@ -25,7 +26,6 @@ def made_run(name, wrong=(), *, hours=0, failed=(), deterministic=False, prints=
         fingerprints=prints,
         is_deterministic=deterministic,
         is_by_page=False,
-        min_coverage=0.98,
         opened_at=opened,
         ended_at=opened + timedelta(minutes=10),
         query_ids=tuple(str(q) for q in range(n)),
@@ -39,6 +39,17 @@ def made_run(name, wrong=(), *, hours=0, failed=(), deterministic=False, prints=
 def five_runs(**options):
     """A steady baseline."""
     return [made_run(f"base{number}", **options) for number in range(5)]
+
+
+def made_history(*runs, pinned=None, settings=VerdictSettings(), **options):  # noqa: B008  # frozen
+    """The nights of a pair whose evaluations are these runs, oldest first; `pinned` are its baseline."""
+    pinned = five_runs() if pinned is None else pinned
+    known = {run.evaluation_id: run for run in (*pinned, *runs)}
+    baseline = BaselineRuns(pinned, settings, known.__getitem__, **options)
+    found = ()
+    for run in runs:
+        found = add_run(found, run, baseline)
+    return found
 
 
 def made_evaluation(

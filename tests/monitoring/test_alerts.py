@@ -23,12 +23,11 @@ from rag_eval_pipeline.monitoring.alerts import (
     send_failure_alert,
     send_late_alerts,
 )
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.nightly import BaselineRuns, Nights, add_run
+from rag_eval_pipeline.monitoring.nightly import Nights
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
-from tests.monitoring.made_runs import START, five_runs, made_run
+from tests.monitoring.made_runs import START, made_history, made_run
 
 NOW = START + timedelta(hours=4)
 VARIABLE = "RAG_EVAL_TEST_WEBHOOK"
@@ -74,10 +73,7 @@ def settings(workspace, **values):
 
 
 def book(*runs):
-    history = ()
-    for run in runs:
-        history = add_run(history, run, BaselineRuns(five_runs(), VerdictSettings()))
-    return [Nights(benchmark="b", system="s", baseline=("base0",), nights=history)]
+    return [Nights(benchmark="b", system="s", baseline=("base0",), nights=made_history(*runs))]
 
 
 def confirmed():
@@ -169,7 +165,7 @@ def test_alert_mail_can_be_read_by_any_mail_program(workspace):
         SUBJECT,
         "",
         "Night:     2026-09-07 02:00 UTC, eval_1, again in eval_2",
-        "Regressed: Exact match 100 → 90 (−10.0 points, p < 0.001, confirmed by a rerun)",
+        "Regressed: Exact match 100 → 90 (−10.0 points, p < 1e-12, confirmed by a rerun)",
     ]
     assert lines[4:] == [
         "Report:    https://reports.example/comparisons/b.s.against.baseline.html",
@@ -192,7 +188,7 @@ def nights_of(*kinds):
     for place, pair in enumerate(kinds):
         signs = zip(("exact_match", "mrr"), pair, strict=True)
         metrics = {name: whole.model_copy(update=verdicts[sign]) for name, sign in signs}
-        update = {"evaluation_id": f"n{place}", "rerun": None, "metrics": metrics}
+        update = {"evaluation_id": f"n{place}", "reruns": (), "metrics": metrics}
         update["opened_at"] = START + timedelta(days=place)
         history.append(confirmed_night.model_copy(update=update))
     return [Nights(benchmark="b", system="s", baseline=("base0",), nights=tuple(history))]

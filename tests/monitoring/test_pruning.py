@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.monitoring.baselines import pin
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, published_results
-from rag_eval_pipeline.monitoring.nightly import BaselineRuns, Nights, add_run
+from rag_eval_pipeline.monitoring.nightly import Nights
 from rag_eval_pipeline.monitoring.retention import prune
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value
-from tests.monitoring.made_runs import START, five_runs, made_evaluation, made_run
+from tests.monitoring.made_runs import START, made_evaluation, made_history, made_run
 
 LATER = START + timedelta(days=100)
 
@@ -135,9 +134,7 @@ def test_prune_removes_temporary_files_after_a_day(workspace):
 @pytest.mark.fault(65)
 def test_prune_keeps_the_last_night_and_its_rerun(workspace):
     night, rerun, _ = (made_evaluation(workspace, day) for day in (0, 1, 2))
-    history = ()
-    for run in (made_run(night, range(20)), made_run(rerun, range(20), hours=3)):
-        history = add_run(history, run, BaselineRuns(five_runs(), VerdictSettings()))
+    history = made_history(made_run(night, range(20)), made_run(rerun, range(20), hours=3))
     book = Nights(benchmark="b", system="s", baseline=("x",), nights=history)
     book.write(nights_folder(workspace) / "b" / "s" / "x.json")
 

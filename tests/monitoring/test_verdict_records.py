@@ -4,45 +4,70 @@ import pytest
 
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, format_p
-from tests.verdict_examples import DROP, RISE, SMALL, UNCLEAR, replace
+from tests.verdict_examples import DROP, FIRST, RISE, SINGLE, SMALL, UNCLEAR, replace
 
-P_VALUES = {0.008: "p = 0.008", 0.00996: "p = 0.00996", 0.0104: "p = 0.0104", 0.01: "p = 0.01", 0.0004: "p < 0.001"}
-SURE = "p = 0.002 after correction for 12 metrics, 0.01 is needed"
-FELL = f"EM fell 3.1 points (adjusted interval −5.6 to −0.6), {SURE}"
-ROSE = f"EM rose 3.1 points (adjusted interval +0.6 to +5.6), {SURE}"
-OPEN = "Inconclusive: −1.2 points (adjusted interval −4.6 to +2.2), p = 0.9 after correction for 12 metrics, 0.01 is needed"
-NO_PAIRS = {
-    "estimate": None,
-    "adjusted_interval": None,
-    "confidence_interval": None,
-    "p_value": None,
-    "p_corrected": None,
-}
+P_VALUES = {
+    0.008: "p = 0.008", 0.00996: "p = 0.00996", 0.0104: "p = 0.0104", 0.01: "p = 0.01", 0.0004: "p = 0.0004",
+    3.14e-9: "p = 3e-9", 1e-13: "p < 1e-12",
+}  # fmt: skip
+BUDGET = "1e-5 is needed so that 12 pairs raise at most one false alarm in two years"
+FELL = "EM fell 6.0 points (adjusted interval −10.4 to −2.3): 14 questions fell and 2 rose"
+SURE = f"{FELL}, in both runs; p = 3e-9 after correction for 12 metrics, {BUDGET}"
+FLAGGED = f"{FELL}; p = 0.0012 after correction for 12 metrics, 0.01 is needed"
+OPEN = "Inconclusive: −1.2 points (adjusted interval −4.6 to +2.2), p = 0.9 after correction for 12 metrics, 0.01 is needed for a rerun; n = 200"
+NO_PAIRS = dict.fromkeys(("estimate", "adjusted_interval", "confidence_interval", "p_value", "p_corrected"))
 LOW = {"higher_is_better": False}
 GROUPS = {"n": 40, "is_clustered": True, "needed_units": 10}
+SOME = {"n": 190, "n_missing": 10}
 
 VERDICTS = {
     # evidence, confirmation, kind, how the sentence begins
-    "a confirmed drop": (DROP, "confirmed", "regressed", f"{FELL}; n = 500; seen again in a rerun."),
-    "not seen again": (DROP, "not_confirmed", "inconclusive", f"Inconclusive: {FELL}; a rerun did not confirm it."),
-    "a rise": (RISE, "confirmed", "improved", f"{ROSE}; n = 500; seen again in a rerun."),
-    "a rise of what should be low": (replace(RISE, **LOW), "confirmed", "regressed", ROSE),
-    "p below a thousandth": (
-        replace(DROP, estimate=-0.05, adjusted_interval=Interval(-0.075, -0.025), p_corrected=0.0006),
-        "not_needed", "regressed", "EM fell 5.0 points (adjusted interval −7.5 to −2.5), p < 0.001 after",
+    "a drop that waits for its rerun": (
+        FIRST, "pending", "regressed", f"{FLAGGED} for a rerun; n = 200; not yet seen again in a rerun."
+    ),
+    "that its rerun has confirmed": (DROP, "confirmed", "regressed", f"{SURE}; n = 200."),
+    "that waits for another": (
+        replace(DROP, p_corrected=0.0004), "pending", "regressed",
+        f"{FELL}, in both runs; p = 0.0004 after correction for 12 metrics, {BUDGET}; n = 200; another rerun will decide.",
+    ),
+    "in three runs": (replace(DROP, runs=3), "confirmed", "regressed", f"{FELL}, in three runs; p = 3e-9"),
+    "not seen again": (
+        replace(DROP, p_corrected=0.3), "not_confirmed", "inconclusive",
+        f"Inconclusive: {FELL}, in both runs; p = 0.3 after correction for 12 metrics, {BUDGET}; n = 200; a rerun did not "
+        "confirm it.",
+    ),
+    "no further than a reference run": (
+        replace(DROP, is_beyond=False, runs=4), "not_confirmed", "inconclusive",
+        f"Inconclusive: {FELL}, in four runs; p = 3e-9 after correction for 12 metrics, {BUDGET}; n = 200; three reruns did "
+        "not confirm it, and a reference run is as far from the others.",
+    ),
+    "known since an earlier night": (
+        FIRST, "confirmed", "regressed", f"{FLAGGED} for a rerun; n = 200; confirmed on an earlier night."
+    ),
+    "of two evaluations": (SINGLE, "no_rerun", "regressed", f"{FLAGGED}; n = 200; without a rerun."),
+    "a rise": (
+        RISE, "confirmed", "improved",
+        "EM rose 6.0 points (adjusted interval +2.3 to +10.4): 14 questions rose and 2 fell, in both runs; p = 3e-9",
+    ),
+    "a rise of what should be low": (replace(RISE, **LOW), "confirmed", "regressed", "EM rose 6.0 points"),
+    "as many rose": (
+        replace(DROP, fell=20, rose=18), "confirmed", "changed",
+        "EM fell 6.0 points (adjusted interval −10.4 to −2.3): 20 questions fell and 18 rose, in both runs, so its "
+        "answers changed both ways; p = 3e-9",
+    ),
+    "of a deterministic system": (
+        replace(FIRST, is_certain=True, p_value=None, p_corrected=None), "not_needed", "regressed",
+        "EM fell 6.0 points: 14 questions fell and 2 rose; 200 questions compared; n = 200; from a deterministic system.",
     ),
     "sure but too small to matter": (
         replace(SMALL, estimate=-0.009, confidence_interval=Interval(-0.015, -0.003), p_corrected=0.002), "pending",
         "equivalent",
-        f"Any change is smaller than 2 points (95 % −1.5 to −0.3); {SURE}; below the minimum effect of 1 point.",
+        "Any change is smaller than 2 points (95 % −1.5 to −0.3); p = 0.002 after correction for 12 metrics, 0.01 is "
+        "needed for a rerun; below the minimum effect of 1 point; n = 200.",
     ),
-    "sure, too small to matter, and not surely small": (
-        replace(DROP, estimate=-0.009, confidence_interval=Interval(-0.021, 0)), "pending", "inconclusive",
-        f"Inconclusive: −0.9 points (adjusted interval −5.6 to −0.6), {SURE}; below the minimum effect of 1 point.",
-    ),
-    "neither": (UNCLEAR, "pending", "inconclusive", f"{OPEN}. At best this benchmark detects drops of 2.2 points."),
+    "neither": (UNCLEAR, "pending", "inconclusive", f"{OPEN}. At best this benchmark detects drops of 2.0 points."),
     "neither, of what should be low": (
-        replace(UNCLEAR, **LOW), "pending", "inconclusive", f"{OPEN}. At best this benchmark detects rises of 2.2 points.",
+        replace(UNCLEAR, **LOW), "pending", "inconclusive", f"{OPEN}. At best this benchmark detects rises of 2.0 points.",
     ),
     "the p that just misses is not rounded to what is needed": (
         replace(UNCLEAR, p_corrected=0.01003, n_metrics=1), "pending", "inconclusive",
@@ -50,42 +75,38 @@ VERDICTS = {
     ),
     "an interval that ends close to 0 keeps its sign": (
         replace(DROP, adjusted_interval=Interval(-0.056, -0.0003)), "confirmed", "regressed",
-        "EM fell 3.1 points (adjusted interval −5.6 to −0.0)",
+        "EM fell 6.0 points (adjusted interval −5.6 to −0.0)",
     ),
-    "too much failed, however large the drop": (
-        replace(DROP, coverage=0.9799, n=20), "pending", "withheld",
-        f"Withheld: coverage 97.9 %, 98 % is needed; −3.1 points (adjusted interval −5.6 to −0.6), {SURE}.",
+    "missing scores would change nothing": (
+        replace(DROP, p_if_missing=4e-9, estimate_if_missing=-0.057, **SOME), "confirmed", "regressed",
+        f"{SURE}; 10 questions without a score would change nothing; n = 190.",
+    ),
+    "missing scores could overturn it": (
+        replace(DROP, p_if_missing=2e-4, estimate_if_missing=-0.031, **SOME), "confirmed", "withheld",
+        "Withheld: 10 questions without a score could overturn it: unchanged at best, they leave −3.1 points, p = 0.0002; "
+        "−6.0 points (adjusted interval −10.4 to −2.3), p = 3e-9",
     ),
     "nothing was scored": (
-        replace(DROP, coverage=0.0, n=0, **NO_PAIRS), "pending", "withheld",
-        "Withheld: coverage 0.0 %, 98 % is needed.",
+        replace(DROP, n=0, n_missing=200, **NO_PAIRS), "pending", "withheld",
+        "Withheld: 200 questions without a score, and none with one.",
     ),
     "too few questions": (
-        replace(UNCLEAR, n=29, smallest_drop=11 / 29), "pending", "no_verdict",
+        replace(UNCLEAR, n=29, smallest_drop=4 / 29), "pending", "no_verdict",
         "No verdict: 29 questions, 30 are needed; −1.2 points (adjusted interval −4.6 to +2.2), p = 0.9 after correction "
-        "for 12 metrics, 0.01 is needed. At best this benchmark detects drops of 37.9 points.",
+        "for 12 metrics, 0.01 is needed for a rerun; n = 29. At best this benchmark detects drops of 13.8 points.",
     ),
     "too few documents for any drop": (
         replace(UNCLEAR, n_units=9, smallest_drop=None, **GROUPS), "pending", "inconclusive",
-        f"{OPEN}; n = 40 in 9 groups by document. This benchmark cannot detect drops of any size: 9 groups by document, "
-        "of which 10 must change.",
+        f"{OPEN.replace('200', '40')} in 9 groups by document. This benchmark cannot detect drops of any size: 9 groups by "
+        "document, of which 10 must change.",
     ),
     "what questions that share documents can show": (
-        replace(UNCLEAR, n_units=20, is_short_of_runs=True, smallest_drop=0.3, **GROUPS), "pending", "inconclusive",
-        f"{OPEN}; n = 40 in 20 groups by document, because fewer than 3 runs are pinned. "
+        replace(UNCLEAR, n_units=20, smallest_drop=0.3, **GROUPS), "pending", "inconclusive",
+        f"{OPEN.replace('200', '40')} in 20 groups by document. "
         "At best this benchmark detects drops of 30.0 points, in 10 of its 20 groups by document.",
     ),
-    "documents share noise": (
-        replace(DROP, design_effect=1.64), "confirmed", "regressed",
-        f"{FELL}; n = 500 questions, design effect 1.6 within documents; seen again in a rerun.",
-    ),
     "a metric by its label": (
-        replace(DROP, metric="page/ndcg@10"), "confirmed", "regressed", "nDCG@10 by page fell 3.1 points",
-    ),
-    "a rise that bad luck of the baseline would show": (
-        replace(RISE, confidence_interval=Interval(-0.001, 0.063)), "pending", "inconclusive",
-        f"Inconclusive: +3.1 points (adjusted interval +0.6 to +5.6), {SURE}; bad luck of the baseline would show it as "
-        "well (95 % −0.1 to +6.3).",
+        replace(DROP, metric="page/ndcg@10"), "confirmed", "regressed", "nDCG@10 by page fell 6.0 points",
     ),
 }  # fmt: skip
 
@@ -101,24 +122,18 @@ def test_verdict_and_its_sentence(evidence, confirmation, kind, sentence):
 
 
 def test_verdict_has_a_confirmation_only_if_flagged():
-    assert (Verdict.of(UNCLEAR, confirmation="confirmed").confirmation, Verdict.of(DROP).confirmation) == (
-        None,
-        "pending",
-    )
+    found = [
+        Verdict.of(one, confirmation=how).confirmation for one, how in ((UNCLEAR, "confirmed"), (FIRST, "pending"))
+    ]
+
+    assert found == [None, "pending"]
 
 
-REASONS = {
-    "withheld": (replace(DROP, coverage=0.97999), "coverage 97.9 %, 98 % is needed"),
-    "no_verdict": (replace(UNCLEAR, n=29), "29 questions, 30 are needed"),
-    "regressed": (DROP, None),
-}
+def test_verdict_of_an_earlier_procedure_is_read():
+    former = {"coverage": 1.0, "is_exact": True, "is_short_of_runs": False, "design_effect": 1.2}
+    found = Verdict.of(DROP)
 
-
-@pytest.mark.parametrize(("kind", "evidence", "reason"), [(kind, *row) for kind, row in REASONS.items()], ids=REASONS)
-def test_verdict_has_a_reason_if_there_is_none(kind, evidence, reason):
-    found = Verdict.of(evidence)
-
-    assert (found.kind, found.reason) == (kind, reason)
+    assert Verdict.model_validate(found.model_dump() | former) == found
 
 
 def test_flip_sentence():
