@@ -10,7 +10,6 @@ from urllib.parse import quote
 import dagster as dg
 
 from rag_eval_pipeline.errors import DocumentError, shortened
-from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.workspace import Workspace
 
 DIGITS = 6
@@ -140,6 +139,8 @@ def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str
 
 def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the verdicts, changes first; metrics of one comparison that share a sentence share a row."""
+    from rag_eval_pipeline.metrics.verdicts import CHANGES
+
     metrics: dict[tuple[bool, str, str], list[str]] = {}
     for cell in cells:
         if cell["metric"] != ALL_METRICS:

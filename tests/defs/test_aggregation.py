@@ -74,7 +74,7 @@ def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rer
 
 
 def test_nothing_has_regressed_fails_the_run_or_warns(night, run, workspace, instance, resources):
-    set_verdicts(workspace, blocking=True, units="questions")  # documents are too few here
+    set_verdicts(workspace, blocking=True)
     assert checks(night())["nothing_has_regressed"].passed
     (workspace.config / "weak.yaml").rename(workspace.system_file(SYSTEM))
 
@@ -93,7 +93,7 @@ def test_nothing_has_regressed_fails_the_run_or_warns(night, run, workspace, ins
     again = aggregation_sensor(dg.build_sensor_context(instance=instance, resources=resources, cursor=asked))
     assert again.skip_reason.skip_message == "no new results"  # its report is there
     assert read_alerts(workspace).alerts == [alert]
-    set_verdicts(workspace, units="questions")
+    set_verdicts(workspace)
     warned = run("aggregate")
     assert (checks(warned)["nothing_has_regressed"].passed, warned.success) == (False, True)
 

@@ -39,21 +39,20 @@ def test_plan_convert_and_the_first_evaluate_print_what_is_detected(rag_eval):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "units", "is_deterministic", "said"),
+    ("sizes", "is_deterministic", "said"),
     [
-        ([12, 12, 12], "documents", None, "no change can ever be shown: 36 questions in 3 groups by document, and 10"),
-        ([12, 12, 12], "auto", None, "until 3 runs are pinned (unless the system is deterministic): 36 questions in 3"),
-        ([12, 12, 12], "auto", False, "until 3 runs are pinned: 36 questions in 3 groups"),
-        ([12, 12, 12], "auto", True, None),
-        ([12, 12, 12], "questions", False, None),
-        ([4] * 9, "auto", False, "36 questions in 9 groups by document, and 10 groups are needed"),
-        ([4] * 10, "auto", False, None),
-        ([1, 1, 1], "auto", False, None),
+        (
+            [12, 12, 12],
+            None,
+            "5 pinned runs (unless the system is deterministic): 36 questions in 3 groups by document",
+        ),
+        ([12, 12, 12], False, "by 5 pinned runs: 36 questions in 3 groups by document, and 4 groups are needed"),
+        ([12, 12, 12], True, None),
+        ([4] * 4, False, None),
     ],
 )
-def test_benchmark_of_few_documents_is_warned_about(sizes, units, is_deterministic, said):
-    # 8 metrics at a level of 0.01: of 2^-k the tenth is below 0.01 / 8.
-    settings = VerdictSettings(units=units)
+def test_benchmark_of_few_documents_is_warned_about(sizes, is_deterministic, said):
+    settings = VerdictSettings()
 
     warning = power(sizes, settings).warning("b", settings, is_deterministic=is_deterministic)
 
@@ -70,16 +69,6 @@ def test_power_prints_a_row_a_share_of_answers_that_differ(rag_eval):
     usually, needed = ([row[name] for row in found["rows"]] for name in ("usually", "needed"))
     assert (usually, needed) == (sorted(usually), sorted(needed))
     assert needed[0] == 200
-
-
-def test_power_counts_documents_where_these_are_tested(rag_eval, workspace):
-    (workspace.config / "verdicts.config.yaml").write_text("units: documents\n")
-
-    found = json.loads(rag_eval("power", RAILWAY, "--json"))
-
-    # Ten of the 20 groups must fall as a whole; the ten smallest hold one of the 40 questions each.
-    assert (found["unit"], found["documents"], found["rows"][0]["at_best"]) == ("documents", 20, 0.25)
-    assert found["rows"][0]["needed"] == 200
 
 
 @pytest.mark.parametrize(("questions", "documents"), [(900, 3), (900, 7)])
