@@ -147,6 +147,18 @@ def test_document_path_that_finds_other_names_is_answered_with_both(rag_eval, wo
     assert "contexts.document" in error
 
 
+def test_retrieval_without_gold_documents_says_why_it_is_not_scored(rag_eval, workspace):
+    with json_server(lambda path, body: {"text": "Here", "found": [{"title": "a.md", "text": "t"}]}) as server:
+        http(endpoint={"base_url": server.url}, contexts={"path": "found[]", "document": "title"})(workspace)
+        rag_eval("convert", "mine")
+
+        _, out, error = rag_eval("evaluate", "mine", "--system", "mine")
+
+    assert "Exact match 1.000, " in out
+    assert "Retrieval is not scored, because no question has a gold document [no_relevant_documents]." in out
+    assert "The corpus has no documents: `documents` in benchmark.yaml adds some." in error
+
+
 def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, workspace):
     source = {"doc_id": "KB-7", "title": "Line opening", "text": "The line opened."}
     with json_server(lambda path, body: {"answer": "In 1888.", "sources": [source]}) as server:

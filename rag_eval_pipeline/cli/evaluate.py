@@ -137,7 +137,10 @@ def evaluate(
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
         nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
-        text += f"\n  {metrics_line(numbers, done['partial'], level=done['retrieval_level']) or nothing}"
+        means = metrics_line(numbers, done["partial"], level=done["retrieval_level"])
+        text += f"\n  {means or nothing}"
+        if means and "no_relevant_documents" in done["reasons"].values():
+            text += "\n  Retrieval is not scored, because no question has a gold document [no_relevant_documents]."
         for name, corrected in done["corrected"].items():
             found = CorrectedRate(**corrected)
             text += f"\n  {metrics_line({name: numbers[name]})}, {found.text}. {found.basis}"

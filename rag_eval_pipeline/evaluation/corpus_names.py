@@ -260,9 +260,10 @@ class RetrievedDocuments:
         if self.known < self.passages:
             unscored = f", so retrieval is not scored [{self.reason}]" if self.reason else ""
             found.append(f"{self.known} of {self.passages} retrieved passages name a document of the corpus{unscored}.")
+            if self.unknown and self.in_corpus is None:
+                return [f"{found[0]} The corpus has no documents: `documents` in benchmark.yaml adds some."]
             if self.unknown:
-                has = "no document" if self.in_corpus is None else repr(self.in_corpus)
-                found.append(f"Returned: {self.returned!r}; the corpus has {has}.")
+                found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
             if self.unnamed:
                 which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
                 found.append(f"{which} no document at all.")
