@@ -18,7 +18,7 @@ from rag_eval_pipeline.cli.doctor import doctor, worker_queue
 from rag_eval_pipeline.cli.evaluate import calibrate, evaluate, leaderboard, report, rescore
 from rag_eval_pipeline.cli.init_system import init_system
 from rag_eval_pipeline.cli.new import new, up
-from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune
+from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, trust
 from rag_eval_pipeline.cli.output import INTERNAL, CommandGroup, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.score import score, spans
 from rag_eval_pipeline.cli.show import list_workspace, status
@@ -41,7 +41,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Start": {"new": new, "init": init, "plan": plan, "convert": convert},
     "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
     "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
-    "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power},
+    "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power, "trust": trust},
     "Score and convert files": {
         "validate": validate, "export": export, "render": render, "score": score, "spans": spans,
     },

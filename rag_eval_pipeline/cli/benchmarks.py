@@ -138,7 +138,7 @@ def plan(
         rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
         found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
         first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
-        value["warning"] = power.warning(name, settings)
+        value["warning"] = power.warning(name)
         emit(value, as_json, [*first, *lines])
         print_notes(filter(None, [value["warning"]]))
     if strict and planned.counts.quarantined:
@@ -211,7 +211,7 @@ def convert(
             "train_json": str(root.benchmark(name).train_json),
             "power": power.record(),
             "sentences": [*conversion_sentences(counts), power.sentence(settings)],
-            "warning": power.warning(name, settings),
+            "warning": power.warning(name),
         }
 
     def line(done: dict[str, Any]) -> str:

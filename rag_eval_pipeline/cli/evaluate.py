@@ -97,7 +97,7 @@ def evaluate(
             power = power_of_questions(pair.queries, settings)
             detects, warning = (
                 power.sentence(settings),
-                power.warning(name, settings, is_deterministic=is_deterministic),
+                power.warning(name, is_deterministic=is_deterministic),
             )
         try:
             with progress_bars(f"{name} x {system}:") as begin:

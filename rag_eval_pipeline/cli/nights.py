@@ -1,4 +1,4 @@
-"""Commands on the history of evaluations: history, power, pin, prune, ab."""
+"""Commands on the history of evaluations: history, power, trust, pin, prune, ab."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,16 +83,35 @@ def _history_line(row: dict[str, Any]) -> str:
 
 def power(
     benchmark: BenchmarkName,
+    system: Annotated[
+        str | None,
+        typer.Option("--system", **SYSTEM, help="Compute it from the reference runs of this system."),
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print how large a drop a benchmark can detect, and how many questions are needed to detect one of 5 points.
+    """Print how large a drop can be found in one night and within a week, and with more questions.
+
+    Without a system the noise between runs is assumed.
 
     Example: rag-eval power skarn-railway
     """
     from rag_eval_pipeline.monitoring.power import power_of
+    from rag_eval_pipeline.monitoring.trust import power_of_pair
 
-    found = power_of(find_workspace(workspace), benchmark)
+    root = find_workspace(workspace)
+    found = power_of(root, benchmark) if system is None else power_of_pair(root, benchmark, system)
+    emit(found.record(), as_json, found.lines())
+
+
+def trust(benchmark: BenchmarkName, system: SystemName, workspace: Root = None, as_json: AsJson = False) -> None:
+    """Try each reference run of a pair as if it were tonight's, and print the noise and the questions that waver.
+
+    Example: rag-eval trust skarn-railway embedded
+    """
+    from rag_eval_pipeline.monitoring.trust import trust as run
+
+    found = run(find_workspace(workspace), benchmark, system)
     emit(found.record(), as_json, found.lines())
 
 

@@ -56,6 +56,11 @@ class PairedRuns(NamedTuple):
     units: Units
 
     @property
+    def runs(self) -> Values:
+        """The runs of both sides, those of the reference first."""
+        return np.concatenate([self.reference, self.current])
+
+    @property
     def is_pair(self) -> NDArray[np.bool_]:
         """Questions with a score on both sides."""
         counts = [np.count_nonzero(~np.isnan(runs), axis=0) for runs in (self.reference, self.current)]
@@ -145,7 +150,7 @@ class _Bags(NamedTuple):
 
 def _bags(paired: PairedRuns) -> list[_Bags]:
     n_units = int(paired.units.max()) + 1 if paired.units.size else 0
-    scores = np.concatenate([paired.reference, paired.current])
+    scores = paired.runs
     counted = paired.is_pair
     sums = np.stack([np.bincount(paired.units, np.nan_to_num(run), n_units) for run in scores])
     sizes = np.bincount(paired.units[counted], minlength=n_units).astype(np.float64)

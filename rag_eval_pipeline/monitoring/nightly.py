@@ -42,7 +42,8 @@ from rag_eval_pipeline.monitoring.comparison import (
     run_of_evaluation,
     why_not_comparable,
 )
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -101,7 +102,13 @@ class Nights(FileModel):
     system: str
     baseline: tuple[str, ...]  # the pinned evaluations
     flip_share: float | None = None  # share of questions whose exact match differs between two of them
+    finds: str | None = None  # a sentence on the drops that the next nights find
     nights: tuple[Night, ...] = ()  # one a night; reruns are part of their night
+
+    @property
+    def note(self) -> str:
+        """Sentences on how steady the unchanged system is and what is found."""
+        return " ".join(filter(None, (flip_sentence(self.flip_share), self.finds)))
 
     @property
     def seen(self) -> frozenset[str]:
@@ -317,8 +324,16 @@ def update_nights(
         system=record.system,
         baseline=baseline.evaluations,
         flip_share=flip_share_of(runs.runs),
+        finds=_finds(runs, nights),
         nights=nights,
     )
+
+
+def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
+    runs = baseline.reference(nights)
+    found = baseline.gather_evidence(runs[-1:], runs[:-1] or runs)
+    known = power_of_runs(found, baseline.settings, baseline.budget, only=FIRST_METRIC)
+    return known.sentence(baseline.settings) if known.rows and (len(runs) > 1 or runs[0].is_deterministic) else None
 
 
 def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> None:

@@ -1,89 +1,102 @@
-"""How large a drop a benchmark can detect, and how many questions a smaller one takes."""
+"""What drops can be found, in words and as a table: by assumption, or from the reference runs of a pair."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
-from rag_eval_pipeline.metrics.intervals import effective_clusters
-from rag_eval_pipeline.metrics.significance import (
-    Detection,
-    detectable_drop,
-    needed_units,
-    smallest_detectable_drop,
+from rag_eval_pipeline.metrics.detection import (
+    Limits,
+    Reference,
+    assumed_reference,
+    night_power,
+    reference_of,
+    smallest_drop,
+    week_power,
 )
-from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, Budget
-from rag_eval_pipeline.metrics.verdicts import needed_units as units_needed
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.verdicts import (
+    BASELINE_RUNS,
+    FAILURE_RATE,
+    REFERENCE_RUNS,
+    RUNS,
+    Budget,
+    Compared,
+    flip_share,
+    needed_units,
+)
+from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
-FLIP_SHARES = (0.0, 0.02, 0.05, 0.10)  # of the answers that differ between two runs; above, no rates are known
-USUAL = 0.05
-WANTED = 0.05  # the drop that people ask for first
+FLIP_SHARES = (0.02, 0.05, 0.10)  # of the answers that differ between two runs, while there are no runs
+USUAL = (0.05, REFERENCE_RUNS)  # the assumption that is put into one sentence
+FIRST_METRIC = "exact_match"  # of a pair, likewise
 # Metrics that are compared where no judge is calibrated: hit@1, hit@5, nDCG, MRR, citations, EM, F1, failure rate.
 METRICS = 8
-QUESTIONS_MAX = 100_000
 
 
 class PowerRow(NamedTuple):
-    """The drops that a benchmark detects when a share of answers differs between two runs.
+    """The smallest drops that are found four times of five, as shares of the range; None where none is."""
 
-    `needed` is how many questions, or documents where these are tested, a drop of 5 points takes; None: too many.
-    """
-
-    flip_share: float
-    drops: Detection
-    needed: int | None
+    metric: str | None  # None for an assumption
+    flip_share: float  # of the questions, whose score differs between two runs
+    runs: int  # of the reference
+    night: float | None  # found in one night
+    week: float | None  # found within seven nights
+    with_more: float | None  # found in one night with more questions
 
 
 class Power(NamedTuple):
-    """The table of a benchmark; `n_groups` are by document, as many as questions where none is shared."""
+    """The table of a benchmark or pair; `n_groups` are by document, as many as questions where none is shared."""
 
     n_questions: int
     n_groups: int
-    unit: str
+    budget: Budget
+    n_metrics: int
     rows: Sequence[PowerRow]
 
     def record(self) -> dict[str, Any]:
         """Return the table as JSON."""
-        rows = [{"flip_share": row.flip_share, **row.drops._asdict(), "needed": row.needed} for row in self.rows]
-        counts = {"questions": self.n_questions, "documents": self.n_groups, "unit": self.unit}
-        return {**counts, "metrics": METRICS, "runs": BASELINE_RUNS, "wanted": WANTED, "rows": rows}
+        counts = {"questions": self.n_questions, "documents": self.n_groups, "more": _more(self.n_questions)}
+        rows = [row._asdict() for row in self.rows]
+        return {**counts, "metrics": self.n_metrics, "pairs": self.budget.n_pairs, "rows": rows}
 
     def sentence(self, settings: VerdictSettings) -> str:
-        """Return a line on what is detected, and how many questions or documents a drop of 5 points takes."""
+        """Return a line on what is found: of a pair by the first metric, else by the usual assumption."""
         if not self.n_questions:
-            return "Without questions nothing is detected."
-        best, usual = self.rows[0], next((row for row in self.rows if row.flip_share == USUAL), self.rows[0])
-        wanted, needed = f"{100 * WANTED:g} points", _count(best.needed, self.unit)
-        noise = f"when {100 * USUAL:g} % of the answers differ between two runs"
-        if self.unit == "documents":
-            needed, noise = f"{needed} of this size", ""
+            return "Without questions nothing is found."
         if self.n_questions < settings.min_questions:
             few = f"{self.n_questions} question{'s are' if self.n_questions > 1 else ' is'} too few for a verdict"
-            more = f", {_count(usual.needed)} {noise}" if noise else ""
-            return f"{few} ({settings.min_questions} are needed); a drop of {wanted} takes {needed}{more}."
-        shown = f"{self._counted()} detect drops of"
-        more = f"; {_points(usual.drops.usually)} and {_count(usual.needed)} {noise}" if noise else ""
-        return f"{shown} {_points(best.drops.at_best)} at best, and {wanted} take {needed}{more}."
+            return f"{few} ({settings.min_questions} are needed)."
+        usual = (one for one in self.rows if one.metric == FIRST_METRIC or (one.flip_share, one.runs) == USUAL)
+        row = next(usual, self.rows[0])
+        name = "" if row.metric is None else f" of {metric_label(row.metric)}"
+        known = f"with {row.runs} reference run{'' if row.runs == 1 else 's'}"
+        if row.metric is None:
+            known += f" and {100 * row.flip_share:g} % of the answers different between two runs"
+        if row.night is None:
+            return f"{self._counted()} find no drop{name} in one night {known}."
+        week = "" if row.week is None else f" and one of {100 * row.week:.1f} within a week"
+        more = f"; with {_more(self.n_questions)} more questions {100 * (row.with_more or row.night):.1f} in one night"
+        return f"{self._counted()} find a drop{name} of {_points(row.night)} in one night{week} (80 %), {known}{more}."
 
-    def warning(self, benchmark: str, settings: VerdictSettings, *, is_deterministic: bool | None = None) -> str | None:
-        """Return that too few documents share the questions for any change to be shown, and what to do; else None.
+    def warning(self, benchmark: str, *, is_deterministic: bool | None = None) -> str | None:
+        """Return that too few documents share the questions for any change to be confirmed; else None.
 
         `is_deterministic` is of the system, None if it is not known yet.
         """
-        level = Budget(settings.false_alarms_a_year).level(2)
-        needed = units_needed(METRICS, level=level, reference=BASELINE_RUNS, runs=2)
+        needed = self._needed(BASELINE_RUNS, RUNS)
         if is_deterministic or self.n_groups >= needed:
             return None
         unless = " (unless the system is deterministic)" if is_deterministic is None else ""
         few = f"{self.n_questions} questions in {self.n_groups} groups by document, and {needed} groups are needed"
         return f"{benchmark}: no change can be confirmed by {BASELINE_RUNS} pinned runs{unless}: {few}. Add documents."
+
+    def _needed(self, reference: int, runs: int) -> int:
+        return needed_units(self.n_metrics, level=self.budget.level(runs), reference=reference, runs=runs)
 
     def _counted(self) -> str:
         is_shared = self.n_groups < self.n_questions
@@ -91,70 +104,73 @@ class Power(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Yield the table as lines for a terminal."""
-        unit = "whole documents" if self.unit == "documents" else "questions"
-        yield f"{self._counted()}; {unit} are tested, with {METRICS} metrics and {BASELINE_RUNS} pinned runs."
-        yield f"{'answers that differ':>20}{'detected at best':>18}{'on 4 nights of 5':>18}{'5 points take':>18}"
+        pairs = f"{self.budget.n_pairs} pair{'' if self.budget.n_pairs == 1 else 's'}"
+        yield f"{self._counted()}, {self.n_metrics} metrics, {pairs} a night; drops that are found four times of five:"
+        more = f"with {_more(self.n_questions)} more"
+        yield f"{'':20}{'differ':>8}{'runs':>6}{'one night':>13}{'a week':>13}{more:>15}"
         for row in self.rows:
-            shares = f"{100 * row.flip_share:g} %", _points(row.drops.at_best), _points(row.drops.usually)
-            yield f"{shares[0]:>20}{shares[1]:>18}{shares[2]:>18}{_count(row.needed, self.unit):>18}"
+            name = "by assumption" if row.metric is None else metric_label(row.metric)
+            found = f"{_points(row.night):>13}{_points(row.week):>13}{_points(row.with_more):>15}"
+            yield f"{name:20}{f'{100 * row.flip_share:.3g} %':>8}{row.runs:>6}{found}"
+        unit = "documents" if self.n_groups < self.n_questions else "questions"
+        for runs in sorted({row.runs for row in self.rows}):
+            yield f"With {runs} reference runs at least {self._needed(runs, 2)} {unit} must fall."
 
 
 def power_of(workspace: Workspace, benchmark: str) -> Power:
-    """Return what a converted benchmark can detect."""
+    """Return what a converted benchmark can find by assumption."""
     stamp = read_stamp(workspace.existing_benchmark(benchmark))
     dataset = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
     return power_of_questions(dataset.queries, read_verdict_settings(workspace))
 
 
 def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings) -> Power:
-    """Return what questions can detect."""
+    """Return what questions can find by assumption."""
     return power(list(Counter(question_clusters(queries).values()).values()), settings)
 
 
 def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
-    """Return what groups of questions by document can detect; `sizes` are those of the groups."""
-    n_questions, n_groups = sum(sizes), len(sizes)
-    by_document = False
-    alpha, least = settings.alpha, settings.min_effect
-    documents = None if n_groups == n_questions else effective_clusters(np.array(sizes, dtype=np.float64))
-
-    def row(share: float) -> PowerRow:
-        if by_document:
-            best = smallest_detectable_drop(sizes, n_metrics=METRICS, alpha=alpha, min_effect=least) if sizes else None
-            return PowerRow(share, Detection(best, None), round(needed_units(METRICS, alpha=settings.alpha) / WANTED))
-
-        found = partial(
-            detectable_drop, flip_share=share, n_metrics=METRICS, n_runs=BASELINE_RUNS, n_documents=documents,
-            alpha=alpha, min_effect=least,
-        )  # fmt: skip
-        return PowerRow(share, found(n_questions), _needed(found))
-
-    shares = FLIP_SHARES[:1] if by_document or not sizes else FLIP_SHARES
-    rows = [row(share) for share in shares]
-    return Power(n_questions, n_groups, "documents" if by_document else "questions", rows)
+    """Return what groups of questions by document can find by assumption; `sizes` are those of the groups."""
+    budget = Budget(settings.false_alarms_a_year)
+    limits = Limits.of(budget, METRICS, settings.min_effect)
+    assumed = [(share, runs) for share in FLIP_SHARES for runs in (BASELINE_RUNS, REFERENCE_RUNS) if sizes]
+    rows = [_row(None, share, assumed_reference(sizes, share, runs), limits) for share, runs in assumed]
+    return Power(sum(sizes), len(sizes), budget, METRICS, rows)
 
 
-def _needed(found: Callable[[int], Detection]) -> int | None:
-    """Return the fewest questions with which a drop of 5 points is detected on most nights."""
+def power_of_runs(found: RunEvidence, settings: VerdictSettings, budget: Budget, *, only: str | None = None) -> Power:
+    """Return what a pair can find, from the comparison of one of its reference runs with the others.
 
-    def is_enough(questions: int) -> bool:
-        usually = found(questions).usually
-        return usually is not None and usually <= WANTED
+    Args:
+        only: The metric that is computed; None for all of them.
+    """
+    limits = Limits.of(budget, max(1, len(found.compared)), settings.min_effect)
+    wanted = {name: one for name, one in found.compared.items() if one.evidence.n and name == (only or name)}
+    rows = [_row_of(name, one, limits) for name, one in wanted.items()]
+    n_questions, n_units = max(((one.evidence.n, one.evidence.n_units) for one in wanted.values()), default=(0, 0))
+    return Power(n_questions, n_units, budget, max(1, len(found.compared)), rows)
 
-    low, high = 0, 100
-    while not is_enough(high):
-        low, high = high, 2 * high
-        if high > QUESTIONS_MAX:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+
+def _row_of(name: str, compared: Compared, limits: Limits) -> PowerRow:
+    runs = compared.paired.runs
+    if compared.evidence.is_certain:
+        drop = max(limits.min_effect, 1 / compared.evidence.n)
+        return PowerRow(name, 0.0, len(compared.paired.reference), drop, drop, drop)
+    reference = reference_of(1 - runs if name == FAILURE_RATE else runs, compared.paired.units)
+    return _row(name, flip_share(runs.tolist()) or 0.0, reference, limits)
+
+
+def _row(metric: str | None, share: float, reference: Reference, limits: Limits) -> PowerRow:
+    larger = reference.with_more(_more(reference.n_questions))
+    night, week = (smallest_drop(reference, partial(kind, reference, limits)) for kind in (night_power, week_power))
+    with_more = smallest_drop(larger, partial(night_power, larger, limits))
+    return PowerRow(metric, share, reference.n_runs, night, week, with_more)
+
+
+def _more(questions: int) -> int:
+    """Return half as many questions, in tens."""
+    return max(10, round(questions / 20) * 10)
 
 
 def _points(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.1f} points"
-
-
-def _count(needed: int | None, unit: str = "questions") -> str:
-    return f"over {QUESTIONS_MAX:,}" if needed is None else f"{needed:,} {unit}"

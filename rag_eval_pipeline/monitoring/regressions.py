@@ -169,7 +169,7 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     if newest.record.evaluation_id in find_reruns(workspace, {(benchmark, system): evaluations}):
         pair = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
         row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
-        return _with_night(row, night := pair.nights[-1], night.metrics, note=flip_sentence(pair.flip_share))
+        return _with_night(row, night := pair.nights[-1], night.metrics, note=pair.note)
     runs, now = read_baseline_runs(workspace, newest, baseline.evaluations, settings), compared_run(newest)
     known = read_nights(workspace, benchmark, system)
     earlier = [] if known is None else [one for one in known.nights if one.evaluation_id != newest.record.evaluation_id]
@@ -223,7 +223,7 @@ def _against_baseline(
     else:  # the newest evaluation came before the baseline was pinned
         runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
         night = new_night((), run_of_evaluation(evaluations[-1]), runs)
-    return _with_night(row, night, night.metrics, note=flip_sentence(found.flip_share))
+    return _with_night(row, night, night.metrics, note=found.note)
 
 
 def _provisional(

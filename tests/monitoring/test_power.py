@@ -1,86 +1,121 @@
-"""The commands plan, convert, evaluate and power print how large a drop a benchmark can detect."""
+"""The commands plan, convert, evaluate, power and trust say how large a drop can be found and what the runs' noise is."""
 
 import json
+from datetime import timedelta
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.metrics.run_labels import PairedRuns
+from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.power import power
+from rag_eval_pipeline.monitoring.trust import metric_trust
+from rag_eval_pipeline.workspace import Workspace
+from tests.monitoring.made_nights import FIRST, publish_night, register
 
 RAILWAY = "skarn-railway"
 
 
-@pytest.fixture
-def rag_eval(workspace):
-    def run(*words):
-        done = CliRunner().invoke(app, [*words, "--workspace", str(workspace.root)])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    return run
+def rag_eval(workspace, *words):
+    done = CliRunner().invoke(app, [*words, "--workspace", str(workspace.root)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
-def test_plan_convert_and_the_first_evaluate_print_what_is_detected(rag_eval):
-    # 8 metrics: ten of 40 questions must fall and none rise, which is ten of 200 for 5 points. 8 of the 40 questions
-    # name no document and are groups of their own; an unnamed document is no group.
-    detects = (
-        "40 questions in 20 groups by document detect drops of 25.0 points at best, and 5 points take 200 questions"
-    )
+def test_plan_convert_and_the_first_evaluate_print_what_is_found(workspace):
+    # 8 of the 40 questions name no document and are groups of their own; an unnamed document is no group.
+    finds = "40 questions in 20 groups by document find a drop of 12.5 points in one night and one of 7.5 within a week"
     evaluate = ("evaluate", RAILWAY, "--system", "embedded")
 
-    lines = [rag_eval(*words) for words in (("plan", RAILWAY), ("convert", RAILWAY), evaluate, evaluate)]
+    lines = [rag_eval(workspace, *words) for words in (("plan", RAILWAY), ("convert", RAILWAY), evaluate, evaluate)]
 
-    assert [detects in line for line in lines] == [True, True, True, False]
-    assert "questions when 5 % of the answers differ between two runs." in lines[2]
-    few = " questions are too few for a verdict (30 are needed); a drop of 5 points takes 200 questions"
-    assert few in rag_eval("plan", "cairnmoor-observatory")
+    assert [finds in line for line in lines] == [True, True, True, False]
+    assert (
+        "with 20 reference runs and 5 % of the answers different between two runs; with 20 more questions 10.0"
+        in lines[2]
+    )
+    assert " questions are too few for a verdict (30 are needed)." in rag_eval(
+        workspace, "plan", "cairnmoor-observatory"
+    )
 
 
-@pytest.mark.parametrize(
-    ("sizes", "is_deterministic", "said"),
-    [
-        (
-            [12, 12, 12],
-            None,
-            "5 pinned runs (unless the system is deterministic): 36 questions in 3 groups by document",
-        ),
-        ([12, 12, 12], False, "by 5 pinned runs: 36 questions in 3 groups by document, and 4 groups are needed"),
-        ([12, 12, 12], True, None),
-        ([4] * 4, False, None),
-    ],
-)
+WARNINGS = {
+    # 8 metrics, four runs at 8.6e-5 / 8 = 2.1e-5: 126^-3 = 5.0e-7 is below, 126^-2 = 6.3e-5 is not.
+    "unknown system":       ([18, 18], None, "5 pinned runs (unless the system is deterministic): 36 questions in 2 "),
+    "other system":         ([18, 18], False, "5 pinned runs: 36 questions in 2 groups by document, and 3 groups are"),
+    "deterministic system": ([18, 18], True, None),
+    "enough documents":     ([12, 12, 12], False, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "is_deterministic", "said"), WARNINGS.values(), ids=WARNINGS)
 def test_benchmark_of_few_documents_is_warned_about(sizes, is_deterministic, said):
-    settings = VerdictSettings()
-
-    warning = power(sizes, settings).warning("b", settings, is_deterministic=is_deterministic)
+    warning = power(sizes, VerdictSettings()).warning("b", is_deterministic=is_deterministic)
 
     assert (warning is None) if said is None else said in warning
 
 
-def test_power_prints_a_row_a_share_of_answers_that_differ(rag_eval):
-    found = json.loads(rag_eval("power", RAILWAY, "--json"))
-    lines = rag_eval("power", RAILWAY).splitlines()
+def test_power_without_runs_is_printed_by_assumption():
+    found = power([1] * 200, VerdictSettings())
 
-    assert lines[0].startswith("40 questions in 20 groups by document; questions are tested, with 8 metrics")
-    assert [line.split()[:2] for line in lines[2:]] == [["0", "%"], ["2", "%"], ["5", "%"], ["10", "%"]]
-    assert [row["at_best"] for row in found["rows"]] == [0.25] * 4
-    usually, needed = ([row[name] for row in found["rows"]] for name in ("usually", "needed"))
-    assert (usually, needed) == (sorted(usually), sorted(needed))
-    assert needed[0] == 200
-
-
-@pytest.mark.parametrize(("questions", "documents"), [(900, 3), (900, 7)])
-def test_power_of_few_documents_is_less_because_their_noise_is_known_less_well(questions, documents):
-    few, many = (power([questions // n] * n, VerdictSettings()).rows[2].drops for n in (documents, 300))
-
-    assert many.usually < few.usually < 1.6 * many.usually
+    assert [(row.flip_share, row.runs) for row in found.rows] == [
+        (share, runs) for share in (0.02, 0.05, 0.1) for runs in (5, 20)
+    ]
+    nights = [row.night for row in found.rows]
+    assert nights[0] < nights[2] < nights[4]
+    assert nights[1] < nights[0]
+    assert all(row.week < row.night and row.with_more < row.night for row in found.rows)
+    assert next(found.lines()).startswith("200 questions, 8 metrics, 1 pair a night; drops that are found")
+    assert power([], VerdictSettings()).sentence(VerdictSettings()) == "Without questions nothing is found."
 
 
-def test_groups_by_document_are_not_named_where_no_document_is_shared():
-    apart = power([1] * 48, VerdictSettings())
+@pytest.fixture(scope="module")
+def pinned(tmp_path_factory):
+    workspace = Workspace(tmp_path_factory.mktemp("pinned"))
+    register(workspace, ["b"], ["s"])
+    ids = [publish_night(workspace, "b", "s", night, questions=100, skill=0.7, number=1) for night in range(6)]
+    pin(workspace, "b", "s", ids, now=FIRST + timedelta(days=7))
+    return workspace
 
-    assert apart.sentence(VerdictSettings()).startswith("48 questions detect drops of")
-    assert next(apart.lines()).startswith("48 questions; questions are tested")
-    assert power([], VerdictSettings()).sentence(VerdictSettings()) == "Without questions nothing is detected."
+
+def test_power_of_a_pair_is_that_of_its_reference_runs(pinned):
+    found = json.loads(rag_eval(pinned, "power", "b", "--system", "s", "--json"))
+
+    assert (found["questions"], found["pairs"], found["metrics"]) == (100, 1, 8)
+    [exact] = [row for row in found["rows"] if row["metric"] == "exact_match"]
+    # Each answer differs from that of other nights in 3 of 100 cases: 2 x 0.03 x 0.97 between two runs.
+    assert exact["flip_share"] == pytest.approx(0.058, abs=0.02)
+    assert exact["runs"] == 6
+    assert 0.02 < exact["week"] < exact["night"] < 0.15
+    [line] = [line for line in rag_eval(pinned, "power", "b", "--system", "s").splitlines() if "Exact match" in line]
+    assert f"{100 * exact['night']:.1f} points" in line
+
+
+def test_trust_tries_each_reference_run(pinned):
+    found = json.loads(rag_eval(pinned, "trust", "b", "s", "--json"))
+
+    assert (len(found["runs"]), found["flagged"], found["expected"]) == (6, [], pytest.approx(0.12))
+    assert found["sentences"][0] == "Of 6 reference runs none would have been flagged; 0.1 are expected."
+    [exact] = [one for one in found["metrics"] if one["metric"] == "exact_match"]
+    assert len(exact["p_values"]) == 6
+    assert not exact["is_shared_by_runs"]
+    unsteadiness = [round(one["mean"] * (1 - one["mean"]), 9) for one in found["wavering"]]
+    assert found["n_wavering"] >= len(unsteadiness) > 5
+    assert unsteadiness == sorted(unsteadiness, reverse=True)
+    lines = rag_eval(pinned, "trust", "b", "s").splitlines()
+    assert lines[-1].endswith(f"{found['wavering'][-1]['question']}")
+
+
+def test_noise_that_documents_and_whole_runs_share():
+    # Two questions of one document that are right together, in a run or not: a correlation of 1. Runs differ by both
+    # documents at once: (2 + 2)^2 / (2^2 + 2^2) = 2 times as much as if these were independent.
+    together = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]] * 4)
+    found = metric_trust("f1", PairedRuns(together[:-1], together[-1:], np.array([0, 0, 1, 1])), [])
+    # Of 16 questions of their own that are right together, 16 times, which chance does not explain.
+    whole = metric_trust("f1", PairedRuns(*np.split(np.repeat(together[:, :1], 16, axis=1), [7]), np.arange(16)), [])
+
+    assert (found.document_correlation, found.run_factor, found.is_shared_by_runs) == (1.0, 2.0, False)
+    assert (whole.document_correlation, whole.run_factor, whole.is_shared_by_runs) == (None, 16.0, True)
