@@ -352,8 +352,12 @@ def rescore(
 def calibrate(
     name: BenchmarkName,
     labels: Annotated[
-        list[Path], typer.Option(metavar="FILE", help="Labels of the answers, .jsonl or .csv; one file per system.")
-    ],
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Labels of the answers, .jsonl or .csv; one file per system. By default those saved on its pages.",
+        ),
+    ] = None,
     system: Annotated[
         list[str] | None,
         typer.Option(**SYSTEM, help="System whose newest evaluation was labelled; repeatable, for one card over all."),
@@ -397,14 +401,15 @@ def calibrate(
     if bool(systems) == bool(evaluations):
         raise InputError("bad_option", "calibrate", "one of --system and --evaluation")
     named = [*systems, *evaluations]
-    if len(named) != len(labels) or len(set(named)) < len(named):
+    files: list[Path | None] = [*labels] if labels else [None] * len(named)
+    if len(named) != len(files) or len(set(named)) < len(named):
         raise InputError(
             "bad_option", "--labels", "one file for each system or evaluation, in the same order, none of them twice",
-            found=f"{len(labels)} for {', '.join(named)}",
+            found=f"{len(files)} for {', '.join(named)}",
         )  # fmt: skip
     labelled = [
         Labelled(path, system=one) if systems else Labelled(path, evaluation=one)
-        for path, one in zip(labels, named, strict=True)
+        for path, one in zip(files, named, strict=True)
     ]
     with progress_bars() as begin:
         card, kept = calibrate_judge(root, name, labelled, labels_by=labels_by, judges_twice=not once, progress=begin)

@@ -39,7 +39,7 @@ from rag_eval_pipeline.judges.judgement import (
     Judgement,
     is_refusal,
 )
-from rag_eval_pipeline.judges.labels import Label, name_by_system, read_labels
+from rag_eval_pipeline.judges.labels import Label, labels_path, name_by_system, read_labels
 from rag_eval_pipeline.judges.recheck import (
     Judging,
     KeptAnswers,
@@ -405,9 +405,13 @@ def recheck_judge(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> N
 
 
 class Labelled(NamedTuple):
-    """A file of labels and what was labelled: the newest evaluation of a system, or an evaluation by its id."""
+    """A file of labels and what was labelled: the newest evaluation of a system, or an evaluation by its id.
 
-    labels: Path
+    Args:
+        labels: By default what was saved on the report's pages.
+    """
+
+    labels: Path | None
     system: str | None = None
     evaluation: str | None = None
 
@@ -436,8 +440,12 @@ def calibrate_judge(
         InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what
             `read_labels` raises.
     """
-    labels = [read_labels(one.labels) for one in labelled]
     answered = [_answers_of(workspace, benchmark, one) for one in labelled]
+    files = [
+        one.labels or labels_path(workspace, found.record.evaluation_id)
+        for one, (_, found) in zip(labelled, answered, strict=True)
+    ]
+    labels = [read_labels(path) for path in files]
     pair, evaluation = answered[0]
     settings = pair.settings.judge
     for one, (other, found) in zip(labelled, answered, strict=True):
@@ -469,7 +477,7 @@ def calibrate_judge(
         benchmark=benchmark,
         judge=settings.title,
         labels_by=labels_by,
-        labels_sha256=hashlib.sha256(b"".join(one.labels.read_bytes() for one in labelled)).hexdigest(),
+        labels_sha256=hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest(),
         answers=tuple(sources),
         min_agreement=settings.min_agreement,
         judges_twice=judges_twice,

@@ -20,8 +20,11 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.trust_card import Task
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.csv_tables import read_csv_table
 from rag_eval_pipeline.storage.json_files import checked_json, read_bytes
+from rag_eval_pipeline.storage.lock import locked
+from rag_eval_pipeline.workspace import Workspace
 
 LABELS: dict[Task, tuple[frozenset[str], frozenset[str]]] = {
     "correctness": (frozenset({"correct"}), frozenset({"incorrect"})),
@@ -112,6 +115,27 @@ def read_labels(path: Path) -> list[Label]:
                     hint=f"Row {first} is another of the same.",
                 )  # fmt: skip
     return labels
+
+
+def labels_path(workspace: Workspace, evaluation_id: str) -> Path:
+    """Return the file of the labels that are given on the report's pages to the answers of an evaluation."""
+    return workspace.labels / f"{evaluation_id}.labels.jsonl"
+
+
+def save_label(path: Path, label: Label, *, is_sure: bool = True) -> None:
+    """Write a label into its file, instead of an earlier one of the same by the same person.
+
+    Args:
+        is_sure: If not, the earlier one is only removed.
+    """
+    with locked(path.with_suffix(".lock"), holder="labels", exclusive=True):
+        known = read_labels(path) if path.exists() else []
+        kept = [one for one in known if (one.item, one.annotator) != (label.item, label.annotator)]
+        lines = [one.model_dump_json(exclude_none=True) for one in (*kept, *([label] if is_sure else []))]
+        if lines:
+            atomic_write(path, "".join(f"{line}\n" for line in lines).encode())
+        else:
+            path.unlink(missing_ok=True)
 
 
 def majority_labels(labels: Sequence[Label]) -> Truth:

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.formats.results import CorrectedRate, Metric
-from rag_eval_pipeline.judges.corrected_rates import correction
+from rag_eval_pipeline.judges.agreement import Confusion
+from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, correction, labelled_evaluations
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
@@ -120,6 +121,13 @@ class Trust:
             answers_of=(row.evaluation_id, row.performance_metrics.get("reused_from")),
             rate=metric.value, interval=metric.confidence_interval,
         )  # fmt: skip
+
+    def labels(self, row: ResultsHeader) -> Confusion | None:
+        """Return the labels of an evaluation's answers against the judge's verdicts; None without any."""
+        fingerprint = row.fingerprints.get("judge")
+        found = labelled_evaluations(self._cards, benchmark=row.benchmark, fingerprint=fingerprint)
+        own = [part for part in found[0] if part.evaluation == row.evaluation_id] if found else []
+        return LabelledAnswers.pooled(own).table if own else None
 
 
 class RankedRow(NamedTuple):

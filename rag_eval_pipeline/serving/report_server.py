@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
+from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.workspace import Workspace, default_root
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 REPORT_CONNECTIONS = 64  # open at once; each holds at most one read, 256 KB, of what its client sends
+LOOPBACK = ("localhost", "127.0.0.1")
+LABEL_BYTES = 10_000
 NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
 
 
@@ -75,6 +78,14 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
+def _save_label(workspace: Workspace, evaluation_id: str, body: bytes, *, is_sure: bool) -> None:
+    from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+    from rag_eval_pipeline.judges.labels import Label, labels_path, save_label
+
+    load_evaluation(workspace, evaluation_id)
+    save_label(labels_path(workspace, evaluation_id), Label.model_validate_json(body), is_sure=is_sure)
+
+
 def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
     """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
 
@@ -85,12 +96,13 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
         reports: By default of the default workspace.
     """
     from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, Response
-    from starlette.routing import Mount
+    from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
     from starlette.types import Scope
 
@@ -117,10 +129,34 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
 
     published_at = urlsplit(os.environ.get(REPORT_URL_VARIABLE, "")).hostname
     is_local = host == "localhost" or host.startswith("127.")
-    names = ["localhost", "127.0.0.1", host, *([published_at] if published_at else [])] if is_local else ["*"]
+    names = [*LOOPBACK, host, *([published_at] if published_at else [])] if is_local else ["*"]
     folder = reports or Workspace(Path(default_root()).resolve()).reports
+    workspace = Workspace(folder.parents[1])
+
+    async def save(request: Request) -> Response:
+        """Save or remove one label, sent by a page of this report, in the file that `rag-eval calibrate` reads."""
+        address = request.headers.get("host", "")
+        if not is_local or urlsplit(f"//{address}").hostname not in (*LOOPBACK, host):
+            return PlainTextResponse("labels are saved only on a loopback address\n", status_code=403)
+        if request.headers.get("origin") != f"http://{address}":
+            return PlainTextResponse("labels are saved only from the pages of this report\n", status_code=403)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LABEL_BYTES:
+                return PlainTextResponse(f"a label has at most {LABEL_BYTES} bytes\n", status_code=413)
+        try:
+            name, is_sure = request.path_params["evaluation_id"], request.method == "POST"
+            await run_in_threadpool(_save_label, workspace, name, body, is_sure=is_sure)
+        except (InputError, ServiceError, ValueError) as error:
+            return PlainTextResponse(f"{error}\n", status_code=400)
+        return PlainTextResponse("")
+
     return Starlette(
-        routes=[Mount("/", ReportFiles(directory=folder, html=True, check_dir=False))],
+        routes=[
+            Route("/labels/{evaluation_id}", save, methods=["POST", "DELETE"]),
+            Mount("/", ReportFiles(directory=folder, html=True, check_dir=False)),
+        ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
         exception_handlers={404: not_in_report},
     )

@@ -17,6 +17,7 @@ from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+from rag_eval_pipeline.judges.labels import labels_path, read_labels
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import Alert, read_alert_settings, read_alerts
@@ -88,6 +89,13 @@ class ReportData:
     def settings(self) -> VerdictSettings:
         """The settings of verdicts."""
         return read_verdict_settings(self.workspace)
+
+    def labelled(self, evaluation_id: str) -> frozenset[str]:
+        """Return the questions that have labels of this report's pages; none if their file is damaged."""
+        with suppress(InputError):
+            path = labels_path(self.workspace, evaluation_id)
+            return frozenset(label.query_id for label in read_labels(path)) if path.exists() else frozenset()
+        return frozenset()
 
     @cached_property
     def newest(self) -> Sequence[ResultsHeader]:

@@ -23,8 +23,8 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write
 # `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
 # no inline script or style, no frame, no form, no address on a network.
 POLICY = (
-    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 

@@ -6,6 +6,7 @@ from itertools import compress
 
 import msgspec
 
+from rag_eval_pipeline.judges.corrected_rates import labelling_order
 from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
@@ -69,6 +70,7 @@ def write_run(
     is_shown = [row.query_id in ids for row in run.rows]
     shown_facets = [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
     table = question_table(run, outcomes, earlier, moved, shown_facets)
+    table["label"] = _labelling_order(report, run)
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
     site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
@@ -114,6 +116,18 @@ def write_run(
     write_run_page(
         site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts, sliced=list(sliced)
     )
+
+
+def _labelling_order(report: ReportData, run: RunSources) -> list[str]:
+    """Return the questions whose labels are worth most, without those that are labelled."""
+    given = report.labelled(run.header.evaluation_id)
+    judged = ((row.query_id, run.judgements.get(row.query_id)) for row in run.file.query_results)
+    passed = {
+        query_id: one.correctness.verdict == "correct"
+        for query_id, one in judged
+        if one is not None and one.correctness is not None and query_id not in given
+    }
+    return [replace_control_chars(name) for name in labelling_order(passed, report.trust.labels(run.header))]
 
 
 def _spread(parts: Sequence[Slice]) -> float:

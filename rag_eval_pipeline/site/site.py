@@ -263,7 +263,7 @@ def _key(
     own = [
         code_digest(), registry_digest(), night.digest, is_full,
         [(report.trust.doubt(header, name), report.trust.corrected(header, name)) for name in TASKS],
-        report.systems.index(header.system),
+        report.systems.index(header.system), sorted(report.labelled(header.evaluation_id)),
         report.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from rag_eval_pipeline.judges.labels import labels_path, read_labels
 from rag_eval_pipeline.serving.report_server import REPORT_CONNECTIONS, report_server
 
 
@@ -25,22 +26,32 @@ def reports(tmp_path):
     return folder
 
 
-@pytest.fixture
-def ask(reports):
+@contextlib.contextmanager
+def asking(reports, listens="127.0.0.1"):
     """The status, the headers and the body of an answer; the path goes out as it is written."""
-    with report_server(reports, "127.0.0.1", 0) as address:
+    with report_server(reports, listens, 0) as address:
         port = int(address.rstrip("/").rpartition(":")[2])
 
-        def run(path, *, method="GET", host="127.0.0.1"):
+        def run(path, *, method="GET", host="127.0.0.1", origin=None, body=""):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", host)
-            connection.endheaders()
+            if origin is not None:
+                connection.putheader("Origin", origin)
+            if body:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body.encode() or None)
             answer = connection.getresponse()
-            body = answer.read()
+            found = answer.read()
             connection.close()
-            return answer.status, answer.headers, body.decode()
+            return answer.status, answer.headers, found.decode()
 
+        yield run
+
+
+@pytest.fixture
+def ask(reports):
+    with asking(reports) as run:
         yield run
 
 
@@ -55,6 +66,46 @@ def test_report_server_serves_pages_and_scripts(ask):
     assert ask("/page.js")[1]["Content-Type"] == "text/javascript; charset=utf-8"
     assert ask("/", method="HEAD")[2] == ask("/absent", method="HEAD")[2] == ""
     assert [ask("/index.html", method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
+
+
+LABEL = '{"query_id": "12", "task": "correctness", "label": "%s", "annotator": "ada"}'
+
+
+def test_report_server_saves_labels_of_its_own_pages(evaluated):
+    (name, *_) = sorted(path.name for path in evaluated.runs.glob("eval_run_*"))
+    file = labels_path(evaluated, name)
+    request = {
+        "path": f"/labels/{name}", "method": "POST", "host": "127.0.0.1:3001", "origin": "http://127.0.0.1:3001",
+        "body": LABEL % "correct",
+    }  # fmt: skip
+    refused = {
+        "another site's page": ({"origin": "http://evil.example"}, 403, "only from the pages of this report"),
+        "no page": ({"origin": None}, 403, "only from the pages of this report"),
+        "another name of this machine": ({"host": "evil.example"}, 400, "Invalid host"),
+        "a label that there is not": ({"body": LABEL % "good"}, 400, "a label of correctness: correct, incorrect"),
+        "another evaluation": ({"path": "/labels/eval_run_1"}, 400, "no_evaluation"),
+        "a way up": ({"path": "/labels/..%2fx"}, 405, "Method Not Allowed"),
+        "a very long one": ({"body": LABEL % ("x" * 10_000)}, 413, "at most 10000 bytes"),
+    }
+    with asking(evaluated.reports) as ask:
+        for label in ("correct", "incorrect"):  # the second replaces the first
+            assert ask(**request | {"body": LABEL % label})[0] == 200
+        assert [(one.query_id, one.label) for one in read_labels(file)] == [("12", "incorrect")]
+        for case, (other, status, words) in refused.items():
+            found = ask(**request | other)
+            assert (case, found[0], words in found[2]) == (case, status, True)
+        assert len(read_labels(file)) == 1
+        assert ask(**request | {"method": "DELETE"})[0] == 200
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(("listens", "named"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "reports.example")])
+def test_report_server_saves_no_labels_for_other_machines(listens, named, reports, monkeypatch):
+    monkeypatch.setenv("RAG_EVAL_REPORT_URL", "https://reports.example/")
+    with asking(reports, listens) as ask:
+        found = ask("/labels/one", method="POST", host=named, origin=f"http://{named}", body=LABEL % "correct")
+
+    assert (found[0], "only on a loopback address" in found[2]) == (403, True)
 
 
 ABSENT = {

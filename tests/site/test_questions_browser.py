@@ -7,8 +7,9 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import expect
 
-from rag_eval_pipeline.judges.labels import read_labels
-from tests.site.conftest import RAILWAY, rows, run_folder
+from rag_eval_pipeline.judges.labels import labels_path, read_labels
+from rag_eval_pipeline.serving.report_server import report_server
+from tests.site.conftest import RAILWAY, rows, run_folder, value_of
 
 pytestmark = pytest.mark.browser
 AXE = AXE_FILE_PATH.read_text()
@@ -123,6 +124,26 @@ def test_labels_are_kept_and_downloaded_as_calibrate_reads_them(site, open_page,
     assert [(one.query_id, one.task, one.label, one.annotator) for one in labels] == [
         ("0", "correctness", "correct", "ada"), ("1", "correctness", "incorrect", "ada"),
     ]  # fmt: skip
+
+
+def test_labels_are_offered_and_saved_where_the_report_is_served(reported, browser):
+    name = run_folder(reported).name
+    with report_server(reported.reports, "127.0.0.1", 0) as address:
+        page = browser.new_page()
+        page.goto(f"{address}runs/{name}/question.html")
+        page.get_by_text("Label this answer").click()
+        for done in range(3):
+            expect(page.get_by_text("Label these 25 next: their labels say most")).to_contain_text(f"{done} are done")
+            page.get_by_role("link", name="Label one").click()
+            page.get_by_role("button", name="Correct", exact=True).click()
+            expect(page.get_by_text("Saved in the workspace.")).to_be_visible()
+        page.get_by_role("button", name="Correct", exact=True).click()  # takes it back
+        expect(page.get_by_text("Labelled in this run: 2 correct")).to_contain_text("Saved in the workspace.")
+        expect(page.locator(".labels code")).to_have_text(f"rag-eval calibrate {RAILWAY} --evaluation {name}")
+        page.close()
+
+    assert len(read_labels(labels_path(reported, name))) == 2
+    assert len(value_of(run_folder(reported) / "data" / "questions.js")["label"]) == 40
 
 
 # Rows with the same elements of the same classes have the same findings: one of each kind is looked at.

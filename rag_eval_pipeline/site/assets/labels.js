@@ -1,12 +1,17 @@
-// Labels of answers by a person, kept in the browser where it allows that, and downloaded for `rag-eval calibrate`.
+// Labels of answers by a person for `rag-eval calibrate`: kept in the browser where it allows that, downloaded, and saved
+// in the workspace where `rag-eval up` serves this page on this machine.
 "use strict";
 
 const LABELS = [["correct", "Correct"], ["incorrect", "Wrong"], ["unsure", "Unsure"]];
+const OFFERED = 25;
 
 class Labels {
-  // about: {benchmark, system, run} of the page.
-  constructor(about) {
+  // about: {benchmark, system, run, root} of the page; order: the questions whose labels are worth most, best first.
+  constructor(about, order) {
     this.about = about;
+    this.order = order;
+    this.isServed = location.protocol.startsWith("http");
+    this.saved = null; // "" if the last label was saved in the workspace, else why not; null before the first
     this.key = `rag-eval labels ${about.run}`;
     this.given = new Map(Object.entries(this.stored(this.key) ?? {}));
     this.annotator = this.stored("rag-eval annotator") ?? "";
@@ -36,15 +41,44 @@ class Labels {
     document.body.classList.toggle("labelling", isOpen);
   }
 
+  // Saves a label, or removes one, where this page is served by `rag-eval up`.
+  async save(query, label) {
+    if (!this.isServed) return;
+    const isSure = label === "correct" || label === "incorrect";
+    try {
+      const answer = await fetch(`${this.about.root}labels/${encodeURIComponent(this.about.run)}`, { method: isSure ? "POST" : "DELETE", body: this.line(query, isSure ? label : "correct") });
+      this.saved = answer.ok ? "" : (await answer.text()).trim() || answer.statusText;
+    } catch (error) {
+      this.saved = error.message;
+    }
+  }
+
+  // The 25 answers to label next: of the order, the first that are not all labelled.
+  offer() {
+    const { element } = ragEval;
+    const parts = Array.from({ length: Math.ceil(this.order.length / OFFERED) }, (_, place) => this.order.slice(place * OFFERED, (place + 1) * OFFERED));
+    const part = parts.find((ids) => ids.some((id) => !this.given.has(id)));
+    if (!part) return null;
+    const left = part.filter((id) => !this.given.has(id));
+    const link = (id, words) => element("a", { href: `#${encodeURIComponent(id)}`, class: this.given.has(id) ? "done" : null }, words);
+    return element(
+      "div", { class: "offer" },
+      element("p", {}, element("strong", {}, `Label these ${part.length} next: `), `their labels say most about the rate of correct answers. ${part.length - left.length} are done. `, link(left[0], "Label one →")),
+      element("p", { class: "quiet" }, ...part.flatMap((id, place) => [place ? ", " : "", link(id, id.length > 24 ? `${id.slice(0, 23)}…` : id)])),
+    );
+  }
+
   form(question) {
     const { element } = ragEval;
     const status = element("p", { class: "quiet", role: "status" });
     const buttons = LABELS.map(([label, text]) => {
       const button = element("button", { type: "button", class: "action" }, text);
-      button.addEventListener("click", () => {
+      button.addEventListener("click", async () => {
         if (this.given.get(question.id) === label) this.given.delete(question.id);
         else this.given.set(question.id, label);
         this.store(this.key, Object.fromEntries(this.given));
+        show();
+        await this.save(question.id, this.given.get(question.id));
         show();
       });
       return [label, button];
@@ -56,11 +90,15 @@ class Labels {
       this.annotator = name.value.trim();
       this.store("rag-eval annotator", this.annotator);
     });
-    const command = element("code", {}, `rag-eval calibrate ${this.about.benchmark} --evaluation ${this.about.run} --labels labels.jsonl`);
+    const command = element("code", {});
+    const offered = element("div", {});
     const show = () => {
       for (const [label, button] of buttons) button.setAttribute("aria-pressed", String(this.given.get(question.id) === label));
       const counts = LABELS.map(([label, text]) => `${[...this.given.values()].filter((one) => one === label).length} ${text.toLowerCase()}`);
-      status.textContent = this.given.size ? `Labelled in this run: ${counts.join(", ")}. Unsure ones are not written.` : "Nothing is labelled in this run yet.";
+      const place = this.saved === null ? "" : this.saved ? ` Not saved in the workspace (${this.saved}): download them.` : " Saved in the workspace.";
+      status.textContent = this.given.size ? `Labelled in this run: ${counts.join(", ")}. Unsure ones are not written.${place}` : "Nothing is labelled in this run yet.";
+      command.textContent = `rag-eval calibrate ${this.about.benchmark} --evaluation ${this.about.run}${this.isServed && !this.saved ? "" : " --labels labels.jsonl"}`;
+      offered.replaceChildren(...[this.offer()].filter(Boolean));
       download.disabled = !this.lines().length;
     };
     show();
@@ -68,7 +106,7 @@ class Labels {
       "details", { class: "card labels", open: this.isOpen }, element("summary", {}, "Label this answer"),
       element("p", {}, "Would a reader who knows only this answer know what the gold answer states? While this is open, what the judge found is hidden."),
       element("div", { class: "controls" }, element("div", { class: "chips", role: "group", "aria-label": "Label" }, ...buttons.map(([, button]) => button)), element("label", {}, "Your name (optional)", name), download),
-      status, element("p", { class: "quiet" }, "Then: ", command),
+      status, offered, element("p", { class: "quiet" }, "Then: ", command),
     );
     details.addEventListener("toggle", () => {
       this.setOpen(details.open);
@@ -80,7 +118,11 @@ class Labels {
   // One line a label, as `rag-eval calibrate` reads them.
   lines() {
     const sure = [...this.given].filter(([, label]) => label !== "unsure");
-    return sure.map(([query, label]) => JSON.stringify({ query_id: query, task: "correctness", label, ...(this.annotator ? { annotator: this.annotator } : {}) }));
+    return sure.map(([query, label]) => this.line(query, label));
+  }
+
+  line(query, label) {
+    return JSON.stringify({ query_id: query, task: "correctness", label, ...(this.annotator ? { annotator: this.annotator } : {}) });
   }
 
   download() {

@@ -19,7 +19,7 @@ class QuestionPage {
     this.filter.read(location.search);
     this.back = list.page;
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
-    this.labels = new Labels(place.dataset);
+    this.labels = new Labels(place.dataset, data.label ?? []);
     addEventListener("hashchange", () => this.show());
     this.show();
   }
