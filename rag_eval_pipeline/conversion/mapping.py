@@ -238,8 +238,8 @@ def _with_origin(
     columns: Mapping[str, pa.Array], schema: pa.Schema, keep: pa.Array, file: pa.Array, row: pa.Array, item: pa.Array
 ) -> pa.RecordBatch:
     fields = [schema.field(name) for name in columns]
-    fields += [pa.field(KEEP, pa.bool_()), pa.field(TRACE_FILE, pa.string()), pa.field(TRACE_ROW, pa.int64())]
-    fields.append(pa.field(TRACE_ITEM, pa.string()))
+    kinds = (pa.bool_(), pa.string(), pa.int64(), pa.string())
+    fields += map(pa.field, (KEEP, TRACE_FILE, TRACE_ROW, TRACE_ITEM), kinds)
     return pa.RecordBatch.from_arrays([*columns.values(), keep, file, row, item], schema=pa.schema(fields))
 
 
@@ -256,8 +256,7 @@ def _items(rows: pa.Table, files: Sequence[str]) -> pa.Array:
     named = pc.binary_join_element_wise("#", pa.array(numbers).cast(pa.string()), "")
     if "source_id" in rows.schema.names and rows.column("source_id").type in {pa.string(), pa.int32(), pa.int64()}:
         named = pc.coalesce(rows.column("source_id").cast(pa.string()).combine_chunks(), named)
-    is_one_of_several = pa.array(is_next[:-1] | is_next[1:])
-    return pc.if_else(is_one_of_several, named, pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(is_next[:-1] | is_next[1:]), named, pa.scalar(None, pa.string()))
 
 
 def _origin(batch: pa.RecordBatch | pa.Table, files: Sequence[str]) -> tuple[pa.Array, pa.Array]:

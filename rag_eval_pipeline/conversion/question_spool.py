@@ -180,11 +180,8 @@ class MissingDocuments:
         self.lost.update(self.missing[name].code for name in gone)
         if gone and self._policy == "quarantine":
             place = (question.source_file, None, question.source_row, question.id, "contexts")
-            found = f"{gone[0]}: {self.missing[gone[0]].reason}"[:200]
-            record = QuarantineRecord(
-                DOCUMENTS_STAGE, "missing_document", *place, expected="documents that can be had", excerpt=found,
-                item=question.source_item,
-            )  # fmt: skip
+            facts = (*place, "documents that can be had", f"{gone[0]}: {self.missing[gone[0]].reason}"[:200])
+            record = QuarantineRecord(DOCUMENTS_STAGE, "missing_document", *facts, item=question.source_item)
             self.quarantined.append(record)
             if others := len(question.contexts) - len(gone):
                 self.lost["question_quarantined"] += others

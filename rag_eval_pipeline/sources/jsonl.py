@@ -36,7 +36,6 @@ _SEVERAL_VALUES = (
 )
 _MAYBE_ZERO = re.compile(r"\.[0-9]+0[\s,}\]]")  # a quick test
 _LAST_ZERO = re.compile(r'"(?:[^"\\]++|\\.)*+"|(-?[0-9]+\.[0-9]+0)(?=[\s,}\]])')  # a text, or a number such as 1.10
-SHOWN = 3
 BLOCK_BYTES = 2 << 20
 MAX_ROW_BYTES = 100_000_000  # of a line; a longer one is a file without line ends
 BATCH_ROWS = 20_000  # of a JSON file
@@ -95,7 +94,7 @@ def _last_zeros(text: str, line: int) -> Iterator[str]:
 def _zeros_note(zeros: Sequence[str]) -> Iterator[DecodedBatch]:
     """Yield a batch without rows that has the note on numbers which lose their last zeros."""
     if zeros:
-        shown = ", ".join([*zeros[:SHOWN], "..."][: len(zeros)])
+        shown = ", ".join([*zeros[:3], "..."][: len(zeros)])
         note = f"numbers are read without the zeros at their end ({len(zeros)}: {shown}); quote those that are texts"
         yield DecodedBatch(pa.RecordBatch.from_pylist([]), (), types={}, notes=(note,))
 
