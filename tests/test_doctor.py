@@ -117,7 +117,7 @@ def test_doctor_names_what_follows_without_a_sandbox(machine, stand_in):
     assert allowed.found.startswith("off, as ")
     assert "egress.config.yaml" in allowed.found
     assert not unreadable.ok
-    assert "[bad_config]" in unreadable.found
+    assert "[bad_format]" in unreadable.found
 
 
 @pytest.mark.browser

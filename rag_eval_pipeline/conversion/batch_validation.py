@@ -7,6 +7,7 @@ A column of a batch in which nothing can be wrong stays one of Arrow, without a 
 
 import decimal
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -87,10 +88,10 @@ class BatchValidation:
         elif "files" in given:
             contexts = self._each(_file_contexts, given["files"])
         elif "contexts" in given:
-            contexts = self._each(self._given_contexts, given["contexts"])
+            contexts = self._each(lambda value: self._checked(_contexts(value), "contexts.url"), given["contexts"])
         source_ids = made(_source_id, "source_id")
-        query_types = made(self._query_type, "query_type", metadata)
-        difficulties = made(self._difficulty, "difficulty", metadata)
+        query_types = made(partial(self._word, "query_type", QUERY_TYPES), "query_type", metadata)
+        difficulties = made(partial(self._word, "difficulty", DIFFICULTIES), "difficulty", metadata)
         resolved = plain["urls"] if "urls" in plain else self._each(resolve, contexts)
         columns: dict[str, Any] = {
             "question": questions,
@@ -225,9 +226,6 @@ class BatchValidation:
             raise RowError("bad_type", "urls", "a list of URLs, or one", value)
         return self._checked([NamedContext("" if url is None else url) for url in value], "urls")
 
-    def _given_contexts(self, value: Any) -> list[NamedContext]:
-        return self._checked(_contexts(value), "contexts.url")
-
     def _checked(self, contexts: list[NamedContext], field: str) -> list[NamedContext]:
         """Return contexts with good URLs."""
         good, is_escaped = [], False
@@ -245,13 +243,7 @@ class BatchValidation:
             self._note(AMPERSAND_NOTE)
         return good
 
-    def _query_type(self, value: Any, metadata: dict[str, Any]) -> str | None:
-        return self._word(value, "query_type", QUERY_TYPES, metadata)
-
-    def _difficulty(self, value: Any, metadata: dict[str, Any]) -> str | None:
-        return self._word(value, "difficulty", DIFFICULTIES, metadata)
-
-    def _word(self, value: Any, field: str, known: frozenset[str], metadata: dict[str, Any]) -> str | None:
+    def _word(self, field: str, known: frozenset[str], value: Any, metadata: dict[str, Any]) -> str | None:
         """Return a word of the specification; any other is kept in metadata as `<field>_source`."""
         word = text_of(value, field)
         if not word or word in known:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,6 @@ from rag_eval_pipeline.conversion.question_spool import (
     count_without_document,
     distinct_items,
     questions_of,
-    write_batches,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
 from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ITEM, TRACE_ROW
@@ -44,7 +42,6 @@ from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.sources.source_files import SourceFiles
 from rag_eval_pipeline.storage.atomic_files import file_sha256
-from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 MAX_QUESTIONS = 400_000  # of a benchmark: `bench/memory.py` shows the memory that each step needs at this size
@@ -68,10 +65,6 @@ class Plan:
     refused_urls: Mapping[str, str]  # excerpts of URLs that name no document, with the place of the first such cell
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
-
-    def publish_questions(self, path: Path) -> None:
-        """Write `questions.parquet`."""
-        write_batches(path, prefetch(self.spool.batches(self.names, self.own_urls)))
 
     @property
     def group_sizes(self) -> list[int]:

@@ -306,7 +306,7 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
         ShardsMissing: Shards are not done.
     """
     paths = conversion.paths
-    names = manifest.planned_names(paths.planned)
+    names = [[one["name"] for one in row["names"]] for row in manifest.iterate_rows(paths.planned, columns=["names"])]
     built: list[CorpusDocument] = []
     missing = []
     with CorpusFolder(paths.corpus) as folder:

@@ -36,6 +36,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     count_without_document,
     iterate_batches,
     questions_of,
+    write_batches,
 )
 from rag_eval_pipeline.conversion.questions import Question
 from rag_eval_pipeline.conversion.stamp import Conversion, Stamp, StepRecord, StepReport, discard_stamp, make_check
@@ -84,7 +85,7 @@ def questions(conversion: Conversion) -> StepReport:
     planned = plan(paths, pins(unless_damaged(read_manifest, paths.documents)), origins=origins)
     _require_new_version(conversion, planned)
     discard_stamp(paths)  # a source that is refused leaves the earlier conversion as it is
-    planned.publish_questions(paths.questions)
+    write_batches(paths.questions, prefetch(planned.spool.batches(planned.names, planned.own_urls)))
     manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts

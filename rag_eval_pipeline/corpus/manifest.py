@@ -101,11 +101,6 @@ def read_planned(path: Path, *, base: Path, rows: range | None = None) -> list[P
         raise bad_manifest(path, error) from error
 
 
-def planned_names(path: Path) -> list[list[str]]:
-    """Return the file names of each document of the plan."""
-    return [[name["name"] for name in row["names"]] for row in iterate_rows(path, columns=["names"])]
-
-
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the key/value pairs of a parquet file's footer."""
     try:

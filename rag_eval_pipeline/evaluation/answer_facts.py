@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes
-from rag_eval_pipeline.evaluation.corpus_names import PassageCounts
+from rag_eval_pipeline.evaluation.corpus_names import RetrievedDocuments
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -30,7 +30,7 @@ class AnswerFacts:
         self.sources: set[str | None] = set()  # the evaluations that measured them; None for this one
         # By column: objects that stay would keep the memory of the rows that were made between them.
         self._calls = tuple(array("d") for _ in CallUsage._fields)
-        self.passages = PassageCounts(pair.files)
+        self.passages = RetrievedDocuments(pair.files, pair.system_file.kind)
         self.notes = AnswerNotes(pair.files)
         self.first: list[form.QueryResult] = []
         self._is_free = pair.system_file.traits.is_free

@@ -264,10 +264,6 @@ def _failure_causes(errors: Counter[tuple[str, str]]) -> tuple[FailureCause, ...
     return tuple(FailureCause(code, count, messages[code]) for code, count in questions.most_common())
 
 
-async def _unlimited() -> None:
-    pass
-
-
 async def run_queries(
     system: System,
     queries: Iterable[Query],
@@ -275,7 +271,7 @@ async def run_queries(
     *,
     in_flight: int,
     timeout_s: float | None,
-    reserve: Callable[[], Awaitable[None]] = _unlimited,
+    reserve: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Ask questions in order, several at once; memory does not grow with their number.
 
@@ -287,7 +283,8 @@ async def run_queries(
 
     async def worker() -> None:
         while (query := next(pending, None)) is not None:
-            await reserve()
+            if reserve is not None:
+                await reserve()
             keep(await _answer(system, query, timeout_s))
 
     try:

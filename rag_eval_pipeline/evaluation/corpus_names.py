@@ -7,7 +7,7 @@ document, and so is the name without `.pdf`.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import takewhile
@@ -204,7 +204,7 @@ def cited_words(files: CorpusFiles, *sides: Sequence[Sequence[Citation]]) -> dic
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RetrievedDocuments:
     """The retrieved passages of a run, counted by whether they name a document of the corpus.
 
@@ -213,19 +213,35 @@ class RetrievedDocuments:
 
     Args:
         returned: The first unknown name, as the system returned it.
-        in_corpus: The name in the corpus that is most similar to it.
+        paged: Passages whose page is known.
+        beyond: Passages whose document has no such page.
     """
 
-    answers: int
-    passages: int
-    unnamed: int
-    unknown: int
-    returned: str | None
-    in_corpus: str | None
+    files: CorpusFiles = field(repr=False)
     kind: str
-    paged: int = 0  # passages whose page is known
-    beyond: int = 0  # passages whose document has no such page
+    answers: int = 0
+    passages: int = 0
+    unnamed: int = 0
+    unknown: int = 0
+    returned: str | None = None
+    paged: int = 0
+    beyond: int = 0
     example_beyond: str | None = None
+
+    def add(self, answer: RagAnswer) -> None:
+        """Count the passages of one answer."""
+        self.answers += answer.status == "ok"
+        self.passages += len(answer.contexts)
+        for passage in answer.contexts:
+            self.paged += passage.page is not None
+            if not passage.document:
+                self.unnamed += 1
+            elif passage.document not in self.files:
+                self.unknown += 1
+                self.returned = passage.document if self.returned is None else self.returned
+            elif passage.page is not None and passage.page > (last := self.files.last_page(passage.document)):
+                self.beyond += 1
+                self.example_beyond = f"page {passage.page} of {passage.document!r}, which has {last}"
 
     @property
     def known(self) -> int:
@@ -241,10 +257,10 @@ class RetrievedDocuments:
             return None
         return UNKNOWN_DOCUMENTS if self.unknown else NO_DOCUMENTS_NAMED
 
-    def skip_reason(self, answer: RagAnswer, files: CorpusFiles) -> str | None:
+    def skip_reason(self, answer: RagAnswer) -> str | None:
         """Return why an answer's retrieval cannot be scored; None if it can. An answer without passages is a miss."""
         names = [passage.document for passage in answer.contexts]
-        if self.reason is not None or not names or any(name in files for name in names):
+        if self.reason is not None or not names or any(name in self.files for name in names):
             return self.reason
         return UNKNOWN_DOCUMENTS if any(names) else NO_DOCUMENTS_NAMED
 
@@ -260,10 +276,11 @@ class RetrievedDocuments:
         if self.known < self.passages:
             unscored = f", so retrieval is not scored [{self.reason}]" if self.reason else ""
             found.append(f"{self.known} of {self.passages} retrieved passages name a document of the corpus{unscored}.")
-            if self.unknown and self.in_corpus is None:
-                return [f"{found[0]} The corpus has no documents: `documents` in benchmark.yaml adds some."]
             if self.unknown:
-                found.append(f"Returned: {self.returned!r}; the corpus has {self.in_corpus!r}.")
+                in_corpus = self.files.most_like(self.returned or "")
+                if in_corpus is None:
+                    return [f"{found[0]} The corpus has no documents: `documents` in benchmark.yaml adds some."]
+                found.append(f"Returned: {self.returned!r}; the corpus has {in_corpus!r}.")
             if self.unnamed:
                 which = "They state" if self.unnamed == self.passages else f"{self.unnamed} state"
                 found.append(f"{which} no document at all.")
@@ -288,42 +305,9 @@ class RetrievedDocuments:
         )
 
 
-class PassageCounts:
-    """Counts the passages of a run's answers by whether the corpus has their documents."""
-
-    def __init__(self, files: CorpusFiles) -> None:
-        self._files = files
-        self._answers = self._passages = self._unnamed = self._unknown = self._paged = self._beyond = 0
-        self._returned: str | None = None
-        self._example_beyond: str | None = None
-
-    def add(self, answer: RagAnswer) -> None:
-        """Count the passages of one answer."""
-        self._answers += answer.status == "ok"
-        self._passages += len(answer.contexts)
-        for passage in answer.contexts:
-            self._paged += passage.page is not None
-            if not passage.document:
-                self._unnamed += 1
-            elif passage.document not in self._files:
-                self._unknown += 1
-                self._returned = passage.document if self._returned is None else self._returned
-            elif passage.page is not None and passage.page > (last := self._files.last_page(passage.document)):
-                self._beyond += 1
-                self._example_beyond = f"page {passage.page} of {passage.document!r}, which has {last}"
-
-    def total(self, kind: str) -> RetrievedDocuments:
-        """Return the counts; `kind` is the system's."""
-        in_corpus = None if self._returned is None else self._files.most_like(self._returned)
-        return RetrievedDocuments(
-            self._answers, self._passages, self._unnamed, self._unknown, self._returned, in_corpus, kind, self._paged,
-            self._beyond, self._example_beyond,
-        )  # fmt: skip
-
-
 def retrieved_documents(answers: Iterable[RagAnswer], files: CorpusFiles, *, kind: str) -> RetrievedDocuments:
     """Count the passages of a run's answers by whether the corpus has their documents."""
-    counts = PassageCounts(files)
+    counts = RetrievedDocuments(files, kind)
     for answer in answers:
         counts.add(answer)
-    return counts.total(kind)
+    return counts

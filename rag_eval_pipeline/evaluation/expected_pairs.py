@@ -81,10 +81,6 @@ class Registry:
             return f"the present data/sources/{benchmark} is not converted: rag-eval convert {benchmark}"
         return self.faults.get(system)
 
-    def pair_digest(self, benchmark: str, system: str) -> str:
-        """Return a digest that changes with the benchmark, the system, and each conversion."""
-        return f"{self.benchmarks[benchmark][:16]}.{self.systems[system][:16]}.{self.stamped[benchmark]}"
-
 
 def read_registry(workspace: Workspace) -> Registry:
     """Read the folders; a file that is invalid or cannot be read becomes a line, and the others are read."""
@@ -131,7 +127,9 @@ def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str,
 
     It differs for each change of metrics or judge: a run then scores stored answers and asks no system.
     """
-    asked_for = registry.pair_digest(benchmark, system)
+    # It differs for each conversion, too.
+    sources = registry.benchmarks[benchmark][:16], registry.systems[system][:16], str(registry.stamped[benchmark])
+    asked_for = ".".join(sources)
     newest = newest_evaluation(workspace, benchmark, system)
     if newest is None or newest.record.state != "published":
         return asked_for

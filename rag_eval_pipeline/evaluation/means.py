@@ -229,7 +229,7 @@ class Means:
         self._chosen.clear()
         self._levels = {name: group.level for name, group in groups.items()}
         self._measures = {name: list(group.measures) for name, group in groups.items()}
-        self._custom = {name: group.custom for name, group in groups.items()}
+        self.custom = {name: group.custom for name, group in groups.items()}  # names of custom metrics by group
 
     def _scores(self, group: MeanGroup, measure: str) -> Scores:
         values, has = group.rows.values(measure)
@@ -253,10 +253,6 @@ class Means:
     def all_of(self, group: str) -> dict[str, form.Metric]:
         """Return every mean of a group, in the order of its measures."""
         return {name: self.one(group, name) for name in self._measures[group]}
-
-    def custom_of(self, group: str) -> frozenset[str]:
-        """Return the names of the custom metrics in a group."""
-        return self._custom[group]
 
 
 def named(measures: Iterable[str]) -> dict[str, str]:
@@ -314,6 +310,7 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
     if not parts.judges_support and "claims" in parts.judged.measures:
         without_support = dict.fromkeys(SUPPORT_MEASURES, NEEDS_SUPPORT_JUDGE)
         judged |= dict.fromkeys(without_support)
+    too_few = {"overall_citation_accuracy": TOO_FEW_PARTS} if parts.overall.has("scored").any() else {}
     groups = {
         "documents": MeanGroup(parts.retrieval, named(measures), clusters, level="document"),
         "pages": part(
@@ -333,19 +330,15 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         "official_answers": answered(np.ones_like(has_gold), "squad/exact_match", "squad/f1"),
         "custom_answers": group(parts.answer_scores, [], "answer_scores"),
         "judged": group(parts.judged, judged, "judge_scores", reasons=without_support),
-        "overall": MeanGroup(parts.overall, named(OVERALL), clusters, reasons=_overall_reason(parts.overall)),
+        "overall": MeanGroup(parts.overall, named(OVERALL), clusters, reasons=too_few),
     }
     return Means(groups, seed=settings.random_seed)
-
-
-def _overall_reason(rows: ScoreTable) -> dict[str, str]:
-    return {"overall_citation_accuracy": TOO_FEW_PARTS} if rows.has("scored").any() else {}
 
 
 def further_metrics(means: Means) -> dict[str, form.Metric]:
     """Return means that no other part of the file has, without built-in ones that no question has."""
     found = {name: metric for group in FURTHER for name, metric in means.all_of(group).items()}
-    custom = {name for group in FURTHER for name in means.custom_of(group)}
+    custom = {name for group in FURTHER for name in means.custom[group]}
     return {name: one for name, one in found.items() if one.n_scored or name in custom}
 
 

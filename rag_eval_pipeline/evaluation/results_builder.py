@@ -84,7 +84,7 @@ def build_results(
         metric_faults=tuple(_first_faults(parts)),
         warnings=(
             *record.warnings,
-            *facts.passages.total(pair.system_file.kind).warnings(),
+            *facts.passages.warnings(),
             *judgements.warnings(),
             *facts.notes.warnings(),
             *language_warnings(pair),

@@ -222,7 +222,7 @@ def score_retrieval(evaluation: Evaluation, pair: Pair) -> ScoringReport:
     def skipped(query: EvaluationQuery, answer: RagAnswer) -> str | None:
         if query.is_impossible or max(query.grades.values(), default=0) < 1:
             return "impossible" if query.is_impossible else "no_relevant_documents"
-        return retrieved.skip_reason(answer, files) if answer.status == "ok" else None
+        return retrieved.skip_reason(answer) if answer.status == "ok" else None
 
     def rankings(query: EvaluationQuery, answer: RagAnswer) -> tuple[_Ranking, _Ranking, dict[str, float]]:
         return _documents(query, answer, files), pages_of(query, answer), _contexts(query, answer, files)

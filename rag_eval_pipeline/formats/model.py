@@ -25,7 +25,12 @@ VERSION_CODES = frozenset({"bad_version", "newer_schema"})
 # Error types of models that are error codes of ours; all others are `bad_format`.
 CODES = VERSION_CODES | {"duplicate_id", "bad_labels", "two_labels", "empty_question"}
 # Error types, and keys, whose value no message shows: it may be a secret in the wrong place.
-UNQUOTED = frozenset({"missing", "extra_forbidden", "misplaced_secret", "api_key_env", "headers_env"})
+UNQUOTED = frozenset(
+    {
+        *("missing", "extra_forbidden", "misplaced_secret"),
+        *("api_key_env", "headers_env", "credentials", "proxy", "proxy_credentials"),
+    }
+)
 
 AnyModel = TypeVar("AnyModel", bound=pydantic.BaseModel)
 

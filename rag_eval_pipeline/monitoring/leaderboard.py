@@ -157,7 +157,8 @@ def ranked(rows: Iterable[ResultsHeader], trust: Trust, *, by: str | None = None
         metric = by or main_metric(same, trust)
         same.sort(key=lambda row: (_rank_key(row, metric, trust), row.system))
         found += [
-            RankedRow(row, frozenset(name for name, value in best.items() if _is(row, name, value))) for row in same
+            RankedRow(row, frozenset(n for n, value in best.items() if None is not value == row.metric(n).value))
+            for row in same
         ]
     return found
 
@@ -168,10 +169,6 @@ def _best(rows: Sequence[ResultsHeader], name: str, trust: Trust) -> float | Non
     if len(values) < 2 or len(set(values)) == 1:
         return None
     return min(values) if is_lower_better(name) else max(values)
-
-
-def _is(row: ResultsHeader, name: str, value: float | None) -> bool:
-    return value is not None and row.metric(name).value == value
 
 
 def _trusted_value(row: ResultsHeader, name: str, trust: Trust) -> float | None:

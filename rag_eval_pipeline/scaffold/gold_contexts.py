@@ -6,7 +6,6 @@ What a system under test retrieved or answered stands in the same files (`retrie
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -108,7 +107,8 @@ def _derived(file: DataFile, tool: Tool) -> Derived:
     outputs = tuple(columns[name] for name in tool.outputs if name in columns)
     filled = [column.name for column in outputs if column.present]
     if filled:
-        text = f"answers and contexts of the system that was tested are not the truth and are left out: {_and(filled)}."
+        listed = ", ".join(map(repr, filled))
+        text = f"answers and contexts of the system that was tested are not the truth and are left out: {listed}."
         guesses.append(Guess("questions", text))
     derived = [replace(columns[tool.question], name="question", path=columns[tool.question].sql)]
     derived += [replace(columns[tool.answer], name="answer", path=columns[tool.answer].sql)]
@@ -200,7 +200,3 @@ def _giskard(file: DataFile) -> tuple[Column | None, list[Guess]]:
 
 def _has_history(value: Any) -> bool:
     return bool(value) and (not isinstance(value, str) or value.strip() not in ("", "[]"))
-
-
-def _and(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -16,7 +16,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
@@ -56,12 +55,8 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
         )
         return 2
     stop = threading.Event()
-
-    def request_stop(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, request_stop)
+        signal.signal(number, lambda *_: stop.set())
     home = os.environ.get("DAGSTER_HOME")
     if report_port is None:
         report_port = port + 1 if port < MAX_PORT else port - 1

@@ -22,9 +22,9 @@ def strongest(verdicts: Mapping[str, Verdict]) -> str:
     return next((kind for kind in ORDER if kind in kinds), "none")
 
 
-def by_weight(verdicts: Mapping[str, Verdict]) -> list[tuple[str, Verdict]]:
-    """Return metrics and verdicts, regressions first."""
-    return sorted(verdicts.items(), key=lambda item: ORDER.index(item[1].kind))
+def by_weight(verdicts: Mapping[str, Verdict], names: Iterable[str] | None = None) -> list[tuple[str, Verdict]]:
+    """Return metrics and verdicts, regressions first, those of one kind in the order of `names`."""
+    return sorted(((name, verdicts[name]) for name in names or verdicts), key=lambda item: ORDER.index(item[1].kind))
 
 
 class PairBaseline(NamedTuple):

@@ -14,7 +14,7 @@ from rag_eval_pipeline.site.display_text import data_script, shortened
 from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_table import comparison_table
-from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, QuestionsFile
+from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, RunFile
 
 
 def write_comparison(
@@ -22,7 +22,7 @@ def write_comparison(
     report: ReportData,
     row: Comparison,
     nights: Mapping[str, QuestionNight],
-    questions: Callable[[str], QuestionsFile],
+    questions: Callable[[str], RunFile],
     readable: Collection[str],
     datasets: DatasetCache,
 ) -> None:

@@ -8,7 +8,6 @@ from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure, withheld_text
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import sparkline
 from rag_eval_pipeline.site.data import ReportData, comparison_name, recent_alerts
@@ -26,7 +25,7 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
     """Render `index.html`; `data` is the content of `report.json`."""
     baselines = [row for row in report.comparisons if row.kind == "baseline"]
     others = [
-        (row, comparison_name(row), strongest(row.verdicts), by_weight(_in_headline_order(row)))
+        (row, comparison_name(row), strongest(row.verdicts), by_weight(row.verdicts, headline_order(row.verdicts)))
         for row in report.comparisons
         if row.kind == "systems"
     ]
@@ -58,10 +57,6 @@ def overview_page(site: SiteFolder, report: ReportData, data: dict[str, Any]) ->
         todo=_advice(report, data["recommendations"]),
         n_advice=ADVICE_SHOWN,
     )
-
-
-def _in_headline_order(row: Comparison) -> dict[str, Verdict]:
-    return {name: row.verdicts[name] for name in headline_order(row.verdicts)}
 
 
 def headline_metrics(rows: Sequence[ResultsHeader]) -> list[MetricView]:

@@ -144,25 +144,8 @@ class CustomMetric(msgspec.Struct, frozen=True):
     category: str = "other"
 
 
-class QuestionsFile(msgspec.Struct, frozen=True):
-    """The questions of a results file that are shown, and the custom metrics that scored them."""
-
-    query_results: list[QuestionRow] = []
-    custom_metrics: dict[str, CustomMetric] = {}
-    dataset_id: str = ""
-
-
 QUESTIONS_SHOWN = 20_000  # of a benchmark; a browser takes a second for the table, and the data has 15 MB
 DAMAGED = (ValueError, RecursionError, FileNotFoundError)  # of a results file
-
-
-def read_questions(path: Path, hidden: Collection[str] = ()) -> QuestionsFile:
-    """Read the questions of a results file; empty if they are damaged or the file is gone."""
-    try:
-        file = msgspec.json.decode(path.read_bytes(), type=QuestionsFile)
-    except DAMAGED:
-        return QuestionsFile()
-    return msgspec.structs.replace(file, query_results=_without(file.query_results, hidden))
 
 
 def _without(rows: Sequence[QuestionRow], hidden: Collection[str]) -> list[QuestionRow]:
@@ -207,6 +190,15 @@ class RunFile(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     quality_thresholds: dict[str, ThresholdResult] = {}
     query_results: list[QuestionRow] = []
+
+
+def read_questions(path: Path, hidden: Collection[str] = ()) -> RunFile:
+    """Read the questions of a results file; empty if they are damaged or the file is gone."""
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=RunFile)
+    except DAMAGED:
+        return RunFile()
+    return msgspec.structs.replace(file, query_results=_without(file.query_results, hidden))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from rag_eval_pipeline.site.question_page import document_spans, question_detail
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.site.run_data import (
     QuestionNight,
-    QuestionsFile,
     RunFile,
     RunSources,
     rank_measure,
@@ -194,7 +193,7 @@ def _configuration(run: RunSources) -> list[tuple[str, str]]:
     return [(name, shortened(text, VALUE_LENGTH)) for name, text in texts.items()]
 
 
-def metric_meanings(file: QuestionsFile) -> dict[str, tuple[str, str, str]]:
+def metric_meanings(file: RunFile) -> dict[str, tuple[str, str, str]]:
     """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
     found = {}
     for name in {name: None for row in file.query_results for name in row.individual_metrics}:

@@ -36,7 +36,7 @@ from rag_eval_pipeline.site.question_table import select_for_images
 from rag_eval_pipeline.site.run_data import (
     DatasetCache,
     QuestionNight,
-    QuestionsFile,
+    RunFile,
     hidden_questions,
     nights_value,
     read_question_night,
@@ -88,7 +88,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
         write_benchmark(site, report, benchmark)
 
     @lru_cache(2)  # there is no room for all runs
-    def questions(name: str) -> QuestionsFile:
+    def questions(name: str) -> RunFile:
         return read_questions(results_path(workspace, name), hidden[nights[name].header.benchmark])
 
     readable = set()

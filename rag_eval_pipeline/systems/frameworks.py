@@ -266,7 +266,7 @@ def plain_answer(value: Any) -> ParsedAnswer | None:
     abstained = part(value, "abstained")
     if abstained is not None and not isinstance(abstained, bool):
         raise WrongShape(f"abstained that is {describe(abstained)}")
-    inner = answer if _is_structure(answer) else None
+    inner = None if isinstance(answer, str | bytes | int | float | list | tuple) else answer
     if inner is not None and not _has(inner, *ANSWERS):
         raise WrongShape(f"an answer that is {describe(answer)}")
     text = message_text(answer)
@@ -362,10 +362,6 @@ def _order(items: Sequence[Any], stated: Any) -> int:
     if isinstance(stated, str):
         return 2
     return 1 if all(isinstance(item, str) for item in items) else 0
-
-
-def _is_structure(value: Any) -> bool:
-    return value is not None and not isinstance(value, str | bytes | int | float | list | tuple)
 
 
 def _has(value: Any, *names: str) -> bool:

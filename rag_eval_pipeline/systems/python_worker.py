@@ -129,7 +129,7 @@ class WorkerProcess:
         self._unread = bytearray()
         self._unsent = bytearray()
         self._output = b""
-        self._is_shown = False
+        self.is_shown = False
         self._reason: str | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
         ours, theirs = self._start(python)
@@ -174,10 +174,6 @@ class WorkerProcess:
         self._reason = self._reason or reason
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-    def show_output(self) -> None:
-        """Show what is printed from now on, on standard error."""
-        self._is_shown = True
 
     @property
     def last_line(self) -> str | None:
@@ -236,7 +232,7 @@ class WorkerProcess:
 
     def _take_output(self, data: bytes) -> None:
         self._output = (self._output + data)[-OUTPUT_KEPT:]
-        if self._is_shown and data:
+        if self.is_shown and data:
             sys.stderr.write(data.decode("utf-8", "replace"))
             sys.stderr.flush()
 
@@ -303,7 +299,7 @@ class WorkerCode:
             raise _bad_python(self._python, f"It {process.describe_end()}.")
         if tuple(found[:2]) < OLDEST:
             raise _bad_python(self._python, f"It is Python {'.'.join(map(str, found))}.")
-        process.show_output()
+        process.is_shown = True
         process.send({"open": self._opening})
         reply = await self._next(process, OPENING_SECONDS, "loaded the code")
         if "refused" in reply:

@@ -136,13 +136,10 @@ class Date(NamedTuple):
         if self._covers(wanted):
             return "yes" if self.may_swap == wanted.may_swap or wanted.day is None else "day and month"
         swapped = self.may_swap != wanted.may_swap and wanted.day is not None
-        return "day and month" if swapped and self._swap()._covers(wanted) else "no"
+        return "day and month" if swapped and Date(self.year, self.day or 0, self.month)._covers(wanted) else "no"
 
     def _covers(self, wanted: "Date") -> bool:
         return all(part is None or part == own for part, own in zip(wanted[:3], self[:3], strict=True))
-
-    def _swap(self) -> "Date":
-        return Date(self.year, self.day or 0, self.month)
 
 
 class Quantity(NamedTuple):

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import expectation, value_hint
-from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.formats.model import read_model
 from rag_eval_pipeline.web.server_settings import HOST_PORT, VARIABLE_NAME, ProxyAddress, is_free_header
 from rag_eval_pipeline.web.tls import authorities
 
@@ -63,7 +62,8 @@ class AllowedHost(BaseModel):
 class EgressConfig(BaseModel):
     """`data/config/egress.config.yaml`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # The text of an error that becomes the cause of ours must not show a secret in the wrong place.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     allowed_hosts: tuple[AllowedHost, ...] = Field(
         default=(),
@@ -159,17 +159,9 @@ def read_egress_config(path: Path) -> EgressConfig:
     """Read the settings; the defaults if there is no file.
 
     Raises:
-        InputError: `bad_yaml`, `bad_config`, `bad_ca_file`.
+        InputError: `bad_yaml`, `bad_format`, `bad_ca_file`.
     """
-    try:
-        config = EgressConfig.model_validate(read_settings(path, missing_ok=True))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or None
-        # A secret that was written where its variable's name belongs must not end up in a log.
-        found = None if first["loc"][:1] in {("credentials",), ("proxy",), ("proxy_credentials",)} else first["input"]
-        hint, expected = value_hint(first, EgressConfig), expectation(first)
-        raise InputError("bad_config", path, expected, field=field, found=found, hint=hint) from None
+    config = read_model(EgressConfig, path)
     if config.ca_file is None:
         return config
     ca_file = path.parent / config.ca_file

@@ -210,7 +210,7 @@ def test_retrieval_is_scored_only_if_some_document_is_known(documents, reasons, 
 
     found = retrieved_documents(answers, FILES, kind="replay")
 
-    assert [found.skip_reason(answer, FILES) for answer in answers] == reasons
+    assert [found.skip_reason(answer) for answer in answers] == reasons
     assert warning is None or found.warnings() == [warning]
     assert found.check().passed is (documents in ([["Tide.pdf"]], [[], []]))
 

@@ -93,11 +93,12 @@ async def test_policy_allows_a_private_host_by_exact_host_and_port():
 CONFIGS = {
     "unknown key": ("allow_all: true", "allow_all"),
     "a setting that is gone": ("robots: obey", "robots"),
-    "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts.0.host"),
-    "no port of a document": ("allowed_hosts: [{host: 'a:80', for: [b]}]", "allowed_hosts.0.for"),
+    "no port": ("allowed_hosts: [wiki.corp]", "allowed_hosts[0].host"),
+    "no port of a document": ("allowed_hosts: [{host: 'a:80', for: [b]}]", "allowed_hosts[0].for"),
     "credentials for any scheme": ("credentials: {wiki.corp: {Authorization: TOKEN}}", "credentials"),
     "a header that frames the request": ("credentials: {'https://wiki.corp': {Host: TOKEN}}", "credentials"),
     "a secret in place of its variable": ("credentials: {'https://a.b': {Key: 's3cret x'}}", "credentials"),
+    "a password in place of the proxy's address": ("proxy: {password: s3cret}", "proxy"),
 }
 
 
@@ -109,7 +110,7 @@ def test_egress_config_names_the_key_of_a_bad_setting_and_repeats_no_secret(tmp_
     with pytest.raises(InputError) as refused:
         read_egress_config(path)
 
-    assert (refused.value.code, refused.value.file, refused.value.field) == ("bad_config", str(path), field)
+    assert (refused.value.code, refused.value.file, refused.value.field) == ("bad_format", str(path), field)
     assert "s3cret" not in str(refused.value)
 
 
