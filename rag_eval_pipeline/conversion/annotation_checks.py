@@ -11,9 +11,10 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.conversion.stamp import Check, make_check
+from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
@@ -22,7 +23,6 @@ from rag_eval_pipeline.formats.ground_truth import (
     GroundTruth,
 )
 
-PAGE_BREAK = "\f"
 OFFENDERS_LISTED = 20
 OVERALL_TOLERANCE = 0.005  # an overall score is written with two decimals
 
@@ -169,41 +169,22 @@ def citation_name(annotation: CitationAnnotation, index: int) -> str:
     return f"{_annotation_name(annotation)}, citations[{index}]"
 
 
-@dataclass(frozen=True, slots=True)
-class QualityCheck:
-    """The result of one check."""
-
-    name: str  # of the property that holds if the check passes
-    passed: bool
-    checked: int  # citations, annotations or scores
-    failed: int  # of them
-    offenders: tuple[str, ...]  # the first twenty, in words
-    counts: Mapping[str, int]
-
-
-def check_quality(
-    truth: GroundTruth, texts: Mapping[str, str] | None = None, *, base: OffsetBase = "document"
-) -> tuple[QualityCheck, ...]:
-    """Run all checks; those against the documents only if there are texts."""
-    internal = (
-        annotation_ids_are_unique(truth),
-        spans_are_disjoint(truth, base),
-        scores_are_in_range(truth),
-        overall_scores_are_means(truth),
-    )
-    if texts is None:
-        return internal
+def check_quality(truth: GroundTruth, texts: Mapping[str, str], *, base: OffsetBase = "document") -> list[Check]:
+    """Run all checks, none of which blocks; `numbers` are how many were checked and failed, and the first offenders."""
     documents = {name: DocumentText(text) for name, text in texts.items()}
-    return (
+    return [
         documents_exist(truth, documents),
         documents_match_annotated_digests(truth, documents),
         spans_are_in_bounds(truth, documents, base),
         quoted_texts_are_in_documents(truth, documents, base),
-        *internal,
-    )
+        annotation_ids_are_unique(truth),
+        spans_are_disjoint(truth, base),
+        scores_are_in_range(truth),
+        overall_scores_are_means(truth),
+    ]
 
 
-def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
+def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> Check:
     """Check that every cited file is a document of the corpus, by its exact name."""
     citations = list(_citations(truth))
     offenders = [
@@ -214,7 +195,7 @@ def documents_exist(truth: GroundTruth, documents: Mapping[str, DocumentText]) -
     return _check("every_cited_document_exists", len(citations), offenders)
 
 
-def documents_match_annotated_digests(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> QualityCheck:
+def documents_match_annotated_digests(truth: GroundTruth, documents: Mapping[str, DocumentText]) -> Check:
     """Check that the documents' texts have the hashes that the ground truth states, if it states any."""
     stated = {name: digest for name, digest in (truth.text_sha256 or {}).items() if name in documents}
     offenders = [
@@ -225,7 +206,7 @@ def documents_match_annotated_digests(truth: GroundTruth, documents: Mapping[str
     return _check("documents_match_annotated_digests", len(stated), offenders)
 
 
-def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase) -> QualityCheck:
+def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase) -> Check:
     """Check that every span ends inside its document, or its page if offsets count from pages (`span_accuracy`)."""
     checked, offenders = 0, []
     for place, citation in _citations(truth):
@@ -241,9 +222,7 @@ def spans_are_in_bounds(truth: GroundTruth, documents: Mapping[str, DocumentText
     return _check("spans_are_in_bounds", checked, offenders)
 
 
-def quoted_texts_are_in_documents(
-    truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase
-) -> QualityCheck:
+def quoted_texts_are_in_documents(truth: GroundTruth, documents: Mapping[str, DocumentText], base: OffsetBase) -> Check:
     """Check that every quoted text is in its document (`text_extraction`); `counts` is by fit.
 
     A text that is elsewhere than its span passes, because `reanchor` moves the span.
@@ -260,7 +239,7 @@ def quoted_texts_are_in_documents(
     return _check("quoted_texts_are_in_documents", fits.total(), offenders, fits)
 
 
-def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
+def annotation_ids_are_unique(truth: GroundTruth) -> Check:
     """Check that no annotator uses an annotation id twice."""
     times = Counter((annotation.annotator_id, annotation.annotation_id) for annotation in truth.annotations)
     offenders = [
@@ -269,7 +248,7 @@ def annotation_ids_are_unique(truth: GroundTruth) -> QualityCheck:
     return _check("annotation_ids_are_unique", len(times), offenders)
 
 
-def spans_are_disjoint(truth: GroundTruth, base: OffsetBase) -> QualityCheck:
+def spans_are_disjoint(truth: GroundTruth, base: OffsetBase) -> Check:
     """Check that no two spans of one annotation share a character."""
     checked, offenders = 0, []
     for annotation in truth.citation_annotations:
@@ -288,7 +267,7 @@ def spans_are_disjoint(truth: GroundTruth, base: OffsetBase) -> QualityCheck:
     return _check("spans_are_disjoint", checked, offenders)
 
 
-def scores_are_in_range(truth: GroundTruth) -> QualityCheck:
+def scores_are_in_range(truth: GroundTruth) -> Check:
     """Check that every score of an answer is in [0, 1]."""
     checked, offenders = 0, []
     for annotation in truth.quality_annotations:
@@ -301,7 +280,7 @@ def scores_are_in_range(truth: GroundTruth) -> QualityCheck:
     return _check("scores_are_in_range", checked, offenders)
 
 
-def overall_scores_are_means(truth: GroundTruth) -> QualityCheck:
+def overall_scores_are_means(truth: GroundTruth) -> Check:
     """Check that every overall score is the mean of its five scores, within 0.005."""
     stated = [(a, a.overall_score) for a in truth.quality_annotations if a.overall_score is not None]
     offenders = [
@@ -322,9 +301,9 @@ def _annotation_name(annotation: CitationAnnotation | AnswerQualityAnnotation) -
     return f"annotation {excerpt(annotation.annotation_id)} of {excerpt(annotation.annotator_id)}"
 
 
-def _check(name: str, checked: int, offenders: list[str], counts: Mapping[str, int] | None = None) -> QualityCheck:
-    listed = tuple(offenders[:OFFENDERS_LISTED])
-    return QualityCheck(name, not offenders, checked, len(offenders), listed, dict(counts or {}))
+def _check(name: str, checked: int, offenders: list[str], counts: Mapping[str, int] | None = None) -> Check:
+    numbers = {"checked": checked, "failed": len(offenders), **(counts or {})}
+    return make_check(name, not offenders, {**numbers, "offenders": offenders[:OFFENDERS_LISTED]}, blocking=False)
 
 
 def _collapse_whitespace(text: str) -> str:

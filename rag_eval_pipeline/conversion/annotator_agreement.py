@@ -6,15 +6,14 @@ Jaccard. Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), 6.2.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from rag_eval_pipeline.conversion.stamp import Check, make_check
 from rag_eval_pipeline.formats.ground_truth import CitationAnnotation, GroundTruth
 
-Verdict = Literal["meets_target", "below_target", "recalibrate"]
-
+MEETS_TARGET = "meets_target"
 TARGET = 0.85  # agreement must exceed this
 RECALIBRATE_BELOW = 0.8
 MIN_ANNOTATORS = 2  # questions with fewer are not compared
@@ -22,29 +21,11 @@ DECIMALS = 12  # of comparisons with the thresholds: the last bit of a mean deci
 WORST_LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class CitationAgreement:
-    """Agreement on what to cite.
+def annotators_agree(truth: GroundTruth) -> Check:
+    """Check that the annotators of a dataset cite the same characters; an annotator has one annotation of a question.
 
-    Args:
-        jaccard: Mean over questions of the mean over pairs of annotators, in [0, 1]; None when no pair has one.
-        verdict: None without a Jaccard.
-        reason: Why there is no Jaccard: `too_few_annotators`, `nothing_cited`.
-        n_queries: Questions behind the Jaccard.
-        n_pairs: Pairs of annotations behind it.
-        worst: Up to ten questions with their Jaccard, least agreement first.
+    `jaccard` is the mean over questions of the mean over pairs of annotators; if no pair has one, `verdict` says why.
     """
-
-    jaccard: float | None
-    verdict: Verdict | None
-    reason: str | None
-    n_queries: int
-    n_pairs: int
-    worst: tuple[tuple[str, float], ...]
-
-
-def citation_agreement(truth: GroundTruth) -> CitationAgreement:
-    """Return the agreement of a dataset's citation annotations; an annotator has one for each question."""
     queries: defaultdict[str, dict[str, CitationAnnotation]] = defaultdict(dict)
     for annotation in truth.citation_annotations:
         queries[annotation.query_id][annotation.annotator_id] = annotation
@@ -59,14 +40,17 @@ def citation_agreement(truth: GroundTruth) -> CitationAgreement:
         if known_pairs:
             means[query] = fmean(known_pairs)
     jaccard = fmean(means.values()) if means else None
-    return CitationAgreement(
-        jaccard=jaccard,
-        verdict=None if jaccard is None else _verdict(round(jaccard, DECIMALS)),
-        reason=None if means else "nothing_cited" if compared else "too_few_annotators",
-        n_queries=len(means),
-        n_pairs=n_pairs,
-        worst=tuple(sorted(means.items(), key=lambda item: (item[1], item[0]))[:WORST_LISTED]),
-    )
+    verdict = "nothing_cited" if compared else "too_few_annotators"
+    if jaccard is not None:
+        verdict = _verdict(round(jaccard, DECIMALS))
+    numbers = {
+        "jaccard": jaccard,
+        "verdict": verdict,
+        "questions": len(means),
+        "pairs": n_pairs,
+        "least_agreed": sorted(means, key=lambda query: (means[query], query))[:WORST_LISTED],
+    }
+    return make_check("annotators_agree", jaccard is None or verdict == MEETS_TARGET, numbers, blocking=False)
 
 
 class _Segment(NamedTuple):
@@ -102,7 +86,7 @@ def _jaccard(segments: Iterable[_Segment], one: str, other: str) -> float | None
     return shared / either if either else None
 
 
-def _verdict(jaccard: float) -> Verdict:
+def _verdict(jaccard: float) -> str:
     if jaccard > TARGET:
-        return "meets_target"
+        return MEETS_TARGET
     return "recalibrate" if jaccard < RECALIBRATE_BELOW else "below_target"

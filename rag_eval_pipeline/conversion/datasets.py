@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.annotation_checks import check_quality, citation_name, offset_base, reanchor
-from rag_eval_pipeline.conversion.annotator_agreement import TARGET, citation_agreement
+from rag_eval_pipeline.conversion.annotator_agreement import TARGET, annotators_agree
 from rag_eval_pipeline.conversion.benchmark_spec import spec_place
 from rag_eval_pipeline.conversion.document_index import text_of_file
 from rag_eval_pipeline.conversion.question_spool import questions_of
@@ -293,7 +293,7 @@ def annotated_truth(conversion: Conversion) -> tuple[GroundTruth, tuple[Check, .
     people = reanchor(made, texts, base=base)
     notes = (*(str(finding) for finding in found.findings), *_moves(made, people))
     counts = {"read": found.read, "imported": found.imported, "refused": found.refused}
-    agreement = _agreement(people)
+    agreement = annotators_agree(people)
     checks = [
         make_check("annotations_conserved", found.is_conserved and not found.refused, counts, blocking=False),
         agreement,
@@ -305,10 +305,7 @@ def annotated_truth(conversion: Conversion) -> tuple[GroundTruth, tuple[Check, .
             f"{facts['questions']} question{'s' if facts['questions'] > 1 else ''}, more than {TARGET:g} is wanted; "
             f"least on {', '.join(facts['least_agreed'])}.",
         )
-    for check in check_quality(made, texts, base=base):
-        numbers = {"checked": check.checked, "failed": check.failed, **check.counts}
-        offenders = list(check.offenders[:LISTED])
-        checks.append(make_check(check.name, check.passed, {**numbers, "offenders": offenders}, blocking=False))
+    checks += check_quality(made, texts, base=base)
     return empty.model_copy(update={"annotations": people.annotations}), tuple(checks), notes
 
 
@@ -321,15 +318,3 @@ def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
                     f"{citation_name(before, index)}: its text is at {new.start_char} to {new.end_char} of "
                     f"{new.file_name}, not at {old.start_char} to {old.end_char}; it was moved there."
                 )
-
-
-def _agreement(people: GroundTruth) -> Check:
-    agreement = citation_agreement(people)
-    numbers = {
-        "jaccard": agreement.jaccard,
-        "verdict": agreement.verdict or agreement.reason,
-        "questions": agreement.n_queries,
-        "pairs": agreement.n_pairs,
-        "least_agreed": [query_id for query_id, _ in agreement.worst],
-    }
-    return make_check("annotators_agree", agreement.verdict in (None, "meets_target"), numbers, blocking=False)

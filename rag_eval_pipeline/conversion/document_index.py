@@ -180,16 +180,6 @@ class DocumentIndex:
             raise RowError("ambiguous_file", "contexts.file", expected, glob)
         return [msgspec.structs.replace(context, file=path) for path in found] or [context]
 
-    def document_of(self, url: str) -> str | None:
-        """Return the key of the document that a URL names; None for a URL that is bad or has to be corrected."""
-        if ESCAPED_AMPERSAND in url:
-            return None
-        try:
-            check_url(url)
-        except RowError:
-            return None
-        return self._url_document(url).key
-
     def use_url(self, url: str) -> None:
         """Plan the document that an accepted question names by its URL."""
         if url in self._used_urls:

@@ -3,7 +3,9 @@
 import json
 import math
 from array import array
-from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes
@@ -12,7 +14,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_eva
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.metrics.performance import CallUsage, api_usage, latency_intervals, latency_stats, resource_usage
+from rag_eval_pipeline.metrics.performance import latency_intervals, latency_stats, resource_usage
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
@@ -29,7 +31,7 @@ class AnswerFacts:
         self.latencies = array("d")  # measured ones, of answered questions
         self.sources: set[str | None] = set()  # the evaluations that measured them; None for this one
         # By column: objects that stay would keep the memory of the rows that were made between them.
-        self._calls = tuple(array("d") for _ in CallUsage._fields)
+        self._usage = tuple(array("d") for _ in range(5))
         self.passages = RetrievedDocuments(pair.files, pair.system_file.kind)
         self.notes = AnswerNotes(pair.files)
         self.first: list[form.QueryResult] = []
@@ -43,22 +45,26 @@ class AnswerFacts:
             if answer.latency_ms is not None:
                 self.latencies.append(answer.latency_ms)
         self.sources.add(answer.reused_from)
-        for column, used in zip(self._calls, _call(answer, is_free=self._is_free), strict=True):
-            column.append(math.nan if used is None else used)
+        for column, used in zip(self._usage, _usage(answer, is_free=self._is_free), strict=True):
+            column.append(used)
         self.passages.add(answer)
         self.notes.add(answer)
         if result is not None and len(self.first) < FIRST_KEPT:
             self.first.append(result)
 
-    def calls(self) -> Iterator[CallUsage]:
-        """Yield what each answer used."""
-
-        def whole(number: float) -> int | None:
-            return None if math.isnan(number) else int(number)
-
-        for tokens, requests, cost, prompt, completion in zip(*self._calls, strict=True):
-            known_cost = None if math.isnan(cost) else cost
-            yield CallUsage(whole(tokens), int(requests), known_cost, whole(prompt), whole(completion))
+    @property
+    def api_usage(self) -> dict[form.ApiUsageName, float | None]:
+        """Sums of what the answers used; None where no answer reports it."""
+        known = (np.asarray(column)[~np.isnan(column)] for column in self._usage)
+        tokens, requests, costs, prompts, completions = known
+        return {
+            "total_tokens": int(tokens.sum()) if tokens.size else None,
+            "prompt_tokens": int(prompts.sum()) if prompts.size else None,
+            "completion_tokens": int(completions.sum()) if completions.size else None,
+            "total_requests": int(requests.sum()),
+            "estimated_cost_usd": math.fsum(costs) if costs.size else None,
+            "answers_without_tokens": self.questions - tokens.size,
+        }
 
 
 def performance(
@@ -73,44 +79,30 @@ def performance(
         measured = evaluation  # that run was removed: its latencies are in the answers, its samples are lost
     samples = json.loads(measured.resources.read_bytes()) if measured.resources.exists() else {}
     latency = latency_stats(facts.latencies)
-    usage = api_usage(facts.calls())
-
-    def resource(name: str) -> form.ResourceUsage:
-        used = resource_usage(samples.get(name, []))
-        return form.ResourceUsage(mean=used.mean, peak=used.peak, std=used.std)
-
+    names: tuple[Literal["memory_mb", "cpu_percent"], ...] = ("memory_mb", "cpu_percent")
     return form.PerformanceMetrics(
         latency_stats={name: getattr(latency, name) for name in ("mean", "p50", "p95", "p99", "min", "max")},
         latency_reason=latency.reason,
         latency_intervals=latency_intervals(facts.latencies, seed=evaluation.record.settings.random_seed),
-        resource_usage={"memory_mb": resource("memory_mb"), "cpu_percent": resource("cpu_percent")},
+        resource_usage={name: form.ResourceUsage(**resource_usage(samples.get(name, []))) for name in names},
         resource_usage_of="evaluation" if system_endpoints(pair) else "evaluation_and_system",
-        api_usage={
-            "total_tokens": usage.total_tokens,
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_requests": usage.total_requests,
-            "estimated_cost_usd": usage.estimated_cost_usd,
-            "answers_without_tokens": usage.n_without_tokens,
-        },
+        api_usage=facts.api_usage,
         judge_usage=judgements.usage,
         in_flight=evaluation.record.in_flight,
         reused_from=source,
     )
 
 
-def _call(answer: RagAnswer, *, is_free: bool) -> CallUsage:
-    """Return what an answer used; tokens and cost are unknown if a paid system was asked and neither is above 0."""
+def _usage(answer: RagAnswer, *, is_free: bool) -> tuple[float, ...]:
+    """Return tokens, requests (retries included), cost, and the tokens by kind; NaN where they are not known.
+
+    Tokens and cost are unknown if a paid system was asked and neither is above 0.
+    """
     usage = answer.usage
     is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
     is_priced = is_free or usage.estimated_cost_usd > 0 or usage.requests == 0
-    return CallUsage(
-        total_tokens=usage.total_tokens if is_counted else None,
-        requests=usage.requests,
-        cost_usd=usage.estimated_cost_usd if is_priced else None,
-        prompt_tokens=usage.prompt_tokens if is_counted else None,
-        completion_tokens=usage.completion_tokens if is_counted else None,
-    )
+    tokens = (usage.total_tokens, usage.prompt_tokens, usage.completion_tokens) if is_counted else (math.nan,) * 3
+    return (tokens[0], usage.requests, usage.estimated_cost_usd if is_priced else math.nan, *tokens[1:])
 
 
 def system_endpoints(pair: Pair) -> list[EndpointSettings]:

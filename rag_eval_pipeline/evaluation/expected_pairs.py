@@ -60,10 +60,8 @@ class Registry:
         """
         for benchmark in self.benchmarks:
             for system in self.systems:
-                file, is_published = (
-                    self.system_files.get(system) or self.broken[system],
-                    (benchmark, system) in published,
-                )
+                file = self.system_files.get(system) or self.broken[system]
+                is_published = (benchmark, system) in published
                 obstacle = self.obstacle(benchmark, system)
                 is_wanted = is_published if file is None else file.is_nightly and file.takes(benchmark)
                 if is_wanted and (is_published or obstacle is None):

@@ -55,20 +55,13 @@ def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
         return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
 
 
-def broken_thresholds(scores: Mapping[str, float], thresholds: QualityThresholds) -> list[str]:
-    """Return the thresholds that scores by measure are worse than; a missing score breaks none.
+def breaks(threshold: str, score: float, limit: float) -> bool:
+    """Return whether a score is worse than a threshold's limit.
 
     Source: Citation Accuracy Evaluation 6.1, quality_thresholds, and 9.2, alerts for a query.
     """
-    broken = []
-    for name, (measure, is_most) in THRESHOLDS.items():
-        score = scores.get(measure)
-        limit: float | None = getattr(thresholds, name)
-        if score is None or limit is None:
-            continue
-        if round((score - limit) if is_most else (limit - score), PLACES) > 0:
-            broken.append(name)
-    return broken
+    _, is_most = THRESHOLDS[threshold]
+    return round((score - limit) if is_most else (limit - score), PLACES) > 0
 
 
 class ThresholdCheck(NamedTuple):
@@ -85,18 +78,16 @@ def check_thresholds(
     thresholds: QualityThresholds, values: Mapping[str, float | None], *, is_calibrated: bool
 ) -> dict[str, ThresholdCheck]:
     """Compare each threshold with its value; those of a judge not calibrated for support break none."""
-    means = {measure: value for name, (measure, _) in THRESHOLDS.items() if (value := values[name]) is not None}
-    broken = broken_thresholds(means, thresholds)
     checked = {}
     for name, (_, is_most) in THRESHOLDS.items():
-        limit: float | None = getattr(thresholds, name)
+        limit, value = getattr(thresholds, name), values[name]
         if limit is None:
             continue
         reason: Literal["no_value", "not_calibrated"] | None = None
-        if values[name] is None or (name in JUDGED and not is_calibrated):
-            reason = "no_value" if values[name] is None else "not_calibrated"
-        is_broken = None if reason else name in broken
-        checked[name] = ThresholdCheck(limit, "most" if is_most else "least", values[name], is_broken, reason)
+        if value is None or (name in JUDGED and not is_calibrated):
+            reason = "no_value" if value is None else "not_calibrated"
+        is_broken = None if value is None or reason else breaks(name, value, limit)
+        checked[name] = ThresholdCheck(limit, "most" if is_most else "least", value, is_broken, reason)
     return checked
 
 
@@ -123,15 +114,13 @@ def results_thresholds(
         table = parts.citations if name == "span_accuracy" else parts.judged
         return table.values(THRESHOLDS[name][0])[0]
 
-    def count_broken(name: str) -> int:
-        scores = scores_of(name).tolist()
-        return sum(name in broken_thresholds({THRESHOLDS[name][0]: score}, thresholds) for score in scores)
-
     return {
         name: form.ThresholdResult(
             **checked._asdict(),
             answers_scored=len(scores_of(name)),
-            answers_broken=None if checked.reason else count_broken(name),
+            answers_broken=None
+            if checked.reason
+            else sum(breaks(name, score, checked.limit) for score in scores_of(name).tolist()),
         )
         for name, checked in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
     }

@@ -5,7 +5,6 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from itertools import chain
@@ -187,9 +186,8 @@ def _abstention(parts: ScoredRun) -> form.Abstention:
         for is_impossible, is_abstention, scored in zip(*(one[~is_skipped].tolist() for one in columns), strict=True)
     ]
     names = parts.questions.clusters[~is_skipped]
-    counts = count_abstentions(asked)
     rates = {name: metric_of(rate) for name, rate in abstention_rates(asked, names).items()}
-    return form.Abstention(**asdict(counts), **rates)
+    return form.Abstention(**count_abstentions(asked), **rates)
 
 
 def citation_metrics(parts: ScoredRun, means: Means, notes: AnswerNotes, *, seed: int) -> form.CitationMetrics:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.corpus.naming import SUFFIX
+from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.citation_marks import parse_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
@@ -29,7 +30,6 @@ from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, checked_json, 
 
 SOURCE_ANNOTATOR = "source"  # of the spans that came with a benchmark
 INCLUSIVE_HINT = "If end_char is the last character and not one past it, use --end-inclusive."
-PAGE_BREAK = "\f"  # between two pages of a document's text
 PAGES = pa.schema([("file_name", pa.string()), ("page", pa.int64()), ("text", pa.large_string())])
 
 

@@ -1,8 +1,9 @@
 """Abstention: does the system decline to answer exactly where there is no answer?"""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from rag_eval_pipeline.metrics.intervals import Clusters, Interval, Summary, make_summary, summarise
 
@@ -14,25 +15,14 @@ class AskedQuestion(NamedTuple):
     is_abstention: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class AbstentionCounts:
-    """Answerable or not, answered or declined; failed answers are counted apart."""
-
-    answerable_answered: int = 0
-    answerable_abstained: int = 0
-    answerable_failed: int = 0
-    unanswerable_answered: int = 0
-    unanswerable_abstained: int = 0
-    unanswerable_failed: int = 0
-
-
-def count_abstentions(questions: Iterable[AskedQuestion]) -> AbstentionCounts:
-    """Count the questions of a run."""
-    asked = list(questions)
-    return AbstentionCounts(
-        *(asked.count(AskedQuestion(*kind)) for kind in ((False, False), (False, True), (False, None))),
-        *(asked.count(AskedQuestion(*kind)) for kind in ((True, False), (True, True), (True, None))),
-    )
+def count_abstentions(questions: Iterable[AskedQuestion]) -> dict[str, Any]:
+    """Count answerable and unanswerable questions that were answered, declined, or whose answers failed."""
+    asked = Counter(questions)
+    return {
+        f"{'un' if is_impossible else ''}answerable_{name}": asked[AskedQuestion(is_impossible, is_abstention)]
+        for is_impossible in (False, True)
+        for name, is_abstention in (("answered", False), ("abstained", True), ("failed", None))
+    }
 
 
 class _Rate(NamedTuple):

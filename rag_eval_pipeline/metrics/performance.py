@@ -1,12 +1,8 @@
-"""Performance of a run: latency, resources and what the API calls cost, by the specification's names.
-
-A statistic without measurements is None with a reason, and sums say how many of their parts were not reported.
-"""
+"""Latency and resources of a run, by the specification's names; a statistic without measurements is None."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,40 +26,6 @@ class LatencyStats:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUsage:
-    """A resource over the samples of a run, in their unit; `std` is the spread of the samples (divided by n)."""
-
-    mean: float | None
-    peak: float | None
-    std: float | None
-    n: int
-    reason: str | None
-
-
-class CallUsage(NamedTuple):
-    """Tokens, requests (retries included) and cost of one answer; None where they are not known."""
-
-    total_tokens: int | None = None
-    requests: int = 1
-    cost_usd: float | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApiUsage:
-    """Sums over a run of what was reported, None if nothing was; answers missing from a sum are counted."""
-
-    total_tokens: int | None
-    total_requests: int
-    estimated_cost_usd: float | None
-    n_without_tokens: int
-    n_without_cost: int
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
 def latency_stats(latencies_ms: Sequence[float]) -> LatencyStats:
     """Return statistics of the answered questions; time-outs, which have the limit's latency, are left out."""
     if len(latencies_ms) == 0:
@@ -82,26 +44,10 @@ def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dic
     return {"mean": bootstrap_interval(values, seed=seed, resamples=RESAMPLES), **quantiles}
 
 
-def resource_usage(samples: Sequence[float]) -> ResourceUsage:
-    """Return statistics of one resource; all None with reason `no_samples` if nothing was sampled."""
+def resource_usage(samples: Sequence[float]) -> dict[str, float | None]:
+    """Return mean, peak and spread (divided by n) of a resource over the samples of a run, in their unit."""
     if len(samples) == 0:
-        return ResourceUsage(None, None, None, 0, "no_samples")
+        return dict.fromkeys(("mean", "peak", "std"))
     mean = math.fsum(samples) / len(samples)
     std = math.sqrt(math.fsum((sample - mean) ** 2 for sample in samples) / len(samples))
-    return ResourceUsage(mean, max(samples), std, len(samples), None)
-
-
-def api_usage(calls: Iterable[CallUsage]) -> ApiUsage:
-    """Add up tokens, requests and cost."""
-    counted = list(calls)
-    columns = zip(*counted, strict=True) if counted else [()] * len(CallUsage._fields)
-    tokens, requests, costs, prompts, completions = ([n for n in column if n is not None] for column in columns)
-    return ApiUsage(
-        total_tokens=sum(tokens) if tokens else None,
-        total_requests=sum(requests),
-        estimated_cost_usd=math.fsum(costs) if costs else None,
-        n_without_tokens=len(counted) - len(tokens),
-        n_without_cost=len(counted) - len(costs),
-        prompt_tokens=sum(prompts) if prompts else None,
-        completion_tokens=sum(completions) if completions else None,
-    )
+    return {"mean": mean, "peak": max(samples), "std": std}

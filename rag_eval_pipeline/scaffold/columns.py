@@ -1,5 +1,6 @@
 """The columns of a relation as `init` sees them: name, kind, sample values, and the SQL that reads them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -89,6 +90,14 @@ def field_of(name: str, kind: pa.DataType) -> Field:
         }  # fmt: skip
         return Field(name, kinds.get(inner.kind, "other"), inner.fields)
     return Field(name, "other")
+
+
+def read_cell(parse: Callable[[str], Any], cell: str) -> Any:
+    """Return the value that a cell states in some notation; None if it is not in this notation."""
+    try:
+        return parse(cell)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _shorten(value: object) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier
-from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.columns import Column, read_cell
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived, text_column
 from rag_eval_pipeline.scaffold.links import free_word
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
@@ -261,12 +261,8 @@ def _is_encoded(column: Column) -> bool:
 
 
 def _json(cell: Any) -> Any:
-    if not isinstance(cell, str) or not cell.startswith(("{", "[", '"')):
-        return None
-    try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError):
-        return None
+    is_json = isinstance(cell, str) and cell.startswith(("{", "[", '"'))
+    value = read_cell(json.loads, cell) if is_json else None
     return value if isinstance(value, dict | list | str) else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.scaffold.columns import Column, Kind
+from rag_eval_pipeline.scaffold.columns import Column, Kind, read_cell
 
 MAX_DEPTH = 3  # of structs in structs
 MAX_KEYS = 100  # of the objects in a column; more are data that is keyed by ids
@@ -76,10 +76,7 @@ def _keys_of_objects(column: Column, rows: int) -> Iterator[Column]:
 
 
 def _parsed(parse: Callable[[str], Any], cell: str) -> dict[Any, Any] | None:
-    try:
-        value = parse(cell)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
+    value = read_cell(parse, cell)
     return value if isinstance(value, dict) else None
 
 

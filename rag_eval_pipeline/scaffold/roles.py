@@ -19,7 +19,7 @@ from rag_eval_pipeline.conversion.questions import (
     says_no_answer,
     stands_for_nothing,
 )
-from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.columns import Column, read_cell
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
 
@@ -284,12 +284,7 @@ def _split_pattern(separator: str) -> str:
 
 
 def _parse_list(cell: str, parse: Callable[[str], object]) -> list[str] | None:
-    if not cell.lstrip().startswith("["):
-        return None
-    try:
-        value = parse(cell)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
+    value = read_cell(parse, cell) if cell.lstrip().startswith("[") else None
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
@@ -345,7 +340,7 @@ def _leaf(column: Column) -> str:
 def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
     """Return the accepted answers in cells that are lists, or that are lists in some rows and texts in others."""
     cells = column.present if column.kind == "text" else []
-    parsed = [_parse_json(cell) for cell in cells]
+    parsed = [read_cell(json.loads, cell) if cell.startswith("[") else None for cell in cells]
     lists = [value for value in parsed if isinstance(value, list)]
     if not lists:
         form = next(list_forms(column), None) if any(cell.lstrip().startswith("[") for cell in cells) else None
@@ -355,13 +350,6 @@ def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
     each = f"json_extract_string({text}, '{'$[*][*]' if is_nested else '$[*]'}')"
     sql = f"CASE WHEN {text} LIKE '[%' THEN {each} WHEN {text} IS NOT NULL THEN [{text}] END"
     return ColumnExpr(sql), ", whose lists have one accepted answer in each item"
-
-
-def _parse_json(cell: str) -> object:
-    try:
-        return json.loads(cell) if cell.startswith("[") else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _find_questions(columns: Sequence[Column]) -> Column | None:

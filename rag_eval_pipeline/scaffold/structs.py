@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.scaffold.columns import Column, Field, Kind
+from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, read_cell
 from rag_eval_pipeline.scaffold.links import (
     Corpus,
     Link,
@@ -334,10 +334,7 @@ def _json(column: Column) -> Structs | None:
     """Return the objects of a text column in which each cell is a JSON list of objects."""
     items: list[dict[str, Any]] = []
     for cell in column.present if column.kind == "text" else ():
-        try:
-            found = json.loads(cell) if cell.lstrip().startswith("[") else None
-        except (ValueError, RecursionError):
-            return None
+        found = read_cell(json.loads, cell) if cell.lstrip().startswith("[") else None
         if found is None or not all(isinstance(item, dict) for item in found):
             return None
         items.extend(found)

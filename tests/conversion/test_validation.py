@@ -69,6 +69,7 @@ TRUE = (True, "true", "TRUE", "1", 1)
 FALSE = (False, "false", "False", "0", 0, None)
 
 
+@pytest.mark.fault(34)
 def test_is_impossible_has_a_list_of_spellings_and_no_others():
     assert all(draft(is_impossible=value).is_impossible is True for value in TRUE)
     assert all(draft(is_impossible=value).is_impossible is False for value in FALSE)
@@ -123,6 +124,7 @@ def test_answer_inside_another_value_is_refused_with_the_sql_that_reads_it(value
     assert hint in caught.value.expected
 
 
+@pytest.mark.fault(34)
 @pytest.mark.parametrize(("values", "code", "field"), FAULTS.values(), ids=FAULTS)
 def test_faults(values, code, field):
     with pytest.raises(RowError) as caught:

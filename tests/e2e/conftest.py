@@ -3,7 +3,7 @@
 import json
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,15 +97,3 @@ def scratch(shared: Path, tmp_path: Path) -> Iterator[Path]:
     (root / "data" / "sources").mkdir()
     yield root
     shutil.rmtree(root)
-
-
-@pytest.fixture
-def lend(converted: ConvertedBenchmarks, scratch: Path) -> Callable[..., Workspace]:
-    """`lend(name, ...)` is a workspace of the test's own with these benchmarks converted and nothing evaluated."""
-
-    def copied(*names: str) -> Workspace:
-        for name in names:
-            copy_benchmark(converted.workspace, name, scratch)
-        return Workspace(scratch)
-
-    return copied

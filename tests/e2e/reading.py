@@ -6,7 +6,6 @@ import re
 import string
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,13 +22,8 @@ RAG_EVAL = Path(sys.executable).with_name("rag-eval")
 BLOCKS = {"div", "table", "ul", "ol", "dl", "h2", "h3", "style", "script", "math"}
 
 
-def rag_eval(*arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """`rag-eval` from its entry point on, in this process: its imports would cost more than what most commands do.
-
-    Args:
-        arguments: Command and options.
-        env: Variables that go over those of this process.
-    """
+def rag_eval(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`rag-eval` from its entry point on, in this process: its imports would cost more than what most commands do."""
     command = ["rag-eval", *map(str, arguments)]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -37,8 +31,6 @@ def rag_eval(*arguments: str | Path, env: Mapping[str, str] | None = None) -> su
         redirect_stderr(io.StringIO()) as stderr,
     ):
         patch.setattr(sys, "argv", command)
-        for name, value in (env or {}).items():
-            patch.setenv(name, value)
         try:
             main()
         except SystemExit as ended:

@@ -21,7 +21,7 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate, score_all
 from rag_eval_pipeline.evaluation.publishing import publish, results_path
 from rag_eval_pipeline.evaluation.quality_thresholds import (
     QualityThresholds,
-    broken_thresholds,
+    breaks,
     check_thresholds,
     read_quality_thresholds,
 )
@@ -374,26 +374,18 @@ def test_thresholds_name_what_is_broken(workspace, pair, results_of):
     assert (hallucination.answers_scored, hallucination.answers_broken, hallucination.reason) == (0, None, "no_value")
 
 
-LIMITS = QualityThresholds(
-    span_accuracy=0.8, citation_validity=0.7, answer_consistency=0.8, hallucination_tolerance=0.1
+@pytest.mark.parametrize(
+    ("threshold", "score", "is_broken"),
+    [
+        ("span_accuracy", 0.7, False),
+        ("span_accuracy", 0.69, True),
+        ("citation_validity", 0.1 * 7 - 1e-16, False),  # the last bit does not decide
+        ("hallucination_tolerance", 0.7, False),
+        ("hallucination_tolerance", 0.71, True),
+    ],
 )
-GOOD = {
-    "tolerance_jaccard": 0.8,
-    "citation_correctness": 0.7,
-    "factual_consistency": 0.8,
-    "hallucination_vs_citations": 0.1,
-}
-BROKEN = {
-    "all reached exactly":       (GOOD, LIMITS, []),
-    "too much is unsupported":   (GOOD | {"hallucination_vs_citations": 0.11}, LIMITS, ["hallucination_tolerance"]),
-    "the last bit does not decide": (GOOD | {"citation_correctness": 0.1 * 7 - 1e-16}, LIMITS, []),
-    "limits that are not set":   (dict.fromkeys(GOOD, 0.0), QualityThresholds(answer_consistency=0.8), ["answer_consistency"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("scores", "thresholds", "expected"), BROKEN.values(), ids=BROKEN)
-def test_broken_thresholds(scores, thresholds, expected):
-    assert broken_thresholds(scores, thresholds) == expected
+def test_threshold_is_broken_by_what_is_worse(threshold, score, is_broken):
+    assert breaks(threshold, score, 0.7) is is_broken
 
 
 def test_thresholds_of_a_judge_are_broken_only_if_it_is_calibrated():

@@ -1,11 +1,7 @@
-"""Rows 31 to 34: JSON is read as the standard has it, line by line, and a field of another type is refused.
+"""Rows 31 to 33: JSON is read as the standard has it, line by line.
 
-Each bad line by itself: tests/sources/test_readers.py (TestJsonLines, TestJson). Each bad field by itself, spellings of
-`is_impossible`, what becomes of ids: tests/conversion/test_validation.py. Numbers in files that are written or validated:
-tests/formats. Ids that repeat: tests/conversion/test_planning.py.
+Bad fields: tests/conversion/test_validation.py. Ids that repeat: tests/conversion/test_planning.py.
 """
-
-import json
 
 import pytest
 
@@ -96,41 +92,6 @@ def test_sources_id_is_kept_or_its_row_is_refused_and_ours_is_the_row(one, two, 
     assert [question.id for question in questions] == [0, 1][: len(ids)]
     assert [(r.code, r.row, r.field) for r in found.quarantine] == [("bad_type", row, "i") for row in refused]
     assert found.counts.conserved
-
-
-FLAGS = "questions: {question: q, answer: a, is_impossible: p}\n"
-
-
-@pytest.mark.fault(34)
-def test_field_that_is_none_costs_its_row_and_false_as_a_text_is_false(read):
-    rows = [
-        {"q": "", "a": "y", "p": "false"},
-        {"q": " ", "a": "y", "p": "false"},
-        {"q": "x", "a": "\n", "p": "false"},
-        {"q": "x", "a": "y", "p": "no"},
-        {"q": "x" * 1_000_000, "a": "z", "p": "false"},
-        {"q": "w", "a": "", "p": "TRUE"},
-    ]
-
-    found = read("".join(json.dumps(row) + "\n" for row in rows), "q.jsonl", mapping=FLAGS)
-
-    assert found.refused == [
-        ("empty_question", 1, 1, "q"),
-        ("empty_question", 2, 2, "q"),
-        ("empty_answer", 3, 3, "a"),
-        ("bad_boolean", 4, 4, "p"),
-    ]
-    assert ([len(question) for question in found.questions], found.answers) == ([1_000_000, 1], ["z", ""])
-
-
-@pytest.mark.fault(34)
-@pytest.mark.parametrize("value", ["7", "[1]"])
-def test_question_that_is_no_text_is_refused_alone_and_among_texts(value, read):
-    bad = f'{{"q": {value}, "a": "y"}}\n'.encode()
-
-    assert read(bad, "q.jsonl").refused == [("bad_type", 1, 1, "q")]
-    found = read(GOOD + bad, "q.jsonl")
-    assert (found.questions, found.refused) == (["x"], [("bad_type", 2, 2, "q")])
 
 
 SELECT = "questions: SELECT q AS question, a AS answer FROM source\n"

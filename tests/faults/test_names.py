@@ -1,7 +1,7 @@
 """Rows 23 and 26: a name from data or from a person is looked up as it is, and never becomes a path, a pattern or a link.
 
 Names of documents made from URLs: tests/corpus/test_naming.py. Links in the corpus folder: tests/corpus/test_folder.py;
-in a benchmark's folder: tests/sources/test_relations.py. Ids of evaluations: tests/evaluation/test_results.py.
+in a benchmark's folder: tests/sources/test_relations.py. Ids of evaluations: tests/evaluation/test_publishing.py.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Row 37: YAML is data with limits: no tags, no aliases, and a word is a word.
 
-Each hostile construct: tests/formats/test_io.py; unquoted values in datasets: tests/formats/test_dataset.py. Here: every
+Each hostile construct: tests/storage/test_json_files.py; unquoted values in datasets: tests/formats/test_dataset.py. Here: every
 kind of file that people write in YAML goes through that reader.
 """
 

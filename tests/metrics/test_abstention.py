@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from rag_eval_pipeline.metrics.abstention import AbstentionCounts, AskedQuestion, abstention_rates, count_abstentions
+from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.intervals import wilson_interval
 
 KINDS = [(False, False), (False, True), (False, None), (True, False), (True, True), (True, None)]
 
 
 def asked(*counts):
-    """As many questions of each kind, in the order of `AbstentionCounts`."""
+    """As many questions of each kind, in the order of `KINDS`."""
     return [AskedQuestion(*kind) for kind, n in zip(KINDS, counts, strict=True) for _ in range(n)]
 
 
@@ -36,7 +36,11 @@ def test_abstention_rates_count_every_question_once():
     }
 
     assert found == RATES
-    assert count_abstentions(QUESTIONS) == AbstentionCounts(50, 6, 4, 10, 30, 0)
+    counts = count_abstentions(QUESTIONS)
+    assert list(counts.values()) == [50, 6, 4, 10, 30, 0]
+    assert list(counts) == [
+        f"{kind}_{name}" for kind in ("answerable", "unanswerable") for name in ("answered", "abstained", "failed")
+    ]
 
 
 ALL_ANSWERABLE = asked(5, 1, 0, 0, 0, 0)

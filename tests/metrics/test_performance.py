@@ -2,16 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.metrics.performance import (
-    ApiUsage,
-    CallUsage,
-    LatencyStats,
-    ResourceUsage,
-    api_usage,
-    latency_intervals,
-    latency_stats,
-    resource_usage,
-)
+from rag_eval_pipeline.metrics.performance import LatencyStats, latency_intervals, latency_stats, resource_usage
 
 
 def test_latency_percentiles_interpolate_linearly():
@@ -25,7 +16,7 @@ def test_latency_percentiles_interpolate_linearly():
 
 def test_statistics_without_measurements_have_a_reason():
     assert latency_stats([]) == LatencyStats(None, None, None, None, None, None, 0, "no_latencies")
-    assert resource_usage([]) == ResourceUsage(None, None, None, 0, "no_samples")
+    assert resource_usage([]) == {"mean": None, "peak": None, "std": None}
 
 
 def test_latency_intervals_need_enough_measurements():
@@ -42,12 +33,4 @@ def test_latency_intervals_need_enough_measurements():
 
 def test_resource_usage_divides_the_spread_by_n():
     # Mean 5; squared distances 9, 1, 1, 1, 0, 0, 4, 16: sum 32, over 8 is 4.
-    assert resource_usage([2, 4, 4, 4, 5, 5, 7, 9]) == ResourceUsage(mean=5.0, peak=9, std=2.0, n=8, reason=None)
-
-
-def test_api_usage_counts_missing_parts():
-    calls = [CallUsage(100, 1, 0.1, 70, 30), CallUsage(None, 3, 0.2), CallUsage(50, 1, None)]
-
-    assert api_usage(calls) == ApiUsage(150, 5, pytest.approx(0.3), 1, 1, 70, 30)
-    assert api_usage([CallUsage(), CallUsage()]) == ApiUsage(None, 2, None, 2, 2)
-    assert api_usage([]) == ApiUsage(None, 0, None, 0, 0)
+    assert resource_usage([2, 4, 4, 4, 5, 5, 7, 9]) == {"mean": 5.0, "peak": 9, "std": 2.0}
