@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.conversion.stamp import Check, make_check
@@ -50,7 +51,6 @@ class DocumentText:
     def __init__(self, text: str) -> None:
         self.text = text
         self.page_starts = [0, *(at.end() for at in re.finditer(PAGE_BREAK, text))]
-        self._collapsed_text: tuple[str, list[int]] | None = None
 
     def limit(self, citation: AnnotatedCitation, base: OffsetBase) -> int | None:
         """Return the largest offset that the citation may have; None without its page."""
@@ -102,23 +102,22 @@ class DocumentText:
         collapsed = _collapse_whitespace(text)
         if not collapsed:
             return Anchored("not_found")
-        document, origin = self._collapsed()
+        document, origin = self._collapsed
         at = _nearest(document, collapsed, bisect.bisect_left(origin, near))
         if at is None:
             return Anchored("not_found")
         return Anchored("moved_white_space", origin[at], origin[at + len(collapsed) - 1] + 1)
 
+    @cached_property
     def _collapsed(self) -> tuple[str, list[int]]:
-        """Return the text with one space for each run of white space, and each character's offset in the original."""
-        if self._collapsed_text is None:
-            origin: list[int] = []
-            end = 0
-            for space in _SPACE.finditer(self.text):
-                origin += [*range(end, space.start()), space.start()]
-                end = space.end()
-            origin += range(end, len(self.text))
-            self._collapsed_text = _SPACE.sub(" ", self.text), origin
-        return self._collapsed_text
+        """The text with one space for each run of white space, and each character's offset in the original."""
+        origin: list[int] = []
+        end = 0
+        for space in _SPACE.finditer(self.text):
+            origin += [*range(end, space.start()), space.start()]
+            end = space.end()
+        origin += range(end, len(self.text))
+        return _SPACE.sub(" ", self.text), origin
 
 
 def offset_base(truth: GroundTruth, texts: Mapping[str, str]) -> OffsetBase:

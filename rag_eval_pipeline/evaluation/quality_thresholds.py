@@ -1,13 +1,12 @@
 """Quality thresholds of `verdicts.config.yaml`: read, and compared with means and with each answer's scores."""
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import pydantic
 
 from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
 from rag_eval_pipeline.evaluation.means import ScoredRun
-from rag_eval_pipeline.evaluation.score_tables import Values
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
@@ -64,30 +63,34 @@ def breaks(threshold: str, score: float, limit: float) -> bool:
     return round((score - limit) if is_most else (limit - score), PLACES) > 0
 
 
-class ThresholdCheck(NamedTuple):
-    """A threshold and the value compared with it; `is_broken` is None for a `reason`."""
-
-    limit: float
-    bound: Literal["least", "most"]
-    value: float | None
-    is_broken: bool | None
-    reason: Literal["no_value", "not_calibrated"] | None = None
-
-
 def check_thresholds(
-    thresholds: QualityThresholds, values: Mapping[str, float | None], *, is_calibrated: bool
-) -> dict[str, ThresholdCheck]:
-    """Compare each threshold with its value; those of a judge not calibrated for support break none."""
+    thresholds: QualityThresholds,
+    values: Mapping[str, float | None],
+    *,
+    is_calibrated: bool,
+    scores: Callable[[str], Sequence[float]] = lambda threshold: (),
+) -> dict[str, form.ThresholdResult]:
+    """Compare each threshold with its value, and with the scores of answers.
+
+    Those of a judge not calibrated for support break none.
+    """
     checked = {}
     for name, (_, is_most) in THRESHOLDS.items():
-        limit, value = getattr(thresholds, name), values[name]
-        if limit is None:
+        if (limit := getattr(thresholds, name)) is None:
             continue
+        value, of_answers = values[name], scores(name)
         reason: Literal["no_value", "not_calibrated"] | None = None
         if value is None or (name in JUDGED and not is_calibrated):
             reason = "no_value" if value is None else "not_calibrated"
-        is_broken = None if value is None or reason else breaks(name, value, limit)
-        checked[name] = ThresholdCheck(limit, "most" if is_most else "least", value, is_broken, reason)
+        checked[name] = form.ThresholdResult(
+            limit=limit,
+            bound="most" if is_most else "least",
+            value=value,
+            is_broken=None if value is None or reason else breaks(name, value, limit),
+            answers_scored=len(of_answers),
+            answers_broken=None if reason else sum(breaks(name, score, limit) for score in of_answers),
+            reason=reason,
+        )
     return checked
 
 
@@ -110,17 +113,9 @@ def results_thresholds(
         task="support",
     )
 
-    def scores_of(name: str) -> Values:
-        table = parts.citations if name == "span_accuracy" else parts.judged
-        return table.values(THRESHOLDS[name][0])[0]
+    def scores(threshold: str) -> list[float]:
+        table = parts.citations if threshold == "span_accuracy" else parts.judged
+        found: list[float] = table.values(THRESHOLDS[threshold][0])[0].tolist()
+        return found
 
-    return {
-        name: form.ThresholdResult(
-            **checked._asdict(),
-            answers_scored=len(scores_of(name)),
-            answers_broken=None
-            if checked.reason
-            else sum(breaks(name, score, checked.limit) for score in scores_of(name).tolist()),
-        )
-        for name, checked in check_thresholds(thresholds, values, is_calibrated=calibrated).items()
-    }
+    return check_thresholds(thresholds, values, is_calibrated=calibrated, scores=scores)

@@ -341,9 +341,7 @@ class _Source(NamedTuple):
         return f"{self.path}, annotation {excerpt(self.annotation.annotation_id)}"
 
 
-def import_annotations(
-    folder: Path, *, dataset_id: str | None = None, version: str | None = None, end_inclusive: bool = False
-) -> AnnotationImport:
+def import_annotations(folder: Path, *, dataset_id: str | None = None, version: str | None = None) -> AnnotationImport:
     """Read `ground_truth/annotations/<annotator>/` into one ground truth per dataset version.
 
     A folder's name is its annotator's id. Links are never followed. If one annotator annotated a question twice, equal
@@ -355,13 +353,7 @@ def import_annotations(
     read = 0
     for path in _annotation_files(folder, findings):
         try:
-            file = read_annotation_file(
-                path,
-                dataset_id=dataset_id,
-                version=version,
-                annotator_id=path.parent.name,
-                end_inclusive=end_inclusive,
-            )
+            file = read_annotation_file(path, dataset_id=dataset_id, version=version, annotator_id=path.parent.name)
         except InputError as error:
             findings.append(error)
             continue

@@ -276,18 +276,6 @@ def quantile_interval(values: Values, quantile: float) -> Interval | None:
     return Interval(float(ordered[low]), float(ordered[high])) if low >= 0 and high < ordered.size else None
 
 
-def bootstrap_interval(
-    values: Sequence[float] | Values,
-    *,
-    seed: int = SEED,
-    resamples: int = RESAMPLES,
-    clusters: Clusters | None = None,
-) -> Interval | None:
-    """Return the bootstrap interval of one column; see `bootstrap_intervals`."""
-    column = Column(np.asarray(values, dtype=np.float64), clusters)
-    return bootstrap_intervals([column], seed=seed, resamples=resamples)[0]
-
-
 def bootstrap_intervals(
     columns: Sequence[Column], *, seed: int = SEED, resamples: int = RESAMPLES
 ) -> list[Interval | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rag_eval_pipeline.metrics.intervals import SEED, Interval, bootstrap_interval, quantile_interval
+from rag_eval_pipeline.metrics.intervals import SEED, Column, Interval, bootstrap_intervals, quantile_interval
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 RESAMPLES = 2_000  # no two latencies are equal, so each is drawn separately: 0.2 s for 10,000 questions
@@ -41,7 +41,7 @@ def latency_intervals(latencies_ms: Sequence[float], *, seed: int = SEED) -> dic
     if values.size == 0:
         return dict.fromkeys(("mean", *PERCENTILES))
     quantiles = {name: quantile_interval(values, percent / 100) for name, percent in PERCENTILES.items()}
-    return {"mean": bootstrap_interval(values, seed=seed, resamples=RESAMPLES), **quantiles}
+    return {"mean": bootstrap_intervals([Column(values)], seed=seed, resamples=RESAMPLES)[0], **quantiles}
 
 
 def resource_usage(samples: Sequence[float]) -> dict[str, float | None]:

@@ -16,7 +16,6 @@ from rag_eval_pipeline.metrics.intervals import (
     Interval,
     Scores,
     Summary,
-    bootstrap_interval,
     bootstrap_intervals,
     clustered_wilson_interval,
     effective_clusters,
@@ -170,6 +169,10 @@ def test_quantile_interval_is_two_of_the_values_and_needs_enough():
     for quantile, least in ((0.5, 6), (0.95, 72), (0.99, 368)):
         assert quantile_interval(np.arange(1.0, least), quantile) is None
         assert quantile_interval(np.arange(1.0, least + 1), quantile) is not None
+
+
+def bootstrap_interval(values, *, clusters=None, **options):
+    return bootstrap_intervals([Column(np.asarray(values, float), clusters)], **options)[0]
 
 
 @pytest.mark.parametrize("n", [5, 40])

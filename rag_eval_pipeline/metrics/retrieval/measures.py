@@ -113,31 +113,9 @@ def _relevance_string(rankings: Rankings, parameters: Parameters) -> NDArray[np.
 # Success, recall, precision, reciprocal rank
 
 
-def _hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    return np.where(rankings.n_found_at(parameters.k) > 0, 1.0, 0.0)
-
-
 def _all_hit_at(rankings: Rankings, parameters: Parameters) -> Floats:
     has_all = (rankings.n_relevant > 0) & (rankings.n_found_at(parameters.k) == rankings.n_relevant)
     return np.where(has_all, 1.0, 0.0)
-
-
-def _recall_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    return divide(rankings.n_found_at(parameters.k), rankings.n_relevant)
-
-
-def _precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    """Share of the top k that is relevant; divides by k even if fewer documents were retrieved."""
-    return rankings.n_found_at(parameters.k) / parameters.k
-
-
-def _relative_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
-    return divide(rankings.n_found_at(parameters.k), np.minimum(rankings.n_relevant, parameters.k))
-
-
-def _r_precision(rankings: Rankings, _: Parameters) -> Floats:
-    """Precision at rank R, the number of relevant documents; divides by R even if fewer were retrieved."""
-    return divide(rankings.n_found_at_each(rankings.n_relevant), rankings.n_relevant)
 
 
 def _r_precision_multiple(rankings: Rankings, parameters: Parameters) -> Floats:
@@ -166,14 +144,6 @@ def _average_precision_at(rankings: Rankings, parameters: Parameters) -> Floats:
     near = rankings.relevant_top(parameters.k)
     total = sum_by_query(near.query, rankings.precision[near.rows], rankings.n)
     return divide(total, rankings.n_relevant)
-
-
-def _log_average_precision(rankings: Rankings, _: Parameters) -> Floats:
-    return apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC))
-
-
-def _interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
-    return _precision_at_recall(rankings, _best_later_precision(rankings), parameters.numbers[0])
 
 
 def _mean_interpolated_precision(rankings: Rankings, parameters: Parameters) -> Floats:
@@ -221,10 +191,6 @@ def _binary_preference(rankings: Rankings, _: Parameters) -> Floats:
     most = np.minimum(rankings.n_nonrelevant[query], n_relevant)
     preferred = 1.0 - divide(np.minimum(n_nonrelevant_above, n_relevant), most)
     return divide(sum_by_query(query, preferred, rankings.n), rankings.n_relevant)
-
-
-def _log_binary_preference(rankings: Rankings, parameters: Parameters) -> Floats:
-    return apply_exactly(math.log, np.maximum(_binary_preference(rankings, parameters), MIN_GEOMETRIC))
 
 
 def _inferred_average_precision(rankings: Rankings, _: Parameters) -> Floats:
@@ -292,10 +258,6 @@ def _gain_of(grade: Ints, gains: Mapping[int, float]) -> Floats:
     for given, gain in gains.items():
         found[grade == given] = gain
     return found
-
-
-def _ndcg(rankings: Rankings, parameters: Parameters) -> Floats:
-    return divide(*(sum_by_query(part.query, part.discounted, rankings.n) for part in _gains(rankings, parameters)))
 
 
 def _ndcg_at(rankings: Rankings, parameters: Parameters) -> Floats:
@@ -453,10 +415,6 @@ def _set_recall(rankings: Rankings, _: Parameters) -> Floats:
     return divide(rankings.n_found, rankings.n_relevant)
 
 
-def _set_relative_precision(rankings: Rankings, _: Parameters) -> Floats:
-    return divide(rankings.n_found, np.minimum(rankings.n_retrieved, rankings.n_relevant))
-
-
 def _set_average_precision(rankings: Rankings, _: Parameters) -> Floats:
     found = rankings.n_found.astype(np.float64)
     return divide(found * found, rankings.n_retrieved.astype(np.float64) * rankings.n_relevant)
@@ -518,7 +476,8 @@ FAMILIES: tuple[Family, ...] = (
             _average_precision_at, aliases=("average_precision@k", "ap@k"), trec="map_cut", takes="cutoff",
             defaults=CUTOFFS),
     _family("gm_map", "Geometric mean of average precision; a query counts at least 0.00001.", "trec_eval m_gm_map.c",
-            _log_average_precision, trec="gm_map", summary="geometric", shown="summary"),
+            lambda rankings, _: apply_exactly(math.log, np.maximum(rankings.average_precision, MIN_GEOMETRIC)),
+            trec="gm_map", summary="geometric", shown="summary"),
     _count("num_q", "Number of queries in the qrels.", lambda rankings, _: np.ones(rankings.n, np.int64),
            shown="summary"),
     _count("num_ret", "Number of retrieved documents.", lambda rankings, _: rankings.n_retrieved),
@@ -532,7 +491,8 @@ FAMILIES: tuple[Family, ...] = (
             _relevance_string, direction="neither", range=COUNT, trec="relstring", takes="numbers", defaults=(10,),
             summary="none", printed="text", shown="queries"),
     _family("ndcg", "Discounted gain of the ranking divided by that of the best possible order.", f"{_DCG} m_ndcg.c",
-            _ndcg, _GRADES, trec="ndcg", takes="pairs"),
+            lambda *given: divide(*(sum_by_query(part.query, part.discounted, given[0].n) for part in _gains(*given))),
+            _GRADES, trec="ndcg", takes="pairs"),
     _family("ndcg@k", "Discounted gain of the top k divided by that of the best possible order.",
             f"{_DCG} m_ndcg_cut.c", _ndcg_at, _GRADES, trec="ndcg_cut", takes="cutoff", defaults=CUTOFFS),
     _family("err@k", "Expected reciprocal rank at which a reader is satisfied in the top k; grades up to 4.",
@@ -547,22 +507,29 @@ FAMILIES: tuple[Family, ...] = (
     _family("binG", "Relevant documents discounted by the non-relevant ones before them.", "trec_eval m_binG.c",
             _binary_gain, _GRADES, trec="binG"),
     _family("iprec_at_recall", "Best precision at a level of recall or beyond it.", "trec_eval 10 m_iprec_at_recall.c",
-            _interpolated_precision, trec="iprec_at_recall", takes="fraction", defaults=ELEVEN_LEVELS),
+            lambda rankings, its: _precision_at_recall(rankings, _best_later_precision(rankings), its.numbers[0]),
+            trec="iprec_at_recall", takes="fraction", defaults=ELEVEN_LEVELS),
     _family("11pt_avg", "Mean of the interpolated precision at eleven levels of recall.", "trec_eval 10 m_11pt_avg.c",
             _mean_interpolated_precision, trec="11pt_avg", takes="numbers", defaults=ELEVEN_LEVELS),
-    _family("precision@k", "Share of the top k that is relevant.", "trec_eval m_P.c", _precision_at, aliases=("p@k",),
-            trec="P", takes="cutoff", defaults=CUTOFFS),
+    _family("precision@k", "Share of the top k that is relevant.", "trec_eval m_P.c",  # of k, even if fewer came
+            lambda rankings, its: rankings.n_found_at(its.k) / its.k, aliases=("p@k",), trec="P", takes="cutoff",
+            defaults=CUTOFFS),
     _family("relative_precision@k", "Precision of the top k divided by the best possible precision at k.",
-            "trec_eval m_rel_P.c", _relative_precision_at, trec="relative_P", takes="cutoff", defaults=CUTOFFS),
+            "trec_eval m_rel_P.c",
+            lambda rankings, its: divide(rankings.n_found_at(its.k), np.minimum(rankings.n_relevant, its.k)),
+            trec="relative_P", takes="cutoff", defaults=CUTOFFS),
     _family("rprec", "Precision at rank R, the number of relevant documents.",
-            "Buckley and Voorhees 2005; trec_eval m_Rprec.c", _r_precision, aliases=("r_precision",), trec="Rprec"),
+            "Buckley and Voorhees 2005; trec_eval m_Rprec.c",
+            lambda rankings, _: divide(rankings.n_found_at_each(rankings.n_relevant), rankings.n_relevant),
+            aliases=("r_precision",), trec="Rprec"),
     _family("Rprec_mult", "Precision at a multiple of R, the number of relevant documents.", "trec_eval m_Rprec_mult.c",
             _r_precision_multiple, trec="Rprec_mult", takes="fraction",
             defaults=(0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)),
     _family("bpref", "Share of judged non-relevant documents ranked below the relevant ones.",
             "Buckley and Voorhees 2004; trec_eval m_bpref.c", _binary_preference, _JUDGED, trec="bpref"),
     _family("gm_bpref", "Geometric mean of bpref; a query counts at least 0.00001.", "trec_eval m_gm_bpref.c",
-            _log_binary_preference, _JUDGED, trec="gm_bpref", summary="geometric", shown="summary"),
+            lambda *given: apply_exactly(math.log, np.maximum(_binary_preference(*given), MIN_GEOMETRIC)), _JUDGED,
+            trec="gm_bpref", summary="geometric", shown="summary"),
     _family("infAP", "Average precision as expected from a sample of judgements.",
             "Yilmaz and Aslam 2006; trec_eval m_infap.c", _inferred_average_precision, _JUDGED, trec="infAP"),
     _family("rbp", "Gain that a reader of persistence 0.9 meets in the ranking.", f"{_RBP}; trec_eval 10 m_rbp.c",
@@ -572,8 +539,9 @@ FAMILIES: tuple[Family, ...] = (
             takes="pairs", named={"p": 0.9}),
     _family("rbp@k", "Gain that a reader of persistence 0.8 meets in the top k.", f"{_RBP}; Evret",
             _rank_biased_precision_at, _GRADES, takes="cutoff", named={"p": 0.8}),
-    _family("recall@k", "Share of the relevant documents in the top k.", "trec_eval m_recall.c", _recall_at,
-            aliases=("r@k",), trec="recall", takes="cutoff", defaults=CUTOFFS),
+    _family("recall@k", "Share of the relevant documents in the top k.", "trec_eval m_recall.c",
+            lambda rankings, its: divide(rankings.n_found_at(its.k), rankings.n_relevant), aliases=("r@k",),
+            trec="recall", takes="cutoff", defaults=CUTOFFS),
     _family("mrr", "Reciprocal of the rank of the first relevant document in the ranking.", "trec_eval m_recip_rank.c",
             _reciprocal_rank, aliases=("rr",), trec="recip_rank"),
     _family("mrr@k", "Reciprocal of the rank of the first relevant document in the top k.",
@@ -582,7 +550,8 @@ FAMILIES: tuple[Family, ...] = (
     _family("set_P", "Share of the retrieved documents that are relevant.", "trec_eval m_set_P.c", _set_precision,
             trec="set_P"),
     _family("set_relative_P", "Precision of the set divided by the best possible precision.", "trec_eval m_set_rel_P.c",
-            _set_relative_precision, trec="set_relative_P"),
+            lambda rankings, _: divide(rankings.n_found, np.minimum(rankings.n_retrieved, rankings.n_relevant)),
+            trec="set_relative_P"),
     _family("set_recall", "Share of the relevant documents that were retrieved.", "trec_eval m_set_recall.c",
             _set_recall, trec="set_recall"),
     _family("set_map", "Precision of the set times its recall.", "trec_eval m_set_map.c", _set_average_precision,
@@ -591,7 +560,8 @@ FAMILIES: tuple[Family, ...] = (
             trec="set_F", takes="numbers", defaults=(1.0,)),
     _family("utility", "Value of the set: by default relevant minus non-relevant documents.", "trec_eval m_utility.c",
             _utility, range=UNBOUNDED, trec="utility", takes="numbers", defaults=(1.0, -1.0, 0.0, 0.0)),
-    _family("hit@k", "Whether a relevant document is in the top k.", "trec_eval m_success.c", _hit_at,
+    _family("hit@k", "Whether a relevant document is in the top k.", "trec_eval m_success.c",
+            lambda rankings, its: np.where(rankings.n_found_at(its.k) > 0, 1.0, 0.0),
             aliases=("hit_rate@k", "success@k"), trec="success", takes="cutoff", defaults=(1, 5, 10)),
     _family("all_hit@k", "Whether every relevant document is in the top k.",
             "not in trec_eval; for questions over several documents", _all_hit_at, takes="cutoff"),
