@@ -38,6 +38,7 @@ from rag_eval_pipeline.monitoring.comparison import (
     calibrated_measures,
     dataset_clusters,
     gather_evidence,
+    paired_metric,
     read_verdict_settings,
     run_of_evaluation,
     why_not_comparable,
@@ -330,10 +331,19 @@ def update_nights(
 
 
 def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
+    """Return what the next night finds by the first metric; None if a single run says nothing of the noise."""
     runs = baseline.reference(nights)
-    found = baseline.gather_evidence(runs[-1:], runs[:-1] or runs)
-    known = power_of_runs(found, baseline.settings, baseline.budget, only=FIRST_METRIC)
-    return known.sentence(baseline.settings) if known.rows and (len(runs) > 1 or runs[0].is_deterministic) else None
+    if len(runs) < 2 and not runs[0].is_deterministic:
+        return None
+    name = FIRST_METRIC if FIRST_METRIC in runs[-1].columns else next(iter(runs[-1].columns))
+    known = power_of_runs(
+        {name: paired_metric(name, runs[-1:], runs[:-1] or runs, baseline.clusters)},
+        baseline.settings,
+        baseline.budget,
+        n_metrics=max([1, *(len(night.metrics) for night in nights[-1:])]),
+        is_deterministic=runs[0].is_deterministic,
+    )
+    return known.sentence(baseline.settings) if known.rows else None
 
 
 def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> None:

@@ -1,9 +1,11 @@
 """What drops can be found, in words and as a table: by assumption, or from the reference runs of a pair."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
 from rag_eval_pipeline.evaluation.means import question_clusters
@@ -18,17 +20,17 @@ from rag_eval_pipeline.metrics.detection import (
     week_power,
 )
 from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdicts import (
     BASELINE_RUNS,
     FAILURE_RATE,
     REFERENCE_RUNS,
     RUNS,
     Budget,
-    Compared,
     flip_share,
     needed_units,
 )
-from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.monitoring.comparison import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 FLIP_SHARES = (0.02, 0.05, 0.10)  # of the answers that differ between two runs, while there are no runs
@@ -77,11 +79,12 @@ class Power(NamedTuple):
         known = f"with {row.runs} reference run{'' if row.runs == 1 else 's'}"
         if row.metric is None:
             known += f" and {100 * row.flip_share:g} % of the answers different between two runs"
-        if row.night is None:
-            return f"{self._counted()} find no drop{name} in one night {known}."
-        week = "" if row.week is None else f" and one of {100 * row.week:.1f} within a week"
-        more = f"; with {_more(self.n_questions)} more questions {100 * (row.with_more or row.night):.1f} in one night"
-        return f"{self._counted()} find a drop{name} of {_points(row.night)} in one night{week} (80 %), {known}{more}."
+        night = f"no drop{name}" if row.night is None else f"a drop{name} of {_points(row.night)}"
+        week = "" if row.week is None else f" and one of {_points(row.week)} within a week"
+        more = (
+            row.with_more and f"; with {_more(self.n_questions)} more questions {100 * row.with_more:.1f} in one night"
+        )
+        return f"{self._counted()} find {night} in one night{week} (80 %), {known}{more or ''}."
 
     def warning(self, benchmark: str, *, is_deterministic: bool | None = None) -> str | None:
         """Return that too few documents share the questions for any change to be confirmed; else None.
@@ -138,26 +141,33 @@ def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
     return Power(sum(sizes), len(sizes), budget, METRICS, rows)
 
 
-def power_of_runs(found: RunEvidence, settings: VerdictSettings, budget: Budget, *, only: str | None = None) -> Power:
-    """Return what a pair can find, from the comparison of one of its reference runs with the others.
+def power_of_runs(
+    compared: Mapping[str, PairedRuns],
+    settings: VerdictSettings,
+    budget: Budget,
+    *,
+    n_metrics: int,
+    is_deterministic: bool = False,
+) -> Power:
+    """Return what a pair can find by each metric, from its reference runs on either side of a comparison.
 
     Args:
-        only: The metric that is computed; None for all of them.
+        n_metrics: That its nights compare together.
     """
-    limits = Limits.of(budget, max(1, len(found.compared)), settings.min_effect)
-    wanted = {name: one for name, one in found.compared.items() if one.evidence.n and name == (only or name)}
-    rows = [_row_of(name, one, limits) for name, one in wanted.items()]
-    n_questions, n_units = max(((one.evidence.n, one.evidence.n_units) for one in wanted.values()), default=(0, 0))
-    return Power(n_questions, n_units, budget, max(1, len(found.compared)), rows)
-
-
-def _row_of(name: str, compared: Compared, limits: Limits) -> PowerRow:
-    runs = compared.paired.runs
-    if compared.evidence.is_certain:
-        drop = max(limits.min_effect, 1 / compared.evidence.n)
-        return PowerRow(name, 0.0, len(compared.paired.reference), drop, drop, drop)
-    reference = reference_of(1 - runs if name == FAILURE_RATE else runs, compared.paired.units)
-    return _row(name, flip_share(runs.tolist()) or 0.0, reference, limits)
+    limits = Limits.of(budget, n_metrics, settings.min_effect)
+    rows, sizes = [], (0, 0)
+    for name, paired in compared.items():
+        n = int(paired.is_pair.sum())
+        if not n:
+            continue
+        sizes = max(sizes, (n, np.unique(paired.units[paired.is_pair]).size))
+        share = flip_share(paired.runs.tolist()) or 0.0
+        if is_deterministic and not share:  # any difference is real
+            rows.append(PowerRow(name, share, len(paired.reference), *[max(settings.min_effect, 1 / n)] * 3))
+        else:
+            reference = reference_of(1 - paired.runs if name == FAILURE_RATE else paired.runs, paired.units)
+            rows.append(_row(name, share, reference, limits))
+    return Power(*sizes, budget, n_metrics, rows)
 
 
 def _row(metric: str | None, share: float, reference: Reference, limits: Limits) -> PowerRow:

@@ -47,8 +47,6 @@ class Wavering(NamedTuple):
 class Trust(NamedTuple):
     """What the reference runs of a pair say of its noise."""
 
-    benchmark: str
-    system: str
     runs: tuple[str, ...]
     flagged: tuple[str, ...]  # runs that a first look would have flagged
     expected: float  # how many at most, if all is as assumed
@@ -122,7 +120,14 @@ def reference_runs(workspace: Workspace, benchmark: str, system: str) -> tuple[B
 def power_of_pair(workspace: Workspace, benchmark: str, system: str) -> Power:
     """Return what a pair can find, from its reference runs."""
     pinned, runs = reference_runs(workspace, benchmark, system)
-    return power_of_runs(pinned.gather_evidence(runs[-1:], runs[:-1] or runs), pinned.settings, pinned.budget)
+    found = pinned.gather_evidence(runs[-1:], runs[:-1] or runs).compared
+    return power_of_runs(
+        {name: one.paired for name, one in found.items()},
+        pinned.settings,
+        pinned.budget,
+        n_metrics=len(found),
+        is_deterministic=runs[0].is_deterministic,
+    )
 
 
 def trust(workspace: Workspace, benchmark: str, system: str) -> Trust:
@@ -141,8 +146,6 @@ def trust(workspace: Workspace, benchmark: str, system: str) -> Trust:
     texts = {query.query_id: (query.display_id, query.query_text) for query in queries}
     least_steady = np.argsort(-spread, kind="stable")[: min(WAVERING_SHOWN, n_wavering)].tolist()
     return Trust(
-        benchmark=benchmark,
-        system=system,
         runs=tuple(run.evaluation_id for run in runs),
         flagged=tuple(
             run.evaluation_id

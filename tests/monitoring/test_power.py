@@ -27,7 +27,7 @@ def rag_eval(workspace, *words):
 
 def test_plan_convert_and_the_first_evaluate_print_what_is_found(workspace):
     # 8 of the 40 questions name no document and are groups of their own; an unnamed document is no group.
-    finds = "40 questions in 20 groups by document find a drop of 12.5 points in one night and one of 7.5 within a week"
+    finds = "40 questions in 20 groups by document find a drop of 12.5 points in one night and one of 7.5 points within"
     evaluate = ("evaluate", RAILWAY, "--system", "embedded")
 
     lines = [rag_eval(workspace, *words) for words in (("plan", RAILWAY), ("convert", RAILWAY), evaluate, evaluate)]
