@@ -27,15 +27,17 @@ class TaskCheck(Model):
     """The labels of one task."""
 
     n_labels: int  # that the kept ones stand for
-    stricter: float  # one-sided p
+    # One-sided p.
+    stricter: float
     lenient: float
+    different: float  # in either direction: verdicts that are not those of most runs
     agreed_before: float  # share of the labels
     agreed_now: float
 
     @property
     def p(self) -> float:
-        """One-sided p of the direction in which the judge moved."""
-        return min(self.stricter, self.lenient)
+        """The smallest p, doubled where it is of both directions: each direction has half of a level."""
+        return min(self.stricter, self.lenient, 2 * self.different)
 
 
 class JudgeCheck(Model):
@@ -64,6 +66,13 @@ class JudgeCheck(Model):
         return self.is_unsettled or moved
 
     @property
+    def doubt(self) -> str:
+        """Why a judged metric has no verdict."""
+        if self.since is None:
+            return "the judge moved in the same direction on labelled answers"
+        return f"the judge {'changed' if self.state == 'changed' else 'may have changed'} on {self.since:%-d %B}"
+
+    @property
     def sentence(self) -> str | None:
         """What people need to know; None while the judge is steady."""
         missed = f"The judge was not checked: {REASONS.get(self.reason, self.reason)}."
@@ -78,11 +87,10 @@ class JudgeCheck(Model):
             agreed = f"it agreed with your {found.n_labels} labels of {task} in {100 * found.agreed_before:.0f} %"
             p = "" if is_new else f" (p = {self.p:.1g}, {self.level:.1g} is needed)"
             parts.append(f"{agreed}, now in {100 * found.agreed_now:.0f} %{p}")
-        changed, until = "may have changed", "this is decided"
+        until = "this is decided"
         if self.state == "changed":
-            changed, until = "changed", "`rag-eval calibrate` is run again and a baseline is pinned with this judge"
-        sentence = f"The judge {changed} on {self.since:%-d %B}: {'; '.join(parts)}."
-        sentence += f" Its metrics show nothing about the system until {until}."
+            until = "`rag-eval calibrate` is run again and a baseline is pinned with this judge"
+        sentence = f"T{self.doubt[1:]}: {'; '.join(parts)}. Its metrics show nothing about the system until {until}."
         return sentence if self.reason is None else f"{sentence} {missed}"
 
 
@@ -166,11 +174,17 @@ def _test(kept: KeptAnswers, reference: Values, current: Values) -> dict[Task, T
         part = np.array([one.item.task == task for one in kept.labels])
         answers = np.array([one.answer for one in kept.labels])[part]
         units = np.unique(answers, return_inverse=True)[1]
-        p = label_test(pair_runs(reference[:, part], current[:, part], units))
+        before, now = reference[:, part], current[:, part]
+        runs = np.concatenate([before, now])
+        usual = np.nansum(runs, axis=0) >= 0.5 * np.count_nonzero(~np.isnan(runs), axis=0)
+        is_usual = np.where(np.isnan(runs), np.nan, runs == usual)
+        p = label_test(pair_runs(before, now, units))
+        different = label_test(pair_runs(is_usual[: len(before)], is_usual[len(before) :], units)).low
         found[task] = TaskCheck(
             n_labels=round(weights[part].sum()),
             stricter=p.low,
             lenient=p.high,
+            different=different,
             agreed_before=agreement(reference, part),
             agreed_now=agreement(current, part),
         )

@@ -116,14 +116,14 @@ async def keep_answers(
         item: verdict_on(item, case, judged[case], judges_support=judge.judges_support).is_true
         for item, case in asked.items()
     }
-    kept = _choose([(asked[item], item, truth[item], yes) for item, yes in verdicts.items() if yes is not None])
+    kept = choose_answers([(asked[item], item, truth[item], yes) for item, yes in verdicts.items() if yes is not None])
     if not kept.labels:
         return None
     repeats = [0, *range(SECOND_JUDGING, SECOND_JUDGING + judgings - 1)]
     return msgspec.structs.replace(kept, judgings=tuple([await judge_again(kept, judge, repeat) for repeat in repeats]))
 
 
-def _choose(found: Sequence[tuple[Case, Item, bool, bool]]) -> KeptAnswers:
+def choose_answers(found: Sequence[tuple[Case, Item, bool, bool]]) -> KeptAnswers:
     """Take one of each kind in turn: rare kinds, such as wrong verdicts, show a change of the judge best."""
     kinds = [(item.task, label, verdict) for _, item, label, verdict in found]
     order = sorted(range(len(found)), key=lambda n: hashlib.sha256(msgspec.json.encode(found[n][1])).digest())

@@ -23,6 +23,7 @@ from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
+from rag_eval_pipeline.judges.recheck import Judging, read_judging
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.intervals import Units, number_units
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
@@ -132,6 +133,7 @@ class ScoredRun:
         ended_at: When the last answer arrived.
         query_ids: In the dataset's order.
         columns: Measures with any score, and always the failure rate.
+        recheck: The judge's verdicts on labelled answers at that time.
     """
 
     evaluation_id: str
@@ -144,6 +146,7 @@ class ScoredRun:
     ended_at: datetime
     query_ids: tuple[str, ...]
     columns: Mapping[str, Column]
+    recheck: Judging | None = None
 
 
 def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
@@ -174,6 +177,7 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         ended_at=record.answered_at or record.opened_at,
         query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
         columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
+        recheck=read_judging(evaluation.recheck),
     )
 
 

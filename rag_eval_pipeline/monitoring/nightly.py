@@ -19,6 +19,8 @@ from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, r
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
+from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
 from rag_eval_pipeline.metrics.verdicts import (
     CHANGES,
     PROCEDURE,
@@ -32,6 +34,7 @@ from rag_eval_pipeline.metrics.verdicts import (
 )
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
 from rag_eval_pipeline.monitoring.comparison import (
+    TASKS,
     RunEvidence,
     ScoredRun,
     VerdictSettings,
@@ -61,6 +64,7 @@ class Night(Model):
     reference: tuple[str, ...] = ()  # the evaluations that it was compared with, oldest first
     n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
     metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
+    judge: JudgeCheck | None = None  # of a model judge that is calibrated
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -89,6 +93,8 @@ class Night(Model):
     @property
     def joins_reference(self) -> bool:
         """Whether later nights are compared with it as well: no change was confirmed, nor waits for a rerun."""
+        if self.judge is not None and self.judge.is_unsettled:
+            return False
         is_changed = any(metric.state in CHANGES for metric in self.metrics.values())
         return self.reason is None and not self.awaits_rerun and not is_changed
 
@@ -132,6 +138,7 @@ class BaselineRuns:
         judged: Measures of the judge that take part.
         clusters: Question -> its document.
         budget: Of false alarms.
+        kept: The labelled answers that the judge judges again; None for a judge that is not checked.
     """
 
     runs: Sequence[ScoredRun]
@@ -140,6 +147,7 @@ class BaselineRuns:
     judged: Collection[str] = ()
     clusters: Mapping[str, str] | None = field(default=None, repr=False)
     budget: Budget = Budget()
+    kept: KeptAnswers | None = field(default=None, repr=False)
 
     def reference(self, history: Sequence[Night]) -> list[ScoredRun]:
         """Return the runs that the next night is compared with: the pinned ones and quiet nights, 20 at most.
@@ -155,6 +163,15 @@ class BaselineRuns:
                 if run is not None and why_not_comparable(run, found[:1]) is None:
                     found.append(run)
         return found
+
+    def check_judge(
+        self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun], history: Sequence[Night]
+    ) -> JudgeCheck | None:
+        """Test whether the judge of a night and its reruns is that of the reference runs and the nights before."""
+        tonight, earlier = ([run.recheck for run in runs if run.recheck is not None] for runs in (current, reference))
+        before = history[-1].judge if history else None
+        level, opened_at = self.budget.a, current[0].opened_at
+        return check_judge(self.kept, tonight, earlier, before, level=level, opened_at=opened_at)
 
     def _read_or_none(self, evaluation_id: str) -> ScoredRun | None:
         try:
@@ -196,13 +213,14 @@ def read_baseline_runs(
         judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
         clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version),
         budget=Budget(settings.false_alarms_a_year, n_pairs),
+        kept=find_kept(workspace.trust_cards, benchmark=record.benchmark, fingerprint=record.fingerprints.judge),
     )
 
 
 def add_run(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> tuple[Night, ...]:
     """Return the nights with one more evaluation: as the rerun of the last one or as a night of its own."""
     if history and is_rerun(history[-1], run.fingerprints, run.opened_at, baseline.settings):
-        return (*history[:-1], _with_rerun(history[-1], run, baseline))
+        return (*history[:-1], _with_rerun(history, run, baseline))
     return (*history, new_night(history, run, baseline))
 
 
@@ -213,6 +231,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         history: The nights before. A change that they have confirmed and alerted about needs no further rerun.
     """
     reference = baseline.reference(history)
+    judge = baseline.check_judge([run], reference, history)
     found = baseline.gather_evidence([run], reference)
     rules = baseline.settings.night_rules(1, baseline.budget)
     metrics = {}
@@ -221,7 +240,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         direction = decide(evidence, confirmation=waits_for, rules=rules).kind
         if waits_for == "pending" and direction in CHANGES and _is_known(history, name, direction):
             confirmation = "confirmed"
-        metrics[name] = found.verdict(name, confirmation, rules)
+        metrics[name] = _judged_verdict(name, found.verdict(name, confirmation, rules), judge)
     return Night(
         procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
@@ -232,7 +251,18 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         reference=tuple(one.evaluation_id for one in reference),
         n_pairs=baseline.budget.n_pairs,
         metrics=metrics,
+        judge=judge,
     )
+
+
+def _judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verdict:
+    """Return a metric's verdict; withheld where the judge may be what changed, unless a rerun will decide that."""
+    if judge is None or name not in TASKS or found.estimate is None or found.kind == "withheld":
+        return found
+    if found.confirmation == "pending" and judge.state != "changed":
+        return found
+    is_moved = found.kind in CHANGES and judge.explains(TASKS[name], fell=found.estimate < 0)
+    return found.withheld(judge.doubt) if judge.is_unsettled or is_moved else found
 
 
 def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:
@@ -241,12 +271,14 @@ def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:
     return direction in states and not alerts([*states, direction])[-1]
 
 
-def _with_rerun(night: Night, run: ScoredRun, baseline: BaselineRuns) -> Night:
-    """Decide what a night waits for by the night and all its reruns together, against the night's own reference."""
+def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> Night:
+    """Decide what the last night waits for by it and all its reruns together, against the night's own reference."""
+    night = history[-1]
     current = [*(baseline.read(name) for name in night.runs), run]
     reference = [baseline.read(name) for name in night.reference] or list(baseline.runs)
     found = baseline.gather_evidence(current, reference)
     rules = baseline.settings.night_rules(len(current), baseline.budget)
+    judge = baseline.check_judge(current, reference, history[:-1])
     metrics = dict(night.metrics)
     for name, first in night.metrics.items():
         if first.confirmation == "pending":
@@ -255,8 +287,14 @@ def _with_rerun(night: Night, run: ScoredRun, baseline: BaselineRuns) -> Night:
                 metrics[name] = found.verdict(name, outcome, rules)
             else:
                 metrics[name] = Verdict.of(first, confirmation="not_confirmed", questions=first.questions)
-    reruns = (*night.reruns, run.evaluation_id)
-    return night.model_copy(update={"reruns": reruns, "ended_at": run.ended_at, "metrics": metrics})
+    return night.model_copy(
+        update={
+            "reruns": (*night.reruns, run.evaluation_id),
+            "ended_at": run.ended_at,
+            "metrics": {name: _judged_verdict(name, found, judge) for name, found in metrics.items()},
+            "judge": judge,
+        }
+    )
 
 
 def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:

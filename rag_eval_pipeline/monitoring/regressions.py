@@ -249,7 +249,7 @@ def _with_night(
             "reason": night.reason,
             "evaluation_id": night.evaluation_id,
             "rerun": night.rerun,
-            "note": note,
+            "note": " ".join(filter(None, [night.judge.sentence if night.judge else None, note])) or None,
         }
     )
 

@@ -71,6 +71,12 @@ class Verdict(Evidence):
             questions=() if found.confirmation is None else tuple(questions),
         )
 
+    def withheld(self, reason: str) -> Self:
+        """Return the same evidence without a verdict."""
+        sentence = f"Withheld: {reason}{_change_text(self)}."
+        changes = {"kind": "withheld", "sentence": sentence, "reason": reason, "confirmation": None, "questions": ()}
+        return self.model_copy(update=changes)
+
     @property
     def state(self) -> State:
         """Its state as the alert rule counts it."""

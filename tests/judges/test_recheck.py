@@ -1,5 +1,7 @@
 """A judge on loopback that judges labelled answers again: what is kept, and when it is said to have changed."""
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,10 +19,13 @@ from rag_eval_pipeline.judges.recheck import (
     keep_answers,
     repeat_of,
 )
+from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Budget
+from rag_eval_pipeline.monitoring.comparison import Column
 from tests.judges.judge_server import Completion, honest_but, judge_server
+from tests.monitoring.made_runs import made_history, made_run
 
 N = 48  # answers; the judge is wrong on each twelfth
-LEVEL = 0.5 / 2 / 365 / 10  # of ten pairs, at most one false alarm in two years
+LEVEL = Budget(0.5, 10).a
 NIGHT = datetime(2026, 11, 18, 2, tzinfo=UTC)
 
 
@@ -39,16 +44,17 @@ def answers():
 
 
 class Drifting:
-    """An honest judge that from some time on is stricter, and by another model."""
+    """An honest judge whose verdict is the opposite for some answers, and whose model may be another one."""
 
     def __init__(self):
-        self.strict_on = set()
+        self.flipped = set()
         self.model = "judge-1"
 
     def __call__(self, body):
         def change(reply, data):
-            if data["answer"].split()[0] in self.strict_on:
-                reply["correctness"]["verdict"] = "incorrect"
+            if data["answer"].split()[0] in self.flipped:
+                verdict = reply["correctness"]["verdict"]
+                reply["correctness"]["verdict"] = "incorrect" if verdict == "correct" else "correct"
 
         return Completion(honest_but(change)(body), model=self.model)
 
@@ -71,9 +77,9 @@ async def test_judging_again_is_asked_for_once_an_evaluation_and_with_todays_mod
     drifting, found = Drifting(), []
     with judge_server(drifting) as server:
         async with opened(url=server.url) as (judge, _):
-            kept = await keep_answers(judge, *answers(), judgings=5)
+            kept = await keep_answers(judge, *answers(), judgings=1)
         drifting.model = "judge-2"
-        drifting.strict_on = {f"{n}" for n in range(0, N, 3)}
+        drifting.flipped = {f"{n}" for n in range(0, N, 3)}
         for name in ("night 1", "night 1", "night 2"):
             before = len(server.bodies)
             async with opened(url=server.url) as (judge, _):
@@ -82,13 +88,12 @@ async def test_judging_again_is_asked_for_once_an_evaluation_and_with_todays_mod
 
     assert found[0] == found[1] == found[2]
     assert found[0].models == ("judge-2",)
-    flipped = [
+    flips = {
         one.item.query_id
-        for one, was, now in zip(kept.labels, kept.judgings[0].verdicts, found[0].verdicts, strict=True)
-        if was != now
-    ]
-    passed = [one.item.query_id for one, was in zip(kept.labels, kept.judgings[0].verdicts, strict=True) if was == "1"]
-    assert set(flipped) == {name for name in passed if int(name) % 3 == 0}
+        for one, *v in zip(kept.labels, kept.judgings[0].verdicts, found[0].verdicts, strict=True)
+        if v[0] != v[1]
+    }
+    assert flips == {case.query_id for case in kept.cases if int(case.query_id) % 3 == 0}
 
 
 YES = "1" * 20 + "0" * 10
@@ -155,3 +160,45 @@ def checks_of(nights):
         opened_at = NIGHT + timedelta(days=number)
         checks.append(check_judge(kept, tonight, earlier, checks[-1], level=LEVEL, opened_at=opened_at))
     return checks[1:]
+
+
+async def test_night_says_whether_judge_or_system_changed(opened):
+    """Thirty questions, answered rightly on five nights; then a third is judged otherwise, or answered wrongly."""
+    drifting = Drifting()
+    async with opened(drifting) as (judge, _):
+        kept = await keep_answers(judge, *answers(), judgings=1)
+
+        async def runs(name, hours, wrong=()):
+            given = [
+                Case(f"{n}", "?", ("red",), False, f"{n} is {'blue' if n in wrong else 'red'}.") for n in range(30)
+            ]
+            judged = await asyncio.gather(*(judge.judge(case, repeat_of(name)) for case in given))
+            scores = tuple(float(one.correctness.verdict == "correct") for one in judged)
+            again = await judge_again(kept, judge, repeat_of(name))
+            made = [made_run(f"{name}{hour}", wrong, hours=hour, n=30) for hour in hours]
+            columns = {**made[0].columns, "judged_correct": Column(scores, (True,) * 30)}
+            return [replace(one, columns=columns, recheck=again) for one in made]
+
+        pinned = await runs("pinned", range(-120, 0, 24))
+        worse = await runs("worse", (0, 3), range(10))
+        drifting.flipped = {f"{n}" for n in range(0, N, 3)}
+        flipped = await runs("flipped", (0, 3, 24))
+
+    def nights(runs):
+        return made_history(*runs, pinned=pinned, kept=kept, judged={"judged_correct"}, budget=Budget(0.5, 10))
+
+    [first] = nights(flipped[:1])
+    *by_judge, later = nights(flipped)
+    [by_system] = nights(worse)
+
+    assert (first.judge.state, first.awaits_rerun) == ("open", True)
+    for night in (*by_judge, later):
+        judged, others = night.metrics["judged_correct"], night.metrics.keys() - {"judged_correct"}
+        assert judged.sentence.startswith("Withheld: the judge changed on 7 September; −33.3 points")
+        assert {night.metrics[name].state for name in others} == {"unflagged"}
+        assert (judged.kind, night.judge.state, night.joins_reference) == ("withheld", "changed", False)
+    assert not later.awaits_rerun
+    assert {name: found.state for name, found in by_system.metrics.items()} == {
+        "exact_match": "regressed", "judged_correct": "regressed", FAILURE_RATE: "unflagged"
+    }  # fmt: skip
+    assert (by_system.judge.state, by_system.judge.sentence) == ("steady", None)
