@@ -78,7 +78,7 @@ def assumed_reference(sizes: Sequence[int], share: float, n_runs: int) -> Refere
     units = np.repeat(np.arange(len(sizes)), sizes)
     n, wavering = units.size, 3 * share
     counts = n * wavering + ndtri([1 / 6, 1 / 2, 5 / 6]) * sqrt(n * wavering * (1 - wavering))
-    noises = (np.maximum(counts, 0.0) / 6).tolist()  # a chance from 0 to 1 has a variance of 1/6 on average
+    noises = (np.maximum(counts, TINY) / 6).tolist()  # a chance from 0 to 1 has a variance of 1/6 on average
     return Reference(n_runs, n, np.ones(n, dtype=np.int64), units[_order(n)], noises)
 
 
@@ -99,7 +99,7 @@ def reference_of(scores: Values, units: Units) -> Reference:
     order = order[np.argsort(np.ptp(scores, axis=0)[order] > 0, kind="stable")]  # steady ones first
     order = order[losses[order] > 0]
     noise = float((sums**2).sum()) / (len(scores) - 1) / step**2
-    return Reference(len(scores), means.size, losses[order], units[order], [noise], step)
+    return Reference(len(scores), means.size, losses[order], units[order], [max(noise, TINY)], step)
 
 
 def _order(n: int) -> NDArray[np.int64]:
@@ -127,7 +127,7 @@ def night_power(reference: Reference, limits: Limits, fallen: int) -> float:
     beyond = lost - limits.min_effect * reference.n_questions / reference.step + 1e-6
     correlation = sqrt((1 / 2 + 1 / b) / (1 + 1 / b))  # of the night alone with the night and its rerun
     powers = []
-    for noise in (max(noise, TINY) for noise in reference.noises):
+    for noise in reference.noises:
         first, both = (
             min(_rejected_up_to(law, sqrt(noise * k * b / (b + k)), level), beyond / sqrt(noise * (1 / k + 1 / b)))
             for k, law, level in zip((1, 2), laws, (limits.first_look, limits.decision), strict=True)
@@ -147,7 +147,7 @@ def week_power(reference: Reference, limits: Limits, fallen: int) -> float:
     law = _law(reference, fallen, 1)
     needed = log(limits.alert_at / 2)  # the evidence of the quiet nights before is about 1
     powers = []
-    for noise in (max(noise, TINY) for noise in reference.noises):
+    for noise in reference.noises:
         sd = sqrt(noise * b / (b + 1))
         ones = law[: int(REACH * sd) + 2]
         for luck in NORMAL[5::10].tolist():  # of the reference, which all nights share

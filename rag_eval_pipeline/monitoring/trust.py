@@ -36,14 +36,6 @@ class MetricTrust(NamedTuple):
     is_shared_by_runs: bool  # the factor is larger than chance explains
 
 
-class Wavering(NamedTuple):
-    """A question that scores differently from run to run; `mean` is the share of runs that were right."""
-
-    query_id: str
-    question: str
-    mean: float
-
-
 class Trust(NamedTuple):
     """What the reference runs of a pair say of its noise."""
 
@@ -53,12 +45,13 @@ class Trust(NamedTuple):
     metrics: tuple[MetricTrust, ...]
     metric: str  # that of the questions
     n_wavering: int
-    wavering: tuple[Wavering, ...]  # the least steady first
+    # The least steady first: `query_id`, `question`, and `mean`, the share of the runs that were right.
+    wavering: tuple[dict[str, Any], ...]
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        parts = {name: [one._asdict() for one in getattr(self, name)] for name in ("metrics", "wavering")}
-        return self._asdict() | parts | {"sentences": list(self.sentences())}
+        metrics = [one._asdict() for one in self.metrics]
+        return self._asdict() | {"metrics": metrics, "sentences": list(self.sentences())}
 
     def sentences(self) -> Iterator[str]:
         """Yield what the figures mean."""
@@ -80,16 +73,14 @@ class Trust(NamedTuple):
         yield from self.sentences()
         yield f"\n{'':20}{'smallest p':>12}{'differ':>9}{'in documents':>15}{'run means':>12}"
         for one in self.metrics:
-            p_value = f"{min(one.p_values):.2g}" if one.p_values else "none"
-            shared = "none" if one.document_correlation is None else f"{one.document_correlation:.2f}"
-            factor = "none" if one.run_factor is None else f"x {one.run_factor:.1f}"
+            figures = min(one.p_values, default=None), one.document_correlation, one.run_factor
+            p_value, shared, factor = ("none" if x is None else f"{x:.2g}" for x in figures)
             share = f"{100 * one.flip_share:.1f} %"
             yield f"{metric_label(one.metric):20}{p_value:>12}{share:>9}{shared:>15}{factor:>12}"
         if self.wavering:
             most = f"; the {WAVERING_SHOWN} least steady" if self.n_wavering > WAVERING_SHOWN else ""
             yield f"\n{metric_label(self.metric)} wavers in {self.n_wavering} questions{most}, each with its mean:"
-        for question in self.wavering:
-            yield f"  {question.mean:.2f}  {question.query_id}  {question.question}"
+        yield from ("  {mean:.2f}  {query_id}  {question}".format(**one) for one in self.wavering)
 
 
 def reference_runs(workspace: Workspace, benchmark: str, system: str) -> tuple[BaselineRuns, list[ScoredRun]]:
@@ -142,9 +133,12 @@ def trust(workspace: Workspace, benchmark: str, system: str) -> Trust:
     means, spread = np.nanmean(scores, axis=0).tolist(), np.nanstd(scores, axis=0)
     n_wavering = int(np.count_nonzero(spread))
     record = load_evaluation(workspace, runs[-1].evaluation_id).record
-    queries = open_dataset(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
-    texts = {query.query_id: (query.display_id, query.query_text) for query in queries}
-    least_steady = np.argsort(-spread, kind="stable")[: min(WAVERING_SHOWN, n_wavering)].tolist()
+    dataset = open_dataset(workspace.eval_json(record.dataset_id, record.dataset_version))
+    queries = {query.query_id: query for query in dataset.queries}
+    least_steady = [
+        (queries[runs[-1].query_ids[places[n]]], means[n])
+        for n in np.argsort(-spread, kind="stable")[: min(WAVERING_SHOWN, n_wavering)].tolist()
+    ]
     return Trust(
         runs=tuple(run.evaluation_id for run in runs),
         flagged=tuple(
@@ -159,7 +153,9 @@ def trust(workspace: Workspace, benchmark: str, system: str) -> Trust:
         ),
         metric=metric,
         n_wavering=n_wavering,
-        wavering=tuple(Wavering(*texts[runs[-1].query_ids[places[n]]], means[n]) for n in least_steady),
+        wavering=tuple(
+            {"query_id": query.display_id, "question": query.query_text, "mean": mean} for query, mean in least_steady
+        ),
     )
 
 
