@@ -88,6 +88,7 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
             **numbers({**found.counts, "alerts": len(sent.new), "alerts_undelivered": len(sent.faults)}),
             "verdicts": table(verdict_table(found.cells())),
             "not_compared": table(not_compared_table(found.cells())),
+            "declines": table(found.declines()),
             "path": dg.MetadataValue.path(found.path),
         }
     )

@@ -61,15 +61,16 @@ def read_alert_settings(workspace: Workspace) -> UsableSettings:
 
 
 SUFFIX = ".alert.json"
-Kind = Literal["regressed", "changed", "improved", "run_failed", "late"]
+Kind = Literal["regressed", "changed", "improved", "declined", "run_failed", "late"]
 LATE = "late_"  # how the ids of alerts of late nights begin
+DECLINE = "decline_"  # and those of declines over many nights
 
 
 class AlertedMetric(Model):
     """One change."""
 
     metric: str
-    kind: Kind  # regressed, changed or improved
+    kind: Kind  # regressed, changed, improved or declined
     sentence: str  # verdict in one sentence
     summary: str = ""  # label, means, points, p and confirmation in a few words
     evaluation_id: str | None = None  # evaluation that showed it, if not the first one

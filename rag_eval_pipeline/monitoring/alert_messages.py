@@ -97,7 +97,7 @@ def _questions(alert: Alert, shown: int) -> Iterator[tuple[str, tuple[tuple[str,
 
 
 def _next_step(alert: Alert) -> str:
-    if alert.kind in ("regressed", "changed") and alert.baseline:
+    if alert.kind in ("regressed", "changed", "declined") and alert.baseline:
         return f"rag-eval compare {alert.baseline[-1]} {alert.evaluation_id}"
     if alert.late:
         first = alert.late[0]

@@ -18,6 +18,7 @@ import httpx
 
 from rag_eval_pipeline.evaluation.expected_pairs import Registry
 from rag_eval_pipeline.monitoring.alert_files import (
+    DECLINE,
     LATE,
     SUFFIX,
     Alert,
@@ -31,6 +32,7 @@ from rag_eval_pipeline.monitoring.alert_files import (
     read_alerts,
 )
 from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
+from rag_eval_pipeline.monitoring.declines import DeclineAlert, decline_alerts
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import (
     Course,
@@ -118,6 +120,12 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
             elif not (folder / f"{name}{SUFFIX}").exists():
                 alert = _change(workspace, pair, course, settings, now)
                 found.append(_updated(course, alert, now))
+        for decline in decline_alerts(pair.nights):
+            alert = _decline_alert(pair, decline, now)
+            if alert.alert_id not in known:
+                found.append(alert)
+            elif alert.closed and not known[alert.alert_id].closed:
+                newer.append(known[alert.alert_id].model_copy(update={"closed": True, "resolved_at": now}))
     return send_alerts(workspace, found, now, changed=newer)
 
 
@@ -223,6 +231,29 @@ def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertS
             for one in (cause.worst if cause else ())
         ),
     )  # fmt: skip
+
+
+def _decline_alert(pair: Nights, found: DeclineAlert, now: datetime) -> Alert:
+    """Return the alert of a decline that no single night was sure of."""
+    night, change = found.night, found.declines[0].summary.partition(" (")[0]
+    return Alert(
+        alert_id=f"{DECLINE}{night.evaluation_id}",
+        kind="declined",
+        subject=f"{pair.system} on {pair.benchmark} declines: {change}",
+        night=night.opened_at,
+        created_at=now,
+        benchmark=pair.benchmark,
+        system=pair.system,
+        evaluation_id=night.evaluation_id,
+        page=f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
+        baseline=pair.baseline,
+        changes=tuple(
+            AlertedMetric(metric=one.metric, kind="declined", sentence=one.sentence, summary=one.summary)
+            for one in found.declines
+        ),
+        closed=found.resolved_at is not None,
+        resolved_at=found.resolved_at and now,
+    )
 
 
 def _updated(course: Course, alert: Alert, now: datetime) -> Alert:

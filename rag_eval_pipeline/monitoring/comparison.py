@@ -40,7 +40,7 @@ from rag_eval_pipeline.metrics.verdicts import (
     compare,
     paired_scores,
 )
-from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion, Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Decline, MovedQuestion, Verdict
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
@@ -389,6 +389,7 @@ class Comparison(Model):
     note: str | None = None  # a sentence about the comparison, such as how steady the unchanged system is
     newest: tuple[str, ...] = ()  # the newest evaluations of the systems when they were compared, that of `old` first
     verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
+    declines: tuple[Decline, ...] = ()  # the evidence that metrics decline over nights, the strongest first
 
     @property
     def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:

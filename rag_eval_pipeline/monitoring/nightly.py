@@ -6,10 +6,11 @@ night of its own. `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` 
 are removed; a new baseline starts a new file.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from typing import Any, ClassVar
 
 import pydantic
@@ -21,7 +22,9 @@ from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, Sc
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
 from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
+from rag_eval_pipeline.metrics.run_labels import FINE_QUESTIONS, label_test
 from rag_eval_pipeline.metrics.verdicts import (
+    BASELINE_RUNS,
     CHANGES,
     PROCEDURE,
     REFERENCE_RUNS,
@@ -32,6 +35,7 @@ from rag_eval_pipeline.metrics.verdicts import (
     first_confirmation,
     rerun_outcome,
 )
+from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
 from rag_eval_pipeline.monitoring.comparison import (
     TASKS,
@@ -51,6 +55,17 @@ from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
 from rag_eval_pipeline.workspace import Workspace
 
 
+class NightWatch(Model):
+    """What a night adds to the evidence that metrics decline: see `metrics.watch`.
+
+    `bets` has two factors for each metric, null if no score differs between runs: from the comparison with all nights
+    since the baseline was pinned, and with the reference runs.
+    """
+
+    alert_at: float  # the evidence that alerts
+    bets: dict[str, tuple[float | None, float | None]]
+
+
 class Night(Model):
     """One evaluation against the baseline, and its rerun if there was one."""
 
@@ -65,6 +80,7 @@ class Night(Model):
     n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
     metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
     judge: JudgeCheck | None = None  # of a model judge that is calibrated
+    watch: NightWatch | None = None  # absent if nothing was compared, or fewer than five runs are pinned
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -157,12 +173,23 @@ class BaselineRuns:
         found = list(self.runs)[-REFERENCE_RUNS:]
         if found[0].is_deterministic:
             return found
+        return [*found, *islice(self._quiet_runs(history), REFERENCE_RUNS - len(found))]
+
+    def all_nights(self, history: Sequence[Night]) -> list[ScoredRun]:
+        """Return the newest runs of quiet nights and the pinned ones, 60 at most; of very large benchmarks 20.
+
+        A night whose evaluation is gone is left out. The test is valid with any of them.
+        """
+        limit = NEWEST_RUNS if len(self.runs[0].query_ids) <= FINE_QUESTIONS else REFERENCE_RUNS
+        nights = list(islice(self._quiet_runs(history[::-1]), limit))[::-1]
+        return [*self.runs, *nights][-limit:]
+
+    def _quiet_runs(self, history: Iterable[Night]) -> Iterator[ScoredRun]:
         for night in history:
-            if len(found) < REFERENCE_RUNS and night.joins_reference:
+            if night.joins_reference:
                 run = self._read_or_none(night.evaluation_id)
-                if run is not None and why_not_comparable(run, found[:1]) is None:
-                    found.append(run)
-        return found
+                if run is not None and why_not_comparable(run, self.runs[:1]) is None:
+                    yield run
 
     def check_judge(
         self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun], history: Sequence[Night]
@@ -252,6 +279,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         n_pairs=baseline.budget.n_pairs,
         metrics=metrics,
         judge=judge,
+        watch=_night_watch(history, run, baseline, found, len(reference)),
     )
 
 
@@ -263,6 +291,23 @@ def _judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verd
         return found
     is_moved = found.kind in CHANGES and judge.explains(TASKS[name], fell=found.estimate < 0)
     return found.withheld(judge.doubt) if judge.is_unsettled or is_moved else found
+
+
+def _night_watch(
+    history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns, found: RunEvidence, n_reference: int
+) -> NightWatch | None:
+    if not found.compared or run.is_deterministic or len(baseline.runs) < BASELINE_RUNS:
+        return None
+    nights = baseline.all_nights(history)
+    bets = {}
+    for name, (evidence, paired) in found.compared.items():
+        if evidence.n >= baseline.settings.min_questions:
+            tests = label_test(paired_metric(name, [run], nights, baseline.clusters)), label_test(paired)
+            is_better = evidence.higher_is_better
+            frozen = bet(tests[1], higher_is_better=is_better, frozen_runs=n_reference)
+            bets[name] = bet(tests[0], higher_is_better=is_better), frozen
+    # A year's false alarms are shared by all pairs, their metrics and the two comparisons; `a` is per pair and side.
+    return NightWatch(alert_at=len(found.compared) / baseline.budget.a, bets=bets)
 
 
 def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:

@@ -32,6 +32,7 @@ from rag_eval_pipeline.monitoring.comparison import (
     run_of_evaluation,
 )
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells, read_comparison_rows
+from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
@@ -77,6 +78,14 @@ class Comparisons:
             {"benchmark": row.benchmark, "comparison": f"{row.new} against {row.old}", **cell}
             for row in self.rows
             for cell in comparison_cells(row.model_dump())
+        ]
+
+    def declines(self) -> list[dict[str, str]]:
+        """Return a table row for each pair: the strongest evidence that one of its metrics declines over nights."""
+        return [
+            {"who": f"{row.benchmark}: {row.new}", "evidence": row.declines[0].sentence}
+            for row in self.rows
+            if row.declines
         ]
 
 
@@ -223,6 +232,7 @@ def _against_baseline(
     else:  # the newest evaluation came before the baseline was pinned
         runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
         night = new_night((), run_of_evaluation(evaluations[-1]), runs)
+    row = row.model_copy(update={"declines": tuple(declines(found.nights))})
     return _with_night(row, night, night.metrics, note=found.note)
 
 

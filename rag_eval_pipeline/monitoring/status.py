@@ -221,6 +221,7 @@ def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, st
             parts.append(
                 f"{kind}: {', '.join(changes)} points ({', '.join(sorted(CONFIRMED[one] for one in standing))})"
             )
+    parts += [row.declines[0].sentence] if row.declines and row.declines[0].is_notable else []
     if parts:
         return "; ".join(parts)
     kinds = {found.kind for found in row.verdicts.values()}

@@ -101,6 +101,8 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
             lines += [f"- {row.new} on {row.benchmark} {kind}", f"    - {means_text(names[0], lead)}"]
             lines += [f"    - {', '.join(part for part in details if part)}"]
             lines += [f"    - and {_count(len(names) - 1, 'further metric')}"] if len(names) > 1 else []
+    declining = [row for row in against if row.declines and row.declines[0].is_notable]
+    lines += [f"- {row.new} on {row.benchmark}\n    - {row.declines[0].sentence}" for row in declining[:PAIRS_NAMED]]
     return "\n".join(lines)
 
 

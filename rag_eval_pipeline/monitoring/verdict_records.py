@@ -1,7 +1,10 @@
 """The record of a verdict, as files, pages, alerts and commands have it, and its sentences."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Self
+
+import pydantic
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
@@ -81,6 +84,54 @@ class Verdict(Evidence):
     def state(self) -> State:
         """Its state as the alert rule counts it."""
         return night_state(self.kind, self.confirmation)
+
+
+SLIGHT = 10  # less evidence of a decline is none: unchanged systems often have it
+NOTABLE = 100  # it is worth a line from this part of an alert's
+
+
+class Decline(Model):
+    """The evidence that a metric declines over nights: see `metrics.watch`."""
+
+    metric: str
+    evidence: float = pydantic.Field(ge=0)
+    alert_at: float = pydantic.Field(ge=0)  # the evidence that alerts
+    since: str | None = None  # the date on which it probably began; null without evidence
+    first: str | None = None  # the evaluation of that night
+    change: float | None = None  # mean of the nights since, as a share, from the reference runs
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether it is worth a line beside a verdict."""
+        return NOTABLE * self.evidence >= self.alert_at > 0
+
+    @property
+    def finding(self) -> str:
+        """Such as `evidence of a decline 1 : 340 since 12 November`."""
+        if self.evidence < SLIGHT:
+            return "no evidence of a decline"
+        return f"evidence of a decline {self.odds} since {self.began}"
+
+    @property
+    def sentence(self) -> str:
+        """Such as `Exact match: evidence of a decline 1 : 340 since 12 November, an alert at 1 : 262,800`."""
+        return f"{metric_label(self.metric)}: {self.finding}, an alert at 1 : {self.alert_at:,.0f}"
+
+    @property
+    def summary(self) -> str:
+        """Such as `Exact match −1.2 points since 12 November (evidence 1 : 12,000, ...)`."""
+        change = f"{metric_label(self.metric)} {format_points(self.change)} points since {self.began}"
+        return f"{change} (evidence {self.odds}, an alert at 1 : {self.alert_at:,.0f}; first seen in {self.first})"
+
+    @property
+    def odds(self) -> str:
+        """Such as `1 : 340`."""
+        return f"1 : {float(f'{self.evidence:.2g}'):,.0f}"
+
+    @property
+    def began(self) -> str:
+        """Such as `12 November`; empty without evidence."""
+        return f"{date.fromisoformat(self.since):%-d %B}" if self.since else ""
 
 
 def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:

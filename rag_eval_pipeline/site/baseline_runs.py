@@ -131,7 +131,8 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
         heading = f"One of the {others} runs of the baseline" if others > 1 else "The run of the baseline"
         return Banner("baseline", heading)
     first = report.reruns.get(name)
-    night, row = report.verdict_nights.get(first or name), baseline.row
+    nights = report.verdict_nights.get((header.benchmark, header.system), ())
+    night, row = next((one for one in nights if one.evaluation_id == (first or name)), None), baseline.row
     is_newest = row is not None and row.evaluation_id == (first or name)
     if night is not None:
         verdicts = night.metrics

@@ -3,14 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdicts import CHANGES
+from rag_eval_pipeline.metrics.watch import Watched
 from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.monitoring.declines import decline_of, follow_declines
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import headline_order
+from rag_eval_pipeline.monitoring.nightly import Night
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
-from rag_eval_pipeline.site.charts import Line, Point, trend
-from rag_eval_pipeline.site.data import ReportData, comparison_name
+from rag_eval_pipeline.site.charts import Line, Point, evidence_chart, trend
+from rag_eval_pipeline.site.data import COMPARED_AS, ReportData, comparison_name
 from rag_eval_pipeline.site.metric_labels import MetricCell, MetricView, metric_groups
 from rag_eval_pipeline.site.overview_page import board_rows, headline_metrics
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
@@ -29,7 +33,10 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
     days = sorted({f"{header.timestamp:%Y-%m-%d}" for pair in pairs for header in report.nights[pair]})
     charts = []
     if len(days) >= NIGHTS_FOR_TREND:
-        charts = [(view, _trend(report, benchmark, view, days[-NIGHTS_DRAWN:])) for view in metrics]
+        drawn = days[-NIGHTS_DRAWN:]
+        histories = {system: report.verdict_nights.get((benchmark, system), ()) for system in report.systems}
+        followed = {system: (history, follow_declines(history)) for system, history in histories.items()}
+        charts = [(view, _trend(report, benchmark, view, drawn), *_evidence(followed, view, drawn)) for view in metrics]
         charts.sort(key=lambda chart: not _is_marked(report, benchmark, chart[0]))
     page = render(
         "benchmark.html",
@@ -108,6 +115,29 @@ def _further(
 def _is_marked(report: ReportData, benchmark: str, view: MetricView) -> bool:
     pairs = [pair for pair in report.nights if pair[0] == benchmark]
     return any(point.mark for pair in pairs for point in report.points(pair, view.name))
+
+
+def _evidence(
+    followed: Mapping[str, tuple[Sequence[Night], Mapping[str, Sequence[Watched]]]],
+    view: MetricView,
+    days: Sequence[str],
+) -> tuple[Any, list[str]]:
+    """Draw the evidence that a metric of each system declines, with a sentence each; nothing where none is known."""
+    lines, found = [], []
+    for system, (history, evidence) in followed.items():
+        bare = COMPARED_AS.get(view.name, view.name)
+        name = bare if bare in evidence else PAGE_PREFIX + bare
+        by_day = {}
+        if name in evidence:
+            nights = zip(history, evidence[name], strict=True)
+            by_day = {f"{night.opened_at:%Y-%m-%d}": Point(state.evidence) for night, state in nights}
+            found.append((system, decline_of(history, name, evidence[name][-1])))
+        lines.append(Line(system, [by_day.get(day, Point(None)) for day in days]))
+    if not found:
+        return None, []
+    sentences = [f"{system}: {one.finding}" for system, one in found]
+    title = f"Evidence that {view.label} declines, over {len(days)} nights"
+    return evidence_chart(lines, len(days), max(one.alert_at for _, one in found), title), sentences
 
 
 def _trend(report: ReportData, benchmark: str, view: MetricView, days: Sequence[str]) -> Any:

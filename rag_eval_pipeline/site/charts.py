@@ -66,6 +66,7 @@ def svg(parts: Sequence[str], width: float, height: float, title: str, css: str 
     return Markup(f'<svg class="{css}" {size} role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>')
 
 
+_EVIDENCE_HEIGHT = 64
 _SPARK_WIDTH, _SPARK_HEIGHT = 84, 22
 _SPARK_SPREAD = 0.02  # of a share: noise of half a point is no mountain range
 _NIGHTS_WITH_SIGNS = 12  # with more of them, the signs would cover the lines
@@ -105,7 +106,7 @@ def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share:
     low, high = min(axis[0], *numbers), max(axis[-1], *numbers)
 
     def x(place: float) -> float:
-        return LEFT + 8 + (WIDTH - LEFT - RIGHT - 16) * (place / (len(labels) - 1) if len(labels) > 1 else 0.5)
+        return _place(place, len(labels))
 
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / ((high - low) or 1)
@@ -121,6 +122,33 @@ def trend(lines: Sequence[Line], labels: Sequence[str], title: str, *, is_share:
     for number, line in enumerate(lines):
         parts += _line(line, number, x, y, with_signs=len(labels) <= _NIGHTS_WITH_SIGNS)
     return svg(parts, WIDTH, HEIGHT, title)
+
+
+def evidence_chart(lines: Sequence[Line], n_nights: int, alert_at: float, title: str) -> Markup:
+    """Draw the evidence of a decline below the trend of the same nights, on a logarithmic axis.
+
+    Args:
+        lines: Values are evidence; below 1 it is drawn as 1.
+        alert_at: The evidence that alerts, drawn as a line.
+    """
+    top = math.log10(max([alert_at, *(p.value or 0.0 for line in lines for p in line.points)]))
+
+    def y(value: float) -> float:
+        return _EVIDENCE_HEIGHT - 4 - (_EVIDENCE_HEIGHT - 18) * math.log10(max(1.0, value)) / top
+
+    limit = y(alert_at)
+    parts = [path("grid", f"M{LEFT} {y(1):.1f}H{WIDTH - RIGHT}"), path("alarm", f"M{LEFT} {limit:.1f}H{WIDTH - RIGHT}")]
+    parts += [text(LEFT - 6, y(1) + 3.5, "1", anchor="end"), text(LEFT, limit - 4, f"alert at 1 : {alert_at:,.0f}")]
+    for number, line in enumerate(lines):
+        known = [(_place(n, n_nights), p.value) for n, p in enumerate(line.points) if p.value is not None]
+        way = " ".join(f"{x:.1f},{y(value):.1f}" for x, value in known)
+        parts += [f'<polyline class="line s{number % SERIES}" points="{way}"/>'] if len(known) > 1 else []
+    return svg(parts, WIDTH, _EVIDENCE_HEIGHT, title)
+
+
+def _place(night: float, n_nights: int) -> float:
+    """Return the x of a night in a trend."""
+    return LEFT + 8 + (WIDTH - LEFT - RIGHT - 16) * (night / (n_nights - 1) if n_nights > 1 else 0.5)
 
 
 def sparkline(points: Sequence[Point], title: str, number: int = 0, *, is_share: bool = True) -> Markup:

@@ -38,7 +38,7 @@ from rag_eval_pipeline.workspace import Workspace
 Pair = tuple[str, str]
 
 # A metric of the leaderboard's files -> the metric that is compared instead.
-_COMPARED = {"citation_jaccard": "tolerance_jaccard"}
+COMPARED_AS = {"citation_jaccard": "tolerance_jaccard"}
 
 
 class Provisional(NamedTuple):
@@ -70,7 +70,7 @@ class ReportData:
         reruns: A rerun's evaluation id -> its night's.
         damaged: A line for each results file that cannot be read.
         marks: Evaluation -> metric -> `regressed` or `improved`.
-        verdict_nights: Evaluation -> its comparison with the baseline.
+        verdict_nights: Of each pair since its baseline was pinned.
     """
 
     workspace: Workspace
@@ -82,7 +82,7 @@ class ReportData:
     trust: Trust
     comparisons: Sequence[Comparison]
     marks: Mapping[str, Mapping[str, str]] = field(repr=False)
-    verdict_nights: Mapping[str, Night] = field(repr=False)
+    verdict_nights: Mapping[Pair, Sequence[Night]] = field(repr=False)
     stamps: Mapping[str, Stamp] = field(repr=False)
 
     @cached_property
@@ -206,7 +206,7 @@ class ReportData:
                 for name, of_metric in series.items():
                     metric = header.metric(name, level=level)
                     of_metric.append(
-                        Point(metric.value, metric.confidence_interval, marks.get(_COMPARED.get(name, name)))
+                        Point(metric.value, metric.confidence_interval, marks.get(COMPARED_AS.get(name, name)))
                     )
         return found
 
@@ -232,7 +232,7 @@ def read_report_data(workspace: Workspace, comparisons: Comparisons | None = Non
             if evaluation_id is not None and found.kind in CHANGES:
                 bare = name.removeprefix("page/")
                 marks.setdefault(evaluation_id, {})[bare] = found.kind
-    verdict_nights = {night.evaluation_id: night for pair in comparisons.nights for night in pair.nights}
+    verdict_nights = {(pair.benchmark, pair.system): pair.nights for pair in comparisons.nights}
     stamps = {}
     for name in {benchmark for benchmark, _ in history.by_pair}:
         try:
@@ -291,7 +291,7 @@ def _recent_alert(report: ReportData, alert: Alert) -> RecentAlert:
     if rows:
         page = f"comparisons/{comparison_name(rows[0])}.html"
         verdicts = rows[0].verdicts
-        if alert.changes:
+        if alert.changes and alert.kind != "declined":
             kinds = {verdicts[change.metric].kind for change in alert.changes if change.metric in verdicts}
             status = f"still {alert.kind}" if alert.kind in kinds else f"no longer {alert.kind}"
     elif alert.benchmark in report.benchmarks:

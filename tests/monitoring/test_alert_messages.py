@@ -25,6 +25,7 @@ from rag_eval_pipeline.monitoring.alert_messages import (
     teams_message,
     text_lines,
 )
+from rag_eval_pipeline.monitoring.verdict_records import Decline
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "how-to" / "alerts.md").read_text()
@@ -83,9 +84,27 @@ RESOLVED = EXAMPLE.model_copy(
     }
 )  # fmt: skip
 
+DECLINE = Decline(
+    metric="exact_match", evidence=312_345.6, alert_at=262_800, since="2026-11-12", first="eval_run_20261112_001",
+    change=-0.012,
+)  # fmt: skip
+DECLINED = Alert(
+    alert_id="decline_eval_run_20261122_001",
+    kind="declined",
+    subject="my-rag on hr-handbook declines: Exact match −1.2 points since 12 November",
+    night=OPENED,
+    created_at=EXAMPLE.created_at,
+    evaluation_id="eval_run_20261122_001",
+    page=EXAMPLE.page,
+    baseline=("eval_run_20261103_001",),
+    changes=(AlertedMetric(metric="exact_match", kind="declined", sentence="", summary=DECLINE.summary),),
+)
+
 
 def rendered(form: str) -> str:
     """An example as one of its forms, as the page shows it."""
+    if form == "declined":
+        return "\n".join(text_lines(message_of(DECLINED, SETTINGS, Path("data/reports"))))
     message = message_of(EXAMPLE, SETTINGS, Path("data/reports"))
     if form == "resolved":
         return "\n".join(text_lines(message_of(RESOLVED, SETTINGS, Path("data/reports"), is_resolved=True)))
@@ -98,7 +117,7 @@ def rendered(form: str) -> str:
     return json.dumps(payload, indent=1, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("form", ["mail", "resolved", "slack", "teams"])
+@pytest.mark.parametrize("form", ["mail", "resolved", "declined", "slack", "teams"])
 def test_alerts_page_has_the_message_as_it_is_sent(form):
     assert f"\n{rendered(form)}\n```" in PAGE
 

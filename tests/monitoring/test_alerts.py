@@ -188,7 +188,7 @@ def nights_of(*kinds):
     for place, pair in enumerate(kinds):
         signs = zip(("exact_match", "mrr"), pair, strict=True)
         metrics = {name: whole.model_copy(update=verdicts[sign]) for name, sign in signs}
-        update = {"evaluation_id": f"n{place}", "reruns": (), "metrics": metrics}
+        update = {"evaluation_id": f"n{place}", "reruns": (), "metrics": metrics, "watch": None}
         update["opened_at"] = START + timedelta(days=place)
         history.append(confirmed_night.model_copy(update=update))
     return [Nights(benchmark="b", system="s", baseline=("base0",), nights=tuple(history))]
