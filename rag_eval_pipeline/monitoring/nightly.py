@@ -267,7 +267,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         direction = decide(evidence, confirmation=waits_for, rules=rules).kind
         if waits_for == "pending" and direction in CHANGES and _is_known(history, name, direction):
             confirmation = "confirmed"
-        metrics[name] = _judged_verdict(name, found.verdict(name, confirmation, rules), judge)
+        metrics[name] = judged_verdict(name, found.verdict(name, confirmation, rules), judge)
     return Night(
         procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
@@ -283,7 +283,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
     )
 
 
-def _judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verdict:
+def judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verdict:
     """Return a metric's verdict; withheld where the judge may be what changed, unless a rerun will decide that."""
     if judge is None or name not in TASKS or found.estimate is None or found.kind == "withheld":
         return found
@@ -336,7 +336,7 @@ def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns
         update={
             "reruns": (*night.reruns, run.evaluation_id),
             "ended_at": run.ended_at,
-            "metrics": {name: _judged_verdict(name, found, judge) for name, found in metrics.items()},
+            "metrics": {name: judged_verdict(name, found, judge) for name, found in metrics.items()},
             "judge": judge,
         }
     )

@@ -18,6 +18,7 @@ from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseli
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds, check_thresholds
+from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights, published_evaluations
 from rag_eval_pipeline.monitoring.comparison import (
     Comparison,
@@ -40,6 +41,7 @@ from rag_eval_pipeline.monitoring.nightly import (
     Night,
     Nights,
     find_reruns,
+    judged_verdict,
     new_night,
     read_baseline_runs,
     read_nights,
@@ -182,16 +184,18 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     runs, now = read_baseline_runs(workspace, newest, baseline.evaluations, settings), compared_run(newest)
     known = read_nights(workspace, benchmark, system)
     earlier = [] if known is None else [one for one in known.nights if one.evaluation_id != newest.record.evaluation_id]
-    compared = runs.gather_evidence([now.run], runs.reference(earlier))
+    reference = runs.reference(earlier)
+    compared, judge = runs.gather_evidence([now.run], reference), runs.check_judge([now.run], reference, earlier)
+    verdicts = compared.verdicts("no_rerun", settings.night_rules(1, runs.budget))
     row = Comparison(
         kind="baseline", benchmark=benchmark, old="baseline", new=system, evaluation_id=newest.record.evaluation_id,
-        reason=compared.reason, verdicts=compared.verdicts("no_rerun", settings.night_rules(1, runs.budget)),
+        reason=compared.reason, verdicts={name: judged_verdict(name, one, judge) for name, one in verdicts.items()},
     )  # fmt: skip
     if row.reason:
         before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
         hint = f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"
         raise not_comparable(place, row.reason, before, now, hint)
-    return row.model_copy(update={"note": flip_sentence(flip_share_of(runs.runs))})
+    return row.model_copy(update={"note": _note(judge, flip_sentence(flip_share_of(runs.runs)))})
 
 
 def _open_row(
@@ -259,9 +263,13 @@ def _with_night(
             "reason": night.reason,
             "evaluation_id": night.evaluation_id,
             "rerun": night.rerun,
-            "note": " ".join(filter(None, [night.judge.sentence if night.judge else None, note])) or None,
+            "note": _note(night.judge, note),
         }
     )
+
+
+def _note(judge: JudgeCheck | None, note: str | None) -> str | None:
+    return " ".join(filter(None, [judge.sentence if judge else None, note])) or None
 
 
 def _between(
