@@ -2,7 +2,7 @@
 
 A drop is modelled as steady questions that lose all they scored, for good, while the others waver as before. What the
 fallen ones add to the statistic of `run_labels` has a known law; what the others add is normal, with the variance
-between the reference runs. No random numbers are drawn. The power is within 0.1 of that of simulated nights.
+between the reference runs. No random numbers are drawn. The power is within about 0.1 of that of simulated nights.
 
 A night is found at its first look and again with its rerun; further reruns find a little more. A week is found by the
 watch.
