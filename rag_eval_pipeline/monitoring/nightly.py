@@ -279,7 +279,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         n_pairs=baseline.budget.n_pairs,
         metrics=metrics,
         judge=judge,
-        watch=_night_watch(history, run, baseline, found, len(reference)),
+        watch=_night_watch(history, run, baseline, found, len(reference), judge),
     )
 
 
@@ -294,14 +294,20 @@ def judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verdi
 
 
 def _night_watch(
-    history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns, found: RunEvidence, n_reference: int
+    history: Sequence[Night],
+    run: ScoredRun,
+    baseline: BaselineRuns,
+    found: RunEvidence,
+    n_reference: int,
+    judge: JudgeCheck | None,
 ) -> NightWatch | None:
     if not found.compared or run.is_deterministic or len(baseline.runs) < BASELINE_RUNS:
         return None
     nights = baseline.all_nights(history)
     bets = {}
     for name, (evidence, paired) in found.compared.items():
-        if evidence.n >= baseline.settings.min_questions:
+        is_by_judge = judge is not None and name in TASKS and judge.explains(TASKS[name], fell=True)
+        if evidence.n >= baseline.settings.min_questions and not is_by_judge:
             tests = label_test(paired_metric(name, [run], nights, baseline.clusters)), label_test(paired)
             is_better = evidence.higher_is_better
             frozen = bet(tests[1], higher_is_better=is_better, frozen_runs=n_reference)

@@ -197,7 +197,9 @@ async def test_night_says_whether_judge_or_system_changed(opened):
         assert judged.sentence.startswith("Withheld: the judge changed on 7 September; −33.3 points")
         assert {night.metrics[name].state for name in others} == {"unflagged"}
         assert (judged.kind, night.judge.state, night.joins_reference) == ("withheld", "changed", False)
+        assert night.watch.bets.keys() == others
     assert not later.awaits_rerun
+    assert "judged_correct" in by_system.watch.bets
     assert {name: found.state for name, found in by_system.metrics.items()} == {
         "exact_match": "regressed", "judged_correct": "regressed", FAILURE_RATE: "unflagged"
     }  # fmt: skip
