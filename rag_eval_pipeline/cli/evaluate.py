@@ -417,6 +417,6 @@ def calibrate(
     lines = [*summary_lines(card), str(path), f"For people, with the worst disagreements: {path.with_suffix('.md')}"]
     if kept is not None:
         kept.write(path)
-        lines.append(f"Each evaluation judges {len(kept.cases)} of them again, which shows whether the judge changes.")
+        lines.append(f"Each evaluation judges {len(kept.cases)} labelled answers again: has the judge changed?")
     emit(card.model_dump(mode="json") | {"path": str(path)}, as_json, lines)
     print_next(as_json, "rag-eval report --open")
