@@ -46,9 +46,10 @@ def labelled(values: Mapping[str, float | None]) -> dict[str, float]:
 
 def _label(name: str) -> str:
     """Return what people read for a metric; other names as they are."""
+    from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
     from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
 
-    return metric_label(name) if find_metric_info(name) else name
+    return metric_label(name) if find_metric_info(name.partition(OF_SEGMENT)[0]) else name
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+OF_SEGMENT = " of "  # between a metric's key and the segment of the questions that a verdict is on
 ENTRY_POINT_GROUP = "rag_eval_pipeline.metrics"  # of metrics that installed packages add
 Direction = Literal["higher", "lower", "neither"]
 Level = Literal["passage", "page", "document", "span", "claim", "question"]

@@ -10,6 +10,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.custom import installed_metrics
 from rag_eval_pipeline.metrics.metric_info import (
     COUNT,
+    OF_SEGMENT,
     Direction,
     MetricInfo,
     Need,
@@ -188,11 +189,12 @@ def find_metric_info(key: str) -> MetricInfo | None:
 
 
 def metric_label(key: str) -> str:
-    """Return what people read for a key: `page/ndcg@10` is "nDCG@10 by page"."""
+    """Return what people read for a key: `page/ndcg@10` is "nDCG@10 by page", also if ` of section tariffs` follows."""
+    key, of_segment, segment = key.partition(OF_SEGMENT)
     bare = key.removeprefix(PAGE_PREFIX)
     info = find_metric_info(bare)
     label = label_from_key(bare) if info is None else info.label.replace("@k", f"@{bare.partition('@')[2]}")
-    return label if bare == key else f"{label} by page"
+    return f"{label}{'' if bare == key else ' by page'}{of_segment}{segment}"
 
 
 def scored_share(scored: int, questions: float) -> str:

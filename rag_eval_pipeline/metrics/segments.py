@@ -4,8 +4,8 @@ Each segment is tested as the whole is, by the exact test of run labels, with do
 Holm's correction over all segments and metrics is a closed test, valid however many questions segments share.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
@@ -13,48 +13,39 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval, Values
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test
-from rag_eval_pipeline.metrics.significance import holm
+from rag_eval_pipeline.metrics.significance import holm, standardised_difference
+from rag_eval_pipeline.metrics.verdicts import (
+    CONFIDENCE_LEVEL,
+    FAILURE_RATE,
+    FIRST_LOOK,
+    ONE_SIDED,
+    ROUNDING,
+    Compared,
+    Evidence,
+    Rules,
+    Segment,
+    estimate_intervals,
+)
 
-Segment = tuple[str, str]  # a column of the questions, and one of its values
-Segments = Mapping[Segment, NDArray[np.bool_]]  # the questions of each
+ColumnValue = tuple[str, str]  # a column of the questions, and one of its values
+Segments = Mapping[ColumnValue, NDArray[np.bool_]]  # the questions of each
 
 VALUES_MIN, VALUES_MAX, QUESTIONS_MIN = 2, 20, 10  # values of a column, and questions of a value
 # Of the segment: one point, as of the whole, would be less than one question of most segments. Of 57 questions 5 points
 # are three.
 MIN_EFFECT = 0.05
 DISTINCT = 3.0  # standard errors by which a segment changed further than the other questions
-ONE_WAY = 2 / 3  # share of the questions changed for good that changed in the direction of the mean
-SEGMENTS_SHARE = 0.5  # of a pair's false alarms; verdicts on the whole have the other half
-
-
-class SegmentChange(Model):
-    """A segment that fell or rose, and what the other questions did meanwhile."""
-
-    metric: str
-    column: str
-    value: str
-    baseline_mean: float
-    current_mean: float
-    estimate: float  # the change, as a share of the metric's range
-    n: int  # questions scored on both sides
-    fell: int  # of these below every reference run; `rose` above
-    rose: int
-    p_corrected: float  # one-sided, after Holm's correction
-    level: float  # the largest such p of a reported change
-    others_estimate: float
-    others_interval: Interval  # at 95 %
-    n_others: int
 
 
 @dataclass(frozen=True)
 class _Part:
     metric: str
-    segment: Segment
+    value: ColumnValue
     own: PairedRuns
     others: PairedRuns
+    is_certain: bool
 
     @cached_property
     def estimate(self) -> float:
@@ -70,10 +61,12 @@ class _Part:
     @cached_property
     def p_value(self) -> float:
         """One-sided p of the change; 1 if it is not to be reported whatever its p, which is never too small."""
-        if abs(self.estimate) < MIN_EFFECT - 1e-9 or self.distance < DISTINCT or not self.own.is_beyond:
+        if abs(self.estimate) < MIN_EFFECT - ROUNDING or self.distance < DISTINCT or not self.own.is_beyond:
             return 1.0
         rose, counts = self.estimate > 0, (int(self.own.fallen.sum()), int(self.own.risen.sum()))
-        return 1.0 if counts[rose] < ONE_WAY * sum(counts) else label_test(self.own)[rose]
+        if counts[rose] < ONE_SIDED * sum(counts):
+            return 1.0
+        return 0.0 if self.is_certain else label_test(self.own)[rose]
 
 
 def _changes(paired: PairedRuns) -> Values:
@@ -81,69 +74,89 @@ def _changes(paired: PairedRuns) -> Values:
     return now - before
 
 
-def find_segments(members: Mapping[Segment, Collection[int]], n_questions: int) -> Segments:
+def tested_values(members: Mapping[ColumnValue, Sequence[int]]) -> dict[ColumnValue, Sequence[int]]:
+    """Return the values of enough questions, of columns with a few such values."""
+    kept = {value: own for value, own in members.items() if len(own) >= QUESTIONS_MIN}
+    columns = Counter(column for column, _ in kept)
+    return {value: kept[value] for value in sorted(kept) if VALUES_MIN <= columns[value[0]] <= VALUES_MAX}
+
+
+def find_segments(members: Mapping[ColumnValue, Sequence[int]], n_questions: int) -> Segments:
     """Return the segments that are tested; of those with the same questions the first.
 
     Args:
         members: The places of the questions with each value; a question may have several of one column.
     """
-    columns: dict[str, list[Segment]] = defaultdict(list)
-    for segment, places in members.items():
-        if len(places) >= QUESTIONS_MIN:
-            columns[segment[0]].append(segment)
-    found: dict[bytes, tuple[Segment, NDArray[np.bool_]]] = {}
-    for segment in (one for own in columns.values() if VALUES_MIN <= len(own) <= VALUES_MAX for one in sorted(own)):
+    found: dict[bytes, tuple[ColumnValue, NDArray[np.bool_]]] = {}
+    for value, places in tested_values(members).items():
         mask = np.full(n_questions, False)
-        mask[list(members[segment])] = True
-        found.setdefault(mask.tobytes(), (segment, mask))
+        mask[places] = True
+        found.setdefault(mask.tobytes(), (value, mask))
     return dict(found.values())
 
 
 def segment_changes(
-    metrics: Mapping[str, PairedRuns], segments: Segments, level: float, *, segments_share: float = SEGMENTS_SHARE
-) -> list[SegmentChange]:
+    metrics: Mapping[str, PairedRuns], segments: Segments, rules: Rules, *, certain: Collection[str] = ()
+) -> list[Compared]:
     """Return the segments that fell or rose, and further than the other questions; the most distinct first.
 
+    Those with a p of at most 0.01 are returned, which asks for a rerun; `rules` have the level of a decision.
+
     Args:
-        level: One-sided, of the pair at this number of runs.
-        segments_share: How much of it the segments have.
+        certain: Metrics of a deterministic system, whose every difference is real.
     """
-    level *= segments_share
-    parts = [part for name, whole in metrics.items() for part in _parts(name, whole, segments, level)]
+    level = max(rules.level, FIRST_LOOK)
+    parts = [part for name, whole in metrics.items() for part in _parts(name, whole, segments, level, certain)]
     sides = [holm([part.p_value if (part.estimate > 0) == rose else 1.0 for part in parts]) for rose in (False, True)]
     found = [(part, p) for part, *both in zip(parts, *sides, strict=True) if (p := min(both)) <= level]
-    changes = []
     named: dict[str, NDArray[np.bool_]] = {}
-    for part, p in sorted(found, key=lambda one: (-one[0].distance, one[0].own.units.size, one[0].segment)):
-        whole, inside = metrics[part.metric], segments[part.segment]
+    changes = []
+    for part, p in sorted(found, key=lambda one: (-one[0].distance, one[0].own.units.size, one[0].value)):
+        whole, inside = metrics[part.metric], segments[part.value]
         left = ~named.get(part.metric, np.full(inside.size, False))
         # Of segments that share questions, the second must show the change also without those of the first.
-        rest = next(_parts(part.metric, whole.of(left), {part.segment: inside[left]}, level), None)
+        rest = next(_parts(part.metric, whole.of(left), {part.value: inside[left]}, level, certain), None)
         if rest is not None and rest.p_value <= level and (rest.estimate > 0) == (part.estimate > 0):
             named[part.metric] = inside | ~left
-            changes.append(_segment_change(part, p, level))
+            before, now = (np.where(inside, runs, np.nan) for runs in (whole.reference, whole.current))
+            changes.append(Compared(_evidence(part, p, len(parts), rules), PairedRuns(before, now, whole.units)))
     return changes
 
 
-def _parts(metric: str, whole: PairedRuns, segments: Segments, level: float) -> Iterator[_Part]:
+def _parts(
+    metric: str, whole: PairedRuns, segments: Segments, level: float, certain: Collection[str]
+) -> Iterator[_Part]:
     """Yield the segments that could show a change at the level, whichever runs are tonight's."""
     pairs = whole.is_pair
     runs = np.concatenate([whole.reference, whole.current])
     varies = np.full(pairs.size, False)
     varies[pairs] = np.nanmax(runs[:, pairs], axis=0) > np.nanmin(runs[:, pairs], axis=0)
     choices = float(comb(len(runs), len(whole.current)))
-    for segment, mask in segments.items():
+    for value, mask in segments.items():
         inside, n_varying = pairs & mask, np.unique(whole.units[mask & varies]).size
         if QUESTIONS_MIN <= inside.sum() < pairs.sum() and choices**-n_varying <= level:
-            yield _Part(metric, segment, whole.of(inside), whole.of(pairs & ~mask))
+            yield _Part(metric, value, whole.of(inside), whole.of(pairs & ~mask), metric in certain)
 
 
-def _segment_change(part: _Part, p_corrected: float, level: float) -> SegmentChange:
-    before, now = (float(means.mean()) for means in part.own.means)
-    return SegmentChange(
-        metric=part.metric, column=part.segment[0], value=part.segment[1], baseline_mean=before, current_mean=now,
-        estimate=part.estimate, n=part.own.units.size, fell=int(part.own.fallen.sum()),
-        rose=int(part.own.risen.sum()), p_corrected=p_corrected, level=level,
-        others_estimate=float(_changes(part.others).mean()),
-        others_interval=change_interval(part.others, 0.025, with_doubt=True), n_others=part.others.units.size,
+def _evidence(part: _Part, p_corrected: float, n_tests: int, rules: Rules) -> Evidence:
+    own, estimate = part.own, part.estimate
+    before, now = own.means
+    n, n_units = own.units.size, np.unique(own.units).size
+    values = dict.fromkeys(("adjusted_interval", "confidence_interval"), Interval(estimate, estimate))
+    if not part.is_certain:
+        left = rules.level * part.p_value / p_corrected
+        values = estimate_intervals(own, estimate, left, is_rejected=p_corrected <= rules.level)
+    return Evidence(
+        metric=part.metric,
+        segment=Segment(
+            column=part.value[0], value=part.value[1], n_others=part.others.units.size,
+            others_estimate=float(_changes(part.others).mean()),
+            others_interval=change_interval(part.others, CONFIDENCE_LEVEL),
+        ),
+        higher_is_better=part.metric != FAILURE_RATE, baseline_mean=float(before.mean()),
+        current_mean=float(now.mean()), estimate=estimate, **values, effect_size=standardised_difference(now - before),
+        p_value=None if part.is_certain else part.p_value, p_corrected=None if part.is_certain else p_corrected,
+        level=rules.level, level_text=rules.level_text, n=n, n_units=n_units, is_clustered=n_units < n,
+        fell=int(own.fallen.sum()), rose=int(own.risen.sum()), runs=len(own.current),
+        reference_runs=len(own.reference), is_certain=part.is_certain, n_metrics=n_tests,
     )  # fmt: skip

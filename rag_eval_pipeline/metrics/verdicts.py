@@ -15,8 +15,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pydantic
 
+from rag_eval_pipeline.errors import printable
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval, Units, Values, mean
+from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test, pair_runs
 from rag_eval_pipeline.metrics.significance import holm, holm_levels, standardised_difference
 
@@ -63,6 +65,7 @@ class Budget(NamedTuple):
 
     false_alarms_a_year: float = 0.5
     n_pairs: int = 1  # evaluated every night
+    share: float = 1.0  # of it for verdicts on all questions; where segments are tested, they have the other half
 
     @property
     def a(self) -> float:
@@ -74,7 +77,7 @@ class Budget(NamedTuple):
 
         Source: the union bound (Bonferroni) over the decisions of a night, the sides, the nights and the pairs.
         """
-        return self.a / 2 if runs <= 2 else self.a / 4
+        return self.a * self.share / (2 if runs <= 2 else 4)
 
     @property
     def text(self) -> str:
@@ -110,6 +113,21 @@ class ComparedMetric(NamedTuple):
     applies: Sequence[bool] | None = None
 
 
+class Segment(Model):
+    """The questions with one value of a column, and what the others did meanwhile."""
+
+    column: str
+    value: str
+    n_others: int = pydantic.Field(ge=0)
+    others_estimate: float  # the change of their mean
+    others_interval: Interval  # at 95 %
+
+    @property
+    def name(self) -> str:
+        """`section tariffs`, on one line."""
+        return printable(f"{self.column} {self.value}")
+
+
 # Fields of verdicts that nights of procedure 3 and before have on file.
 _FORMER = ("coverage", "is_exact", "is_short_of_runs", "design_effect")
 
@@ -118,6 +136,7 @@ class Evidence(Model):
     """What is known of one metric's change, in the metric's unit; means and estimates are None without pairs."""
 
     metric: str
+    segment: Segment | None = None  # null if it is of all questions
     higher_is_better: bool = True  # false for failure rates and the like
     baseline_mean: float | None = None  # over the reference runs and the pairs
     current_mean: float | None = None  # over the current runs and the pairs
@@ -149,6 +168,11 @@ class Evidence(Model):
     # Units that must change in one direction before any change can be confirmed.
     needed_units: int = pydantic.Field(0, ge=0)
     n_metrics: int = pydantic.Field(1, ge=1)
+
+    @property
+    def key(self) -> str:
+        """Its name among the verdicts of a comparison: `exact_match`, `exact_match of section tariffs`."""
+        return self.metric if self.segment is None else f"{self.metric}{OF_SEGMENT}{self.segment.name}"
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -203,7 +227,7 @@ def compare(
             else:
                 is_rejected = p_corrected <= rules.level
                 values |= {"p_value": p_value, "p_corrected": p_corrected}
-                values |= _intervals(scores, estimate, level, is_rejected=is_rejected)
+                values |= estimate_intervals(scores, estimate, level, is_rejected=is_rejected)
                 if is_rejected:
                     values |= _if_missing(metric, units, estimate, factor=rules.level / level)
         found[metric.name] = Compared(
@@ -262,7 +286,8 @@ def _unit_sizes(paired: PairedRuns) -> list[int]:
     return list(Counter(paired.units[paired.is_pair].tolist()).values())
 
 
-def _intervals(paired: PairedRuns, estimate: float, level: float, *, is_rejected: bool) -> dict[str, Interval]:
+def estimate_intervals(paired: PairedRuns, estimate: float, level: float, *, is_rejected: bool) -> dict[str, Interval]:
+    """Return the adjusted and the 95 % interval of a change; the level is what Holm's correction leaves."""
     low, high = change_interval(paired, level, with_doubt=not is_rejected)
     low, high = min(low, estimate), max(high, estimate)
     if not is_rejected:
@@ -332,7 +357,7 @@ def is_sure(evidence: Evidence, level: float | None = None) -> bool:
 
 def is_flagged(evidence: Evidence, rules: Rules = RULES) -> bool:
     """Whether a change is large and sure enough to be reported, or for a rerun."""
-    has_questions = evidence.is_certain or evidence.n >= rules.min_questions
+    has_questions = evidence.is_certain or evidence.segment is not None or evidence.n >= rules.min_questions
     return has_questions and is_sure(evidence) and is_large_enough(evidence.estimate, rules)
 
 
@@ -376,7 +401,7 @@ def decide(evidence: Evidence, *, confirmation: Confirmation = "pending", rules:
         return Decision("withheld", None)
     if evidence.estimate is None or evidence.confidence_interval is None:
         return Decision("no_verdict", None)
-    if evidence.n < rules.min_questions and not evidence.is_certain:
+    if evidence.n < rules.min_questions and not evidence.is_certain and evidence.segment is None:
         return Decision("no_verdict", None)
     if confirmation == "not_confirmed":
         return Decision("inconclusive", confirmation)

@@ -4,7 +4,7 @@ The verdicts say what got worse; nothing here changes them. A cause is a place t
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.monitoring.comparison import COMPARED, ScoredRun, run_of_evaluation
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading, metric_of, segment_text
 from rag_eval_pipeline.workspace import Workspace
 
 Stage = Literal["failures", "retrieval", "refusals", "answers", "citations"]
@@ -56,27 +56,11 @@ class MetricMove(NamedTuple):
 
 
 class QuestionGroup(NamedTuple):
-    """What most of the worse questions have in common: a document, or a value of a field of the questions.
-
-    Args:
-        worse: Questions in it that got worse; `worse_outside` are the others.
-    """
+    """A document, or a value of a field of the questions, whose questions got worse; the text is without full stop."""
 
     field: str
     value: str
-    worse: int
-    questions: int
-    worse_outside: int
-    questions_outside: int
-
-    @property
-    def text(self) -> str:
-        """A sentence without its full stop."""
-        name = f"{self.field} {self.value}"
-        if not self.worse_outside:
-            return f"all {self.worse} questions that got worse are of {name}, which has {self.questions}"
-        others = f"{self.worse_outside} of the {self.questions_outside} others"
-        return f"{self.worse} of the {self.questions} questions of {name} got worse, {others}"
+    text: str
 
 
 class WorseQuestion(NamedTuple):
@@ -162,6 +146,8 @@ def find_cause(
         shown: How many of the worst questions to return.
     """
     moves = [move for name, found in verdicts.items() if (move := _move(name, found)) is not None]
+    sure = leading([move.metric for move in moves if move.is_sure])
+    moves = [move for move in moves if move.metric in sure or not move.is_sure]
     if not baseline or not any(move.is_sure for move in moves):
         return None
     found = _read(workspace, evaluation_id, baseline)
@@ -170,7 +156,8 @@ def find_cause(
     questions, runs, answers = found
     stage = _stage(moves, answers)
     moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
-    group = shared_group(questions, _worse_questions(moves[0].metric, runs))
+    metric = metric_of(moves[0].metric)
+    group = _segment(metric, verdicts) or shared_group(questions, _worse_questions(metric, runs))
     return Cause(
         stage=stage,
         moves=tuple(moves),
@@ -223,13 +210,24 @@ def _move(name: str, found: Verdict) -> MetricMove | None:
     if found.estimate is None or found.baseline_mean is None or found.current_mean is None:
         return None
     is_worse = found.estimate != 0 and (found.estimate > 0) != found.higher_is_better
-    is_moved = found.kind == "regressed" or (found.p_value is not None and found.p_value <= MOVED_P)
+    is_moved = found.kind == "regressed" or (
+        found.segment is None and found.p_value is not None and found.p_value <= MOVED_P
+    )
     if not is_worse or not is_moved:
         return None
     return MetricMove(name, found.baseline_mean, found.current_mean, found.kind == "regressed")
 
 
-def _stage_of(metric: str) -> Stage:
+def _segment(metric: str, verdicts: Mapping[str, Verdict]) -> QuestionGroup | None:
+    """Return the segment in which a metric got worse further than in the others."""
+    for found in verdicts.values():
+        if found.metric == metric and found.segment is not None and found.kind == "regressed":
+            return QuestionGroup(found.segment.column, found.segment.value, segment_text(found))
+    return None
+
+
+def _stage_of(name: str) -> Stage:
+    metric = metric_of(name)
     if metric == FAILURE_RATE:
         return "failures"
     bare = metric.removeprefix(PAGE)
@@ -306,17 +304,22 @@ def _worse_questions(metric: str, runs: Sequence[ScoredRun]) -> set[int]:
     return found
 
 
+def question_groups(questions: Iterable[EvaluationQuery]) -> dict[tuple[str, str], list[int]]:
+    """Return the places of the questions of each document, and of each value of a field."""
+    members: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, question in enumerate(questions):
+        for name in dict.fromkeys(_shared_values(question)):
+            members[name].append(place)
+    return members
+
+
 def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> QuestionGroup | None:
     """Return the document or value that most of the worse questions share and most others do not; None without one.
 
     Args:
         worse: Places in `questions`.
     """
-    members: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, question in enumerate(questions):
-        for name in set(_shared_values(question)):
-            members[name].append(place)
-    total = len(questions)
+    members, total = question_groups(questions), len(questions)
     inside = Counter({name: len(worse.intersection(places)) for name, places in members.items()})
     p_values = {
         name: chance_of_sharing(count, total, len(members[name]), len(worse))
@@ -327,8 +330,11 @@ def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> Quest
     best = min(p_values, key=lambda name: (p_values[name], -len(members[name]), name), default=None)
     if best is None or p_values[best] * len(members) > GROUP_P:
         return None
-    size = len(members[best])
-    return QuestionGroup(*best, inside[best], size, len(worse) - inside[best], total - size)
+    name, size, outside = " ".join(best), len(members[best]), len(worse) - inside[best]
+    if not outside:
+        return QuestionGroup(*best, f"all {len(worse)} questions that got worse are of {name}, which has {size}")
+    others = f"{outside} of the {total - size} others"
+    return QuestionGroup(*best, f"{inside[best]} of the {size} questions of {name} got worse, {others}")
 
 
 def chance_of_sharing(count: int, total: int, size: int, drawn: int) -> float:

@@ -10,7 +10,7 @@ from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.nightly import Night, alerts_due
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points, needed_text
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points, leading, needed_text
 from rag_eval_pipeline.workspace import Workspace
 
 Direction = Literal["regressed", "changed", "improved"]
@@ -103,7 +103,7 @@ def incident_of(
         shown: How many of the worst questions it names.
         others: Verdicts of all metrics, if `verdicts` are only some of them.
     """
-    flagged = [name for name, found in verdicts.items() if found.kind in CHANGES]
+    flagged = leading([name for name, found in verdicts.items() if found.kind in CHANGES])
     if not flagged:
         return None
     kind = strongest_change(verdicts[name].kind for name in flagged)
@@ -169,7 +169,7 @@ def courses(history: Sequence[Night]) -> list[Course]:
         elif current is not None:
             if metrics:
                 current.steps.append(Step(night, metrics))
-            states = {night.metrics[name].state for name in current.metrics if name in night.metrics} - {"unknown"}
+            states = {night.state(name) for name in current.metrics} - {"unknown"}
             quiet = 0 if states & {current.kind, "unconfirmed"} else quiet + 1 if states else quiet
             if quiet >= QUIET_NIGHTS:
                 current.resolved, current.is_closed = night, True
@@ -243,7 +243,7 @@ def comparison_headline(row: Comparison) -> tuple[str, str]:
         return "no verdict", withheld.removeprefix("no verdict ")
     quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
     word = strongest_change(kinds) if kinds & set(CHANGES) else quiet
-    ordered = headline_order(name for name, found in row.verdicts.items() if found.kind == word) or sorted(
+    ordered = headline_order(leading([name for name, found in row.verdicts.items() if found.kind == word])) or sorted(
         headline_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
     )
     lead, *others = ordered

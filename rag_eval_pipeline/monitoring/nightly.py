@@ -7,7 +7,7 @@ are removed; a new baseline starts a new file.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import islice
@@ -18,11 +18,14 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
 from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
+from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.run_labels import FINE_QUESTIONS, label_test
+from rag_eval_pipeline.metrics.segments import find_segments, segment_changes, tested_values
 from rag_eval_pipeline.metrics.verdicts import (
     BASELINE_RUNS,
     CHANGES,
@@ -37,6 +40,7 @@ from rag_eval_pipeline.metrics.verdicts import (
 )
 from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
+from rag_eval_pipeline.monitoring.causes import question_groups
 from rag_eval_pipeline.monitoring.comparison import (
     TASKS,
     RunEvidence,
@@ -51,7 +55,7 @@ from rag_eval_pipeline.monitoring.comparison import (
     why_not_comparable,
 )
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -78,7 +82,8 @@ class Night(Model):
     procedure: int = 1  # the rules by which it was compared; raised when they change
     reference: tuple[str, ...] = ()  # the evaluations that it was compared with, oldest first
     n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
-    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
+    # metric -> verdict; also of segments whose change was flagged, as `exact_match of section tariffs`
+    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)
     judge: JudgeCheck | None = None  # of a model judge that is calibrated
     watch: NightWatch | None = None  # absent if nothing was compared, or fewer than five runs are pinned
 
@@ -105,6 +110,12 @@ class Night(Model):
     def awaits_rerun(self) -> bool:
         """Whether a change was flagged that no rerun has confirmed or refuted yet."""
         return any(metric.confirmation == "pending" for metric in self.metrics.values())
+
+    def state(self, name: str) -> State:
+        """Return what the alert rule counts of a metric; a segment without a verdict showed no change."""
+        if name in self.metrics:
+            return self.metrics[name].state
+        return "unflagged" if self.metrics and OF_SEGMENT in name else "unknown"
 
     @property
     def joins_reference(self) -> bool:
@@ -153,6 +164,7 @@ class BaselineRuns:
         read: Returns an evaluation's scores by its id.
         judged: Measures of the judge that take part.
         clusters: Question -> its document.
+        groups: Column and value -> the questions that have it, of the segments that are tested.
         budget: Of false alarms.
         kept: The labelled answers that the judge judges again; None for a judge that is not checked.
     """
@@ -162,6 +174,7 @@ class BaselineRuns:
     read: Callable[[str], ScoredRun] = field(repr=False)
     judged: Collection[str] = ()
     clusters: Mapping[str, str] | None = field(default=None, repr=False)
+    groups: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict, repr=False)
     budget: Budget = Budget()
     kept: KeptAnswers | None = field(default=None, repr=False)
 
@@ -217,6 +230,19 @@ class BaselineRuns:
             is_night=True,
         )
 
+    def test_night(self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun]) -> RunEvidence:
+        """Test a night and its reruns against reference runs, and the questions of each segment by themselves."""
+        rules, found = self.settings.night_rules(len(current), self.budget), self.gather_evidence(current, reference)
+        places = {name: place for place, name in enumerate(found.query_ids)}
+        members = {value: [places[name] for name in own if name in places] for value, own in self.groups.items()}
+        changes = segment_changes(
+            {name: one.paired for name, one in found.compared.items()},
+            find_segments(members, len(places)),
+            rules,
+            certain=[name for name, evidence in found.evidence.items() if evidence.is_certain],
+        )
+        return replace(found, compared={**found.compared, **{one.evidence.key: one for one in changes}})
+
 
 def read_baseline_runs(
     workspace: Workspace,
@@ -233,13 +259,19 @@ def read_baseline_runs(
     """
     record = evaluation.record
     read = cache(lambda name: run_of_evaluation(load_evaluation(workspace, name)))
+    clusters = dataset_clusters(workspace, record.dataset_id, record.dataset_version)
+    names = list(clusters)  # in the dataset's order
+    queries = open_dataset(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
+    tested = tested_values(question_groups(queries))
+    groups = {value: [names[place] for place in places] for value, places in tested.items()}
     return BaselineRuns(
         runs=[read(name) for name in baseline],
         settings=settings,
         read=read,
         judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
-        clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version),
-        budget=Budget(settings.false_alarms_a_year, n_pairs),
+        clusters=clusters,
+        groups=groups,
+        budget=Budget(settings.false_alarms_a_year, n_pairs, 0.5 if groups else 1.0),
         kept=find_kept(workspace.trust_cards, benchmark=record.benchmark, fingerprint=record.fingerprints.judge),
     )
 
@@ -259,7 +291,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
     """
     reference = baseline.reference(history)
     judge = baseline.check_judge([run], reference, history)
-    found = baseline.gather_evidence([run], reference)
+    found = baseline.test_night([run], reference)
     rules = baseline.settings.night_rules(1, baseline.budget)
     metrics = {}
     for name, evidence in found.evidence.items():
@@ -267,7 +299,7 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
         direction = decide(evidence, confirmation=waits_for, rules=rules).kind
         if waits_for == "pending" and direction in CHANGES and _is_known(history, name, direction):
             confirmation = "confirmed"
-        metrics[name] = judged_verdict(name, found.verdict(name, confirmation, rules), judge)
+        metrics[name] = judged_verdict(found.verdict(name, confirmation, rules), judge)
     return Night(
         procedure=PROCEDURE,
         evaluation_id=run.evaluation_id,
@@ -283,13 +315,13 @@ def new_night(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) 
     )
 
 
-def judged_verdict(name: str, found: Verdict, judge: JudgeCheck | None) -> Verdict:
+def judged_verdict(found: Verdict, judge: JudgeCheck | None) -> Verdict:
     """Return a metric's verdict; withheld where the judge may be what changed, unless a rerun will decide that."""
-    if judge is None or name not in TASKS or found.estimate is None or found.kind == "withheld":
+    if judge is None or found.metric not in TASKS or found.estimate is None or found.kind == "withheld":
         return found
     if found.confirmation == "pending" and judge.state != "changed":
         return found
-    is_moved = found.kind in CHANGES and judge.explains(TASKS[name], fell=found.estimate < 0)
+    is_moved = found.kind in CHANGES and judge.explains(TASKS[found.metric], fell=found.estimate < 0)
     return found.withheld(judge.doubt) if judge.is_unsettled or is_moved else found
 
 
@@ -305,7 +337,8 @@ def _night_watch(
         return None
     nights = baseline.all_nights(history)
     bets = {}
-    for name, (evidence, paired) in found.compared.items():
+    whole = {name: one for name, one in found.compared.items() if one.evidence.segment is None}
+    for name, (evidence, paired) in whole.items():
         is_by_judge = judge is not None and name in TASKS and judge.explains(TASKS[name], fell=True)
         if evidence.n >= baseline.settings.min_questions and not is_by_judge:
             tests = label_test(paired_metric(name, [run], nights, baseline.clusters)), label_test(paired)
@@ -313,7 +346,7 @@ def _night_watch(
             frozen = bet(tests[1], higher_is_better=is_better, frozen_runs=n_reference)
             bets[name] = bet(tests[0], higher_is_better=is_better), frozen
     # A year's false alarms are shared by all pairs, their metrics and the two comparisons; `a` is per pair and side.
-    return NightWatch(alert_at=len(found.compared) / baseline.budget.a, bets=bets)
+    return NightWatch(alert_at=len(whole) / baseline.budget.a, bets=bets)
 
 
 def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:
@@ -327,7 +360,7 @@ def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns
     night = history[-1]
     current = [*(baseline.read(name) for name in night.runs), run]
     reference = [baseline.read(name) for name in night.reference] or list(baseline.runs)
-    found = baseline.gather_evidence(current, reference)
+    found = baseline.test_night(current, reference)
     rules = baseline.settings.night_rules(len(current), baseline.budget)
     judge = baseline.check_judge(current, reference, history[:-1])
     metrics = dict(night.metrics)
@@ -338,11 +371,15 @@ def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns
                 metrics[name] = found.verdict(name, outcome, rules)
             else:
                 metrics[name] = Verdict.of(first, confirmation="not_confirmed", questions=first.questions)
+    for name, evidence in found.evidence.items():  # segments that the night alone did not show
+        is_new = evidence.segment is not None and name not in metrics
+        if is_new and rerun_outcome(evidence, evidence, rules) == "confirmed":
+            metrics[name] = found.verdict(name, "confirmed", rules)
     return night.model_copy(
         update={
             "reruns": (*night.reruns, run.evaluation_id),
             "ended_at": run.ended_at,
-            "metrics": {name: judged_verdict(name, found, judge) for name, found in metrics.items()},
+            "metrics": {name: judged_verdict(found, judge) for name, found in metrics.items()},
             "judge": judge,
         }
     )
@@ -362,11 +399,11 @@ def alerts_due(history: Sequence[Night]) -> dict[str, list[str]]:
         for night, is_alert in zip(history, alerts(_states(history, name)), strict=True):
             if is_alert:
                 found.setdefault(night.evaluation_id, []).append(name)
-    return found
+    return {evaluation_id: leading(alerted) for evaluation_id, alerted in found.items()}
 
 
 def _states(history: Sequence[Night], name: str) -> list[State]:
-    return [night.metrics[name].state if name in night.metrics else "unknown" for night in history]
+    return [night.state(name) for night in history]
 
 
 def update_nights(
@@ -429,7 +466,7 @@ def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
         {name: paired_metric(name, runs[-1:], runs[:-1] or runs, baseline.clusters)},
         baseline.settings,
         baseline.budget,
-        n_metrics=max([1, *(len(night.metrics) for night in nights[-1:])]),
+        n_metrics=max([1, *(len(leading(night.metrics)) for night in nights[-1:])]),
         is_deterministic=runs[0].is_deterministic,
     )
     return known.sentence(baseline.settings) if known.rows else None

@@ -48,7 +48,7 @@ from rag_eval_pipeline.monitoring.nightly import (
     update_nights,
     write_nights,
 )
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 
@@ -185,11 +185,11 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     known = read_nights(workspace, benchmark, system)
     earlier = [] if known is None else [one for one in known.nights if one.evaluation_id != newest.record.evaluation_id]
     reference = runs.reference(earlier)
-    compared, judge = runs.gather_evidence([now.run], reference), runs.check_judge([now.run], reference, earlier)
+    compared, judge = runs.test_night([now.run], reference), runs.check_judge([now.run], reference, earlier)
     verdicts = compared.verdicts("no_rerun", settings.night_rules(1, runs.budget))
     row = Comparison(
         kind="baseline", benchmark=benchmark, old="baseline", new=system, evaluation_id=newest.record.evaluation_id,
-        reason=compared.reason, verdicts={name: judged_verdict(name, one, judge) for name, one in verdicts.items()},
+        reason=compared.reason, verdicts={name: judged_verdict(one, judge) for name, one in verdicts.items()},
     )  # fmt: skip
     if row.reason:
         before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
@@ -248,7 +248,7 @@ def _provisional(
         return row.model_copy(update={"reason": "no_baseline"})
     runs = read_baseline_runs(workspace, newest, [one.record.evaluation_id for one in earlier], settings)
     run = run_of_evaluation(newest)
-    night, found = new_night((), run, runs), runs.gather_evidence([run], runs.runs)
+    night, found = new_night((), run, runs), runs.test_night([run], runs.runs)
     # These nights are not kept, so changes that were not flagged show their questions as well.
     metrics = {name: one.model_copy(update={"questions": found.moved(name)}) for name, one in night.metrics.items()}
     return _with_night(row, night, metrics)
@@ -312,7 +312,7 @@ def _regressed(comparisons: Comparisons) -> Iterator[str]:
     """Yield a line for each pair whose newest night is worse than its baseline, confirmed by a rerun."""
     for pair in comparisons.nights:
         metrics = pair.nights[-1].metrics if pair.nights else {}
-        names = headline_order(name for name, metric in metrics.items() if metric.state == "regressed")
+        names = headline_order(leading([name for name, metric in metrics.items() if metric.state == "regressed"]))
         if names:
             changes = ", ".join(means_text(name, metrics[name]) for name in names)
             yield f"{pair.system} on {pair.benchmark}: {changes}"

@@ -1,6 +1,6 @@
 """The record of a verdict, as files, pages, alerts and commands have it, and its sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from typing import Self
 
@@ -8,6 +8,7 @@ import pydantic
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.run_labels import P_MIN
 from rag_eval_pipeline.metrics.verdicts import (
@@ -17,6 +18,7 @@ from rag_eval_pipeline.metrics.verdicts import (
     Decision,
     Evidence,
     Rules,
+    Segment,
     State,
     VerdictKind,
     decide,
@@ -187,7 +189,33 @@ def _moved_text(evidence: Evidence, kind: VerdictKind) -> str:
     changed = ", so its answers changed both ways" if kind == "changed" else ""
     interval = "" if evidence.is_certain else f" ({_interval_text(evidence)})"
     counts = f"{_questions(first)} {way} and {second} {other}{runs}{changed}"
-    return f"{metric_label(evidence.metric)} {way} {abs(change):.1f} points{interval}: {counts}"
+    others = f"; {_others_text(evidence.segment)}" if evidence.segment else ""
+    return f"{metric_label(evidence.key)} {way} {abs(change):.1f} points{interval}: {counts}{others}"
+
+
+def metric_of(key: str) -> str:
+    """Return the metric of a verdict by its key, which may name a segment as well."""
+    return key.partition(OF_SEGMENT)[0]
+
+
+def leading(keys: Collection[str]) -> list[str]:
+    """Leave out the segments of metrics that are among the keys as well: they are where the whole changed."""
+    return [key for key in keys if metric_of(key) == key or metric_of(key) not in keys]
+
+
+def segment_text(evidence: Evidence) -> str:
+    """Return `section tariffs −30.0 points (57 questions); the other 193 unchanged`, of evidence on a segment."""
+    if evidence.segment is None:
+        raise ValueError(f"evidence on all questions: {evidence.metric}")
+    change = f"{evidence.segment.name} {format_points(evidence.estimate)} points ({_questions(evidence.n)})"
+    return f"{change}; {_others_text(evidence.segment)}"
+
+
+def _others_text(segment: Segment) -> str:
+    """Return that the others are unchanged if any change of theirs is small for sure, else their change."""
+    is_small = all(abs(limit) < RULES.equivalence_margin for limit in segment.others_interval)
+    change = " unchanged" if is_small else f": {format_points(segment.others_estimate)} points"
+    return f"the other {segment.n_others}{change}"
 
 
 def _standing_text(evidence: Evidence, confirmation: Confirmation) -> str:
@@ -263,8 +291,9 @@ def _sure_text(evidence: Evidence) -> str:
     needed = " ".join(filter(None, [needed_text(evidence), evidence.level_text]))
     if evidence.p_corrected is None:
         return f"no p, {needed}"
-    metrics = f"{evidence.n_metrics} metric{'' if evidence.n_metrics == 1 else 's'}"
-    return f"{format_p(evidence.p_corrected, evidence.level)} after correction for {metrics}, {needed}"
+    tests = "metric" if evidence.segment is None else "test"
+    tested = f"{evidence.n_metrics} {tests}{'' if evidence.n_metrics == 1 else 's'}"
+    return f"{format_p(evidence.p_corrected, evidence.level)} after correction for {tested}, {needed}"
 
 
 def _change_text(evidence: Evidence) -> str:
