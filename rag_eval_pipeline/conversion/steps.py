@@ -315,6 +315,8 @@ def _require_new_version(conversion: Conversion, planned: Plan) -> None:
         if earlier.source_digest == conversion.digest or earlier.dataset_fingerprint != sha256_of(target):
             return  # of the same source, or another version
         found, absent, tally = read_found(paths.gold_documents), _missing_documents(conversion), _Tally(set())
+        if spec.on_missing_document == "fail" and absent.missing:
+            return  # a check says so
 
         def remaining() -> Iterator[pa.RecordBatch]:
             return absent.drop(with_documents(planned.spool.batches(planned.names, planned.own_urls), found))

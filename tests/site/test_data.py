@@ -183,7 +183,7 @@ def test_pages_follow_the_settings_of_verdicts_and_of_the_evaluation(nights):
     assert "failures" not in [one["kind"] for one in data_part(read_report_data(workspace))["analysis"]["issues"]]
     evaluation.save(settings=evaluation.record.settings.model_copy(update={"min_coverage": 0.99}))
     [issue] = [one for one in data_part(read_report_data(workspace))["analysis"]["issues"] if one["kind"] == "failures"]
-    assert issue["finding"].endswith("below 99 % verdicts are withheld.")
+    assert issue["finding"].endswith("99 % must be answered to be pinned.")
 
 
 def test_run_of_a_regression_has_its_verdict_and_its_changes_against_the_baseline(nights):
