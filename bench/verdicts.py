@@ -10,6 +10,7 @@ repetitions; `--write` puts the tables into `docs/explanation/verdicts-figures.m
 
 import argparse
 import csv
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -434,6 +435,7 @@ TABLES = {
 
 def put_into_page(name: str, block: str) -> None:
     start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    block = re.sub(r"(?m)^([^|\n].*)\n\|", r"\1\n\n|", block)  # a table begins after an empty line
     before, _, rest = PAGE.read_text().partition(start)
     PAGE.write_text(f"{before}{start}{block}{end}{rest.partition(end)[2]}")
 
