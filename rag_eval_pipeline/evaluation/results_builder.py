@@ -5,6 +5,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from itertools import chain
@@ -14,12 +15,21 @@ import numpy as np
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance, system_endpoints
 from rag_eval_pipeline.evaluation.answer_notes import AnswerNotes, language_warnings
-from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, verdict_file
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline, verdict_file
+from rag_eval_pipeline.evaluation.compared_runs import calibrated_measures, compare_scores, run_of_evaluation
 from rag_eval_pipeline.evaluation.corpus_names import NO_CITATIONS
-from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, EvaluationRecord
+from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import load_custom_metrics
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
-from rag_eval_pipeline.evaluation.means import Means, ScoredRun, further_metrics, means_of, metric_of, retrieval_level
+from rag_eval_pipeline.evaluation.means import (
+    Means,
+    ScoredRun,
+    further_metrics,
+    means_of,
+    metric_of,
+    question_clusters,
+    retrieval_level,
+)
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.quality_thresholds import results_thresholds
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable
@@ -32,6 +42,7 @@ from rag_eval_pipeline.judges.trust_card import read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
+from rag_eval_pipeline.metrics.verdicts import RULES, is_sure
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -53,6 +64,8 @@ def build_results(
     citations = citation_metrics(parts, means, facts.notes, seed=record.settings.random_seed)
     answers = answer_metrics(parts, means)
     judge = record.fingerprints.judge
+    level = retrieval_level(len(set(pair.files.aliases.values())), documents, pages)
+    tests = significance_tests(workspace, evaluation, pair, is_by_page=level == "page")
     return form.EvaluationResults(
         evaluation_id=record.evaluation_id,
         timestamp=now,
@@ -70,7 +83,7 @@ def build_results(
             average_latency_ms=measured.latency_stats["mean"],
             total_evaluation_time_seconds=record.asking_seconds,
         ),
-        retrieval_level=retrieval_level(len(set(pair.files.aliases.values())), documents, pages),
+        retrieval_level=level,
         retrieval_metrics=documents,
         page_retrieval_metrics=pages,
         citation_metrics=citations,
@@ -92,10 +105,10 @@ def build_results(
         quality_thresholds=results_thresholds(workspace, record, citations, answers, parts),
         query_results=(),
         statistical_analysis=form.StatisticalAnalysis(
-            significance_tests={"against_baseline": against_baseline(workspace, record)},
+            significance_tests=tests,
             confidence_intervals={"all_metrics": "calculated", "confidence_level": CONFIDENCE},
         ),
-        metadata=metadata(workspace, evaluation, pair),
+        metadata=metadata(evaluation, pair, tests["against_baseline"]),
     )
 
 
@@ -247,14 +260,46 @@ def _total(rows: ScoreTable, measure: str) -> int:
     return int(rows.values(measure)[0].sum())
 
 
-def against_baseline(workspace: Workspace, record: EvaluationRecord) -> form.SignificanceTest:
-    """Name the file that will have the verdict: an evaluation is compared only after it is published."""
+def significance_tests(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, *, is_by_page: bool
+) -> dict[str, form.SignificanceTest]:
+    """Test each metric against the pinned runs, and name the file with the verdict, which reruns may decide later.
+
+    `p_value` is one-sided and Holm-corrected; `significant` at the level that asks for a rerun. Source: Evaluation Data
+    Formats 2.3.
+    """
+    record = evaluation.record
     try:
         path = verdict_file(workspace, record.benchmark, record.system)
+        baseline = read_baseline(workspace, record.benchmark, record.system)
+        reason = "no_baseline" if baseline is None else "in_verdict_file"
+        verdict = form.SignificanceTest(reason=reason, verdicts=path.relative_to(workspace.root).as_posix())
+        if baseline is None or record.evaluation_id in baseline.evaluations:
+            return {"against_baseline": verdict}
+        found, obstacle = compare_scores(
+            [replace(run_of_evaluation(evaluation), is_by_page=is_by_page)],
+            [run_of_evaluation(load_evaluation(workspace, name)) for name in baseline.evaluations],
+            rules=RULES,
+            judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
+            clusters=question_clusters(pair.queries),
+            is_night=True,
+        )
     except InputError as error:  # results are published; the comparison reports what is wrong with the file
-        return form.SignificanceTest(reason=error.code)
-    reason = "no_baseline" if path.name == REGRESSIONS else "in_verdict_file"
-    return form.SignificanceTest(reason=reason, verdicts=path.relative_to(workspace.root).as_posix())
+        return {"against_baseline": form.SignificanceTest(reason=error.code)}
+    if obstacle:
+        return {"against_baseline": verdict.model_copy(update={"reason": obstacle})}
+    tests = {
+        name: form.SignificanceTest(
+            baseline_mean=one.baseline_mean,
+            current_mean=one.current_mean,
+            p_value=one.p_corrected,
+            significant=is_sure(one),
+            effect_size=one.effect_size,
+        )
+        for name, (one, _) in found.items()
+        if one.estimate is not None
+    }
+    return {"against_baseline": verdict, **tests}
 
 
 def _limits(pair: Pair) -> dict[str, float | int]:
@@ -270,11 +315,10 @@ def _limits(pair: Pair) -> dict[str, float | int]:
     }
 
 
-def metadata(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> form.ResultsMetadata:
+def metadata(evaluation: Evaluation, pair: Pair, tests: form.SignificanceTest) -> form.ResultsMetadata:
     """Return the environment, the parameters, and what was checked."""
     settings = evaluation.record.settings
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    tests = against_baseline(workspace, evaluation.record)
     return form.ResultsMetadata(
         evaluation_environment={
             "hardware": f"{platform.machine()}, {os.cpu_count()} cores",

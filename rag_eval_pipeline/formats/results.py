@@ -347,7 +347,7 @@ class QueryResult(Model):
 
 
 class SignificanceTest(Model):
-    """A paired test against the baseline."""
+    """A test against the pinned runs: one-sided, Holm-corrected; or where the verdict stands."""
 
     baseline_mean: float | None = None
     current_mean: float | None = None

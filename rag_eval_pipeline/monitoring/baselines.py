@@ -11,18 +11,18 @@ from pathlib import Path
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, id_order, load_evaluation
-from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.formats.dataset import open_dataset
-from rag_eval_pipeline.metrics.run_labels import RUNS_MIN
-from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
-from rag_eval_pipeline.monitoring.comparison import (
+from rag_eval_pipeline.evaluation.compared_runs import (
     COMPARED,
     SHARED_FINGERPRINTS,
     ScoredRun,
     run_of_evaluation,
     with_levels,
 )
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, id_order, load_evaluation
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.formats.dataset import open_dataset
+from rag_eval_pipeline.metrics.run_labels import RUNS_MIN
+from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
 from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"

@@ -13,6 +13,7 @@ import pydantic
 from scipy.special import gammaln
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_responses
 from rag_eval_pipeline.formats.citation_marks import strip_citations
@@ -20,7 +21,6 @@ from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, ope
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.comparison import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading, metric_of, segment_text
 from rag_eval_pipeline.workspace import Workspace
 

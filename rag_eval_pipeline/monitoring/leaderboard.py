@@ -14,13 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
+from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.formats.results import CorrectedRate, Metric
 from rag_eval_pipeline.judges.agreement import Confusion
 from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, correction, labelled_evaluations
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED
 from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.history_tables import update_history

@@ -17,6 +17,15 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import (
+    TASKS,
+    ScoredRun,
+    calibrated_measures,
+    dataset_clusters,
+    paired_metric,
+    run_of_evaluation,
+    why_not_comparable,
+)
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
@@ -41,19 +50,7 @@ from rag_eval_pipeline.metrics.verdicts import (
 from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
 from rag_eval_pipeline.monitoring.causes import question_groups
-from rag_eval_pipeline.monitoring.comparison import (
-    TASKS,
-    RunEvidence,
-    ScoredRun,
-    VerdictSettings,
-    calibrated_measures,
-    dataset_clusters,
-    gather_evidence,
-    paired_metric,
-    read_verdict_settings,
-    run_of_evaluation,
-    why_not_comparable,
-)
+from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, gather_evidence, read_verdict_settings
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
 from rag_eval_pipeline.workspace import Workspace

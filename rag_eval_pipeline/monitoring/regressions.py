@@ -15,6 +15,12 @@ import msgspec
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import (
+    ScoredRun,
+    calibrated_measures,
+    dataset_clusters,
+    run_of_evaluation,
+)
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
 from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds, check_thresholds
@@ -22,15 +28,11 @@ from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights, published_evaluations
 from rag_eval_pipeline.monitoring.comparison import (
     Comparison,
-    ScoredRun,
     VerdictSettings,
-    calibrated_measures,
     compare_runs,
     compared_run,
-    dataset_clusters,
     not_comparable,
     read_verdict_settings,
-    run_of_evaluation,
 )
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells, read_comparison_rows
 from rag_eval_pipeline.monitoring.declines import declines

@@ -5,10 +5,11 @@ from itertools import groupby
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import are_alike
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.comparison import Comparison, are_alike
+from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader, read_header
 from rag_eval_pipeline.monitoring.incidents import (
     CONFIRMED,

@@ -8,12 +8,13 @@ from scipy.special import chdtrc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import ScoredRun
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdicts import FIRST_LOOK, ROUNDING, flip_share
-from rag_eval_pipeline.monitoring.comparison import ScoredRun, read_verdict_settings
+from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs, read_nights
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, Power, power_of_runs

@@ -19,6 +19,12 @@ import pydantic
 
 from rag_eval_pipeline.errors import InputError, unknown_name_hint
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import (
+    ScoredRun,
+    calibrated_measures,
+    dataset_clusters,
+    run_of_evaluation,
+)
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.formats import evaluations as data_models
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
@@ -26,16 +32,7 @@ from rag_eval_pipeline.judges.trust_card import read_trust_cards
 from rag_eval_pipeline.metrics.verdicts import CHANGES, FAILURE_RATE, first_confirmation
 from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_people, evaluate_over_time
 from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike, published_evaluations
-from rag_eval_pipeline.monitoring.comparison import (
-    Comparison,
-    ScoredRun,
-    VerdictSettings,
-    calibrated_measures,
-    compare_runs,
-    dataset_clusters,
-    read_verdict_settings,
-    run_of_evaluation,
-)
+from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings, compare_runs, read_verdict_settings
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.nightly import read_nights

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
@@ -23,7 +24,7 @@ from rag_eval_pipeline.metrics.verdicts import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import Alert, read_alert_settings, read_alerts
 from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, needed_runs, newest_alike
-from rag_eval_pipeline.monitoring.comparison import TASKS, Comparison, VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, incident_of
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, Trust

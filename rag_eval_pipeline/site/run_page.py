@@ -6,8 +6,9 @@ from itertools import compress
 
 import msgspec
 
+from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.judges.corrected_rates import labelling_order
-from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED, TASKS
+from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.monitoring.comparison import TASKS
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.regressions import Comparisons
 from rag_eval_pipeline.site.answer_files import ANSWER_NIGHTS, write_answers

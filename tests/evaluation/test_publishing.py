@@ -13,6 +13,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation import score_tables as storage
 from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance
 from rag_eval_pipeline.evaluation.answer_notes import language_warnings
+from rag_eval_pipeline.evaluation.compared_runs import run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
@@ -29,9 +30,8 @@ from rag_eval_pipeline.evaluation.results_builder import metadata
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.results import EvaluationResults, Metric
+from rag_eval_pipeline.formats.results import EvaluationResults, Metric, SignificanceTest
 from rag_eval_pipeline.judges.judgement import Judgement
-from rag_eval_pipeline.monitoring.comparison import run_of_evaluation
 from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
 from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
@@ -452,7 +452,7 @@ def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, 
             pair = load_pair(workspace, RAILWAY, "served")
         else:
             pair = load_pair(workspace, RAILWAY, "embedded")
-        found = metadata(workspace, evaluation, pair).evaluation_parameters
+        found = metadata(evaluation, pair, SignificanceTest()).evaluation_parameters
         assert (found["timeout_seconds"], found.get("attempt_timeout_seconds"), found["max_retries"]) == limits, kind
         measured = performance(workspace, evaluation, pair, facts_of(pair, Usage()), JudgementCounts())
         assert measured.resource_usage_of == ("evaluation" if kind in SERVED else "evaluation_and_system")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from rag_eval_pipeline.evaluation.compared_runs import Column
 from rag_eval_pipeline.judges.judge_changes import check_judge
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.labels import Item, Label
@@ -20,7 +21,6 @@ from rag_eval_pipeline.judges.recheck import (
     repeat_of,
 )
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Budget
-from rag_eval_pipeline.monitoring.comparison import Column
 from tests.judges.judge_server import Completion, honest_but, judge_server
 from tests.monitoring.made_runs import made_history, made_run
 

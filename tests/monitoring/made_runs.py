@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+from rag_eval_pipeline.evaluation.compared_runs import Column, ScoredRun
 from rag_eval_pipeline.evaluation.evaluation_folders import create_evaluation, make_newest
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.comparison import Column, ScoredRun, VerdictSettings
+from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, add_run
 
 START = datetime(2026, 9, 7, 2, tzinfo=UTC)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rag_eval_pipeline.evaluation.compared_runs import Column
 from rag_eval_pipeline.evaluation.score_tables import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.causes import (
@@ -13,7 +14,6 @@ from rag_eval_pipeline.monitoring.causes import (
     shared_group,
     worse_questions,
 )
-from rag_eval_pipeline.monitoring.comparison import Column
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
 from tests.monitoring.made_runs import made_run

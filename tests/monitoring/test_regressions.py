@@ -98,6 +98,23 @@ def test_comparisons_take_a_deterministic_first_night_for_the_baseline_and_compa
     assert night.evaluation_id == published.evaluation_id == runs[1]
 
 
+def test_results_have_tests_against_the_pinned_runs(workspace):
+    for system in ("embedded", "embedded-weak"):
+        settings = yaml.safe_load(workspace.system_file(system).read_text()) | {"deterministic": False}
+        workspace.system_file("embedded").write_text(yaml.safe_dump(settings))
+        _, published = evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+        if system == "embedded":
+            pin(workspace, RAILWAY, "embedded", [published.evaluation_id], now=FIRST)
+
+    found = EvaluationResults.read(results_path(workspace, published.evaluation_id))
+    tests = found.statistical_analysis.significance_tests
+    exact = tests["exact_match"]
+    assert exact.current_mean == found.answer_quality_metrics.exact_match.value == 0
+    assert (exact.baseline_mean, exact.significant) == (11 / 40, False)
+    assert exact.p_value == 7 * 2**-7  # one reference run: 11 answers of 7 documents became wrong
+    assert tests["against_baseline"].reason == "in_verdict_file"
+
+
 def test_comparisons_of_the_same_runs_are_the_same_and_read_as_they_were_written(evaluated):
     first = write_comparisons(evaluated)
     before = first.path.read_bytes()
