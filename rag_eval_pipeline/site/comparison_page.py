@@ -78,6 +78,7 @@ def write_comparison(
         new_run=new.evaluation_id,
         old_runs=[one for one in old_ids if one in readable],
         n_old=len(old_ids),
+        n_quiet=_quiet_nights(row, len(old_ids)),
         provisional=provisional,
         rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
         has_table=table is not None,
@@ -89,6 +90,12 @@ def write_comparison(
         n_rows=len(nights[new.evaluation_id].scores),
     )
     site.write(f"comparisons/{name}.html", page)
+
+
+def _quiet_nights(row: Comparison, n_old: int) -> int:
+    """Return how many nights after the pinned runs a night was compared with as well."""
+    runs = max((found.reference_runs for found in row.verdicts.values()), default=0)
+    return max(0, runs - n_old) if row.kind == "baseline" else 0
 
 
 def _cause(report: ReportData, row: Comparison, table: Mapping[str, Any] | None) -> tuple[str, str | None] | None:

@@ -148,6 +148,8 @@ def test_provisional_comparison_has_pages_from_the_second_night_until_the_baseli
     assert "provisional:" not in (root / f"{PAGE}.html").read_text()
     assert "the first baseline" not in (root / "index.html").read_text()
     assert "before: 5 pinned runs" in (root / f"{PAGE}.html").read_text()
+    nights(1)
+    assert "before: 5 pinned runs and 1 quiet night" in (root / f"{PAGE}.html").read_text()
 
 
 def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_sides(nights):
