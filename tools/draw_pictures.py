@@ -65,7 +65,10 @@ def _parts(browser: Browser) -> tuple[str, dict[str, bytes]]:
     card.locator("details").evaluate("details => details.open = false")
     verdict = card.screenshot()
     page.goto(next((REPORTS / "benchmarks").glob("*.html")).as_uri())
-    trend = page.locator("figure.card", has_text="Exact match").first.screenshot()
+    figure = page.locator("figure.card", has_text="Exact match").first
+    figure.locator("> *:nth-child(n + 3)").evaluate_all("parts => parts.forEach(part => part.remove())")
+    figure.evaluate("figure => figure.style.alignSelf = 'start'")
+    trend = figure.screenshot()  # its title and its lines, without the evidence below
     page.set_viewport_size({"width": 1000, "height": 1000})
     page.goto(question)
     answers = page.locator(".answers").screenshot()
