@@ -33,7 +33,7 @@ from rag_eval_pipeline.workspace import PROJECT, WORKSPACE_VARIABLE, Workspace
 if TYPE_CHECKING:
     import dagster as dg
 
-    from rag_eval_pipeline.monitoring.nightly import Nights
+    from rag_eval_pipeline.monitoring.night_records import Nights
 
 DEMO = PROJECT / "examples" / "demo"
 FIRST_NIGHT = datetime(2026, 11, 9, 2, tzinfo=UTC)

@@ -42,7 +42,7 @@ from rag_eval_pipeline.monitoring.incidents import (
     means_text,
     strongest_change,
 )
-from rag_eval_pipeline.monitoring.nightly import Night, Nights
+from rag_eval_pipeline.monitoring.night_records import Night, Nights
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from rag_eval_pipeline.metrics.watch import Bets, Watched, watch
 from rag_eval_pipeline.monitoring.incidents import headline_order
-from rag_eval_pipeline.monitoring.nightly import Night
+from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.verdict_records import Decline
 
 

@@ -29,7 +29,8 @@ from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationR
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
 from rag_eval_pipeline.monitoring.baselines import all_published
-from rag_eval_pipeline.monitoring.nightly import Night, Nights, find_reruns
+from rag_eval_pipeline.monitoring.night_records import Night, Nights
+from rag_eval_pipeline.monitoring.nightly import find_reruns
 from rag_eval_pipeline.storage.atomic_files import publishing, sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators, raise_damage

@@ -9,7 +9,8 @@ from rag_eval_pipeline.metrics.verdicts import CHANGES, QUIET_NIGHTS, Confirmati
 from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
-from rag_eval_pipeline.monitoring.nightly import Night, alerts_due
+from rag_eval_pipeline.monitoring.night_records import Night
+from rag_eval_pipeline.monitoring.nightly import alerts_due
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points, leading, needed_text
 from rag_eval_pipeline.workspace import Workspace
 

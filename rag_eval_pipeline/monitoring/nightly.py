@@ -6,271 +6,39 @@ night of its own. `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` 
 are removed; a new baseline starts a new file.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from itertools import islice
-from typing import Any, ClassVar
-
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
     TASKS,
     ScoredRun,
-    calibrated_measures,
-    dataset_clusters,
     paired_metric,
     run_of_evaluation,
-    why_not_comparable,
 )
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.formats.dataset import open_dataset
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, newest_evaluation
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
-from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
-from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
-from rag_eval_pipeline.metrics.run_labels import FINE_QUESTIONS, label_test
-from rag_eval_pipeline.metrics.segments import find_segments, segment_changes, tested_values
+from rag_eval_pipeline.judges.judge_changes import JudgeCheck
+from rag_eval_pipeline.metrics.run_labels import label_test
 from rag_eval_pipeline.metrics.verdicts import (
     BASELINE_RUNS,
     CHANGES,
     PROCEDURE,
-    REFERENCE_RUNS,
-    Budget,
     State,
     alerts,
     decide,
     first_confirmation,
     rerun_outcome,
 )
-from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, bet
+from rag_eval_pipeline.metrics.watch import bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
-from rag_eval_pipeline.monitoring.causes import question_groups
-from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, gather_evidence, read_verdict_settings
+from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.monitoring.night_records import Night, Nights, NightWatch
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
+from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading
 from rag_eval_pipeline.workspace import Workspace
-
-
-class NightWatch(Model):
-    """What a night adds to the evidence that metrics decline: see `metrics.watch`.
-
-    `bets` has two factors for each metric, null if no score differs between runs: from the comparison with all nights
-    since the baseline was pinned, and with the reference runs.
-    """
-
-    alert_at: float  # the evidence that alerts
-    bets: dict[str, tuple[float | None, float | None]]
-
-
-class Night(Model):
-    """One evaluation against the baseline, and its rerun if there was one."""
-
-    evaluation_id: str
-    opened_at: pydantic.AwareDatetime
-    ended_at: pydantic.AwareDatetime  # when the last answer of it or its newest rerun arrived
-    fingerprints: Fingerprints  # a rerun has the same
-    reason: str | None = None  # why it was not compared
-    reruns: tuple[str, ...] = ()  # the evaluations that ran it again, oldest first
-    procedure: int = 1  # the rules by which it was compared; raised when they change
-    reference: tuple[str, ...] = ()  # the evaluations that it was compared with, oldest first
-    n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
-    # metric -> verdict; also of segments whose change was flagged, as `exact_match of section tariffs`
-    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)
-    judge: JudgeCheck | None = None  # of a model judge that is calibrated
-    watch: NightWatch | None = None  # absent if nothing was compared, or fewer than five runs are pinned
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _read_former(cls, value: Any) -> Any:
-        """Read the one rerun that nights of procedure 3 and before have."""
-        if isinstance(value, dict) and "rerun" in value:
-            rerun = value["rerun"]
-            return {k: v for k, v in value.items() if k != "rerun"} | {"reruns": [rerun] if rerun else []}
-        return value
-
-    @property
-    def rerun(self) -> str | None:
-        """The newest evaluation that ran it again."""
-        return self.reruns[-1] if self.reruns else None
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """The night's evaluation and its reruns."""
-        return (self.evaluation_id, *self.reruns)
-
-    @property
-    def awaits_rerun(self) -> bool:
-        """Whether a change was flagged that no rerun has confirmed or refuted yet."""
-        return any(metric.confirmation == "pending" for metric in self.metrics.values())
-
-    def state(self, name: str) -> State:
-        """Return what the alert rule counts of a metric; a segment without a verdict showed no change."""
-        if name in self.metrics:
-            return self.metrics[name].state
-        return "unflagged" if self.metrics and OF_SEGMENT in name else "unknown"
-
-    @property
-    def joins_reference(self) -> bool:
-        """Whether later nights are compared with it as well: no change was confirmed, nor waits for a rerun."""
-        if self.judge is not None and self.judge.is_unsettled:
-            return False
-        is_changed = any(metric.state in CHANGES for metric in self.metrics.values())
-        return self.reason is None and not self.awaits_rerun and not is_changed
-
-
-class Nights(FileModel):
-    """The nights of one pair since its baseline was pinned, oldest first."""
-
-    file_type: ClassVar[str] = "file of nights"
-
-    schema_version: SchemaVersion = SCHEMA_VERSION
-    benchmark: str
-    system: str
-    baseline: tuple[str, ...]  # the pinned evaluations
-    flip_share: float | None = None  # share of questions whose exact match differs between two of them
-    finds: str | None = None  # a sentence on the drops that the next nights find
-    nights: tuple[Night, ...] = ()  # one a night; reruns are part of their night
-
-    @property
-    def note(self) -> str:
-        """Sentences on how steady the unchanged system is and what is found."""
-        return " ".join(filter(None, (flip_sentence(self.flip_share), self.finds)))
-
-    @property
-    def seen(self) -> frozenset[str]:
-        """The evaluations in this file."""
-        return frozenset(name for night in self.nights for name in night.runs)
-
-    @property
-    def reruns(self) -> dict[str, str]:
-        """Each rerun with its night's evaluation."""
-        return {name: night.evaluation_id for night in self.nights for name in night.reruns}
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineRuns:
-    """What a pair's nights are compared with, and how.
-
-    Args:
-        runs: The pinned ones, oldest first.
-        read: Returns an evaluation's scores by its id.
-        judged: Measures of the judge that take part.
-        clusters: Question -> its document.
-        groups: Column and value -> the questions that have it, of the segments that are tested.
-        budget: Of false alarms.
-        kept: The labelled answers that the judge judges again; None for a judge that is not checked.
-    """
-
-    runs: Sequence[ScoredRun]
-    settings: VerdictSettings
-    read: Callable[[str], ScoredRun] = field(repr=False)
-    judged: Collection[str] = ()
-    clusters: Mapping[str, str] | None = field(default=None, repr=False)
-    groups: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict, repr=False)
-    budget: Budget = Budget()
-    kept: KeptAnswers | None = field(default=None, repr=False)
-
-    def reference(self, history: Sequence[Night]) -> list[ScoredRun]:
-        """Return the runs that the next night is compared with: the pinned ones and quiet nights, 20 at most.
-
-        Those of a deterministic system are the pinned ones. A night whose evaluation is gone is left out.
-        """
-        found = list(self.runs)[-REFERENCE_RUNS:]
-        if found[0].is_deterministic:
-            return found
-        return [*found, *islice(self._quiet_runs(history), REFERENCE_RUNS - len(found))]
-
-    def all_nights(self, history: Sequence[Night]) -> list[ScoredRun]:
-        """Return the newest runs of quiet nights and the pinned ones, 60 at most; of very large benchmarks 20.
-
-        A night whose evaluation is gone is left out. The test is valid with any of them.
-        """
-        limit = NEWEST_RUNS if len(self.runs[0].query_ids) <= FINE_QUESTIONS else REFERENCE_RUNS
-        nights = list(islice(self._quiet_runs(history[::-1]), limit))[::-1]
-        return [*self.runs, *nights][-limit:]
-
-    def _quiet_runs(self, history: Iterable[Night]) -> Iterator[ScoredRun]:
-        for night in history:
-            if night.joins_reference:
-                run = self._read_or_none(night.evaluation_id)
-                if run is not None and why_not_comparable(run, self.runs[:1]) is None:
-                    yield run
-
-    def check_judge(
-        self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun], history: Sequence[Night]
-    ) -> JudgeCheck | None:
-        """Test whether the judge of a night and its reruns is that of the reference runs and the nights before."""
-        tonight, earlier = ([run.recheck for run in runs if run.recheck is not None] for runs in (current, reference))
-        before = history[-1].judge if history else None
-        level, opened_at = self.budget.a, current[0].opened_at
-        return check_judge(self.kept, tonight, earlier, before, level=level, opened_at=opened_at)
-
-    def _read_or_none(self, evaluation_id: str) -> ScoredRun | None:
-        try:
-            return self.read(evaluation_id)
-        except InputError:
-            return None
-
-    def gather_evidence(self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun]) -> RunEvidence:
-        """Test a night and its reruns against reference runs."""
-        return gather_evidence(
-            current,
-            reference,
-            rules=self.settings.night_rules(len(current), self.budget),
-            judged=self.judged,
-            clusters=self.clusters,
-            is_night=True,
-        )
-
-    def test_night(self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun]) -> RunEvidence:
-        """Test a night and its reruns against reference runs, and the questions of each segment by themselves."""
-        rules, found = self.settings.night_rules(len(current), self.budget), self.gather_evidence(current, reference)
-        places = {name: place for place, name in enumerate(found.query_ids)}
-        members = {value: [places[name] for name in own if name in places] for value, own in self.groups.items()}
-        changes = segment_changes(
-            {name: one.paired for name, one in found.compared.items()},
-            find_segments(members, len(places)),
-            rules,
-            certain=[name for name, evidence in found.evidence.items() if evidence.is_certain],
-        )
-        return replace(found, compared={**found.compared, **{one.evidence.key: one for one in changes}})
-
-
-def read_baseline_runs(
-    workspace: Workspace,
-    evaluation: Evaluation,
-    baseline: Sequence[str],
-    settings: VerdictSettings,
-    *,
-    n_pairs: int = 1,
-) -> BaselineRuns:
-    """Read the runs that an evaluation is compared with, by their ids.
-
-    Args:
-        n_pairs: That are evaluated every night.
-    """
-    record = evaluation.record
-    read = cache(lambda name: run_of_evaluation(load_evaluation(workspace, name)))
-    clusters = dataset_clusters(workspace, record.dataset_id, record.dataset_version)
-    names = list(clusters)  # in the dataset's order
-    queries = open_dataset(workspace.eval_json(record.dataset_id, record.dataset_version)).queries
-    tested = tested_values(question_groups(queries))
-    groups = {value: [names[place] for place in places] for value, places in tested.items()}
-    return BaselineRuns(
-        runs=[read(name) for name in baseline],
-        settings=settings,
-        read=read,
-        judged=calibrated_measures(workspace, record.benchmark, record.fingerprints.judge),
-        clusters=clusters,
-        groups=groups,
-        budget=Budget(settings.false_alarms_a_year, n_pairs, 0.5 if groups else 1.0),
-        kept=find_kept(workspace.trust_cards, benchmark=record.benchmark, fingerprint=record.fingerprints.judge),
-    )
 
 
 def add_run(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> tuple[Night, ...]:

@@ -39,17 +39,16 @@ from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
+from rag_eval_pipeline.monitoring.night_records import Night, Nights
 from rag_eval_pipeline.monitoring.nightly import (
-    Night,
-    Nights,
     find_reruns,
     judged_verdict,
     new_night,
-    read_baseline_runs,
     read_nights,
     update_nights,
     write_nights,
 )
+from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace

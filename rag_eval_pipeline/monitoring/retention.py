@@ -25,7 +25,7 @@ from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.judges.cache import JudgementCache
 from rag_eval_pipeline.monitoring.baselines import all_evaluations
 from rag_eval_pipeline.monitoring.history import history_folder, published_results
-from rag_eval_pipeline.monitoring.nightly import Nights
+from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.sources.download import Record
 from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, walk
 from rag_eval_pipeline.storage.lock import locked

@@ -16,8 +16,9 @@ from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdicts import FIRST_LOOK, ROUNDING, flip_share
 from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs, read_nights
+from rag_eval_pipeline.monitoring.nightly import read_nights
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, Power, power_of_runs
+from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.regressions import nightly_pairs
 from rag_eval_pipeline.workspace import Workspace
 

@@ -28,7 +28,7 @@ from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings,
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, incident_of
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, Trust
-from rag_eval_pipeline.monitoring.nightly import Night
+from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.regressions import Comparisons, read_comparisons
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 from rag_eval_pipeline.site.charts import Point

@@ -24,7 +24,7 @@ from rag_eval_pipeline.monitoring.alerts import (
     send_late_alerts,
 )
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.nightly import Nights
+from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
 from tests.monitoring.made_runs import START, made_history, made_run

@@ -13,7 +13,8 @@ from rag_eval_pipeline.evaluation.baseline_files import nights_file
 from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Budget
 from rag_eval_pipeline.monitoring.baselines import flip_share_of, pin
 from rag_eval_pipeline.monitoring.history import history_rows
-from rag_eval_pipeline.monitoring.nightly import Nights, alerts_due, due_reruns
+from rag_eval_pipeline.monitoring.night_records import Nights
+from rag_eval_pipeline.monitoring.nightly import alerts_due, due_reruns
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
 from tests.monitoring.made_runs import PRINTS, START, five_runs, made_evaluation, made_history, made_run

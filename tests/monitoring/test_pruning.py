@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, published_results
-from rag_eval_pipeline.monitoring.nightly import Nights
+from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.retention import prune
 from rag_eval_pipeline.workspace import Workspace
 from tests.formats.result_values import results_value

@@ -17,7 +17,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.leaderboard import Bar, bars, write_leaderboard
-from rag_eval_pipeline.monitoring.nightly import Nights
+from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.regressions import read_comparisons, write_comparisons
 from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.workspace import Workspace

@@ -1,0 +1,111 @@
+"""The records of nights, as `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` keeps them."""
+
+from typing import Any, ClassVar
+
+import pydantic
+
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
+from rag_eval_pipeline.formats.results import Fingerprints
+from rag_eval_pipeline.judges.judge_changes import JudgeCheck
+from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
+from rag_eval_pipeline.metrics.verdicts import (
+    CHANGES,
+    State,
+)
+from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
+
+
+class NightWatch(Model):
+    """What a night adds to the evidence that metrics decline: see `metrics.watch`.
+
+    `bets` has two factors for each metric, null if no score differs between runs: from the comparison with all nights
+    since the baseline was pinned, and with the reference runs.
+    """
+
+    alert_at: float  # the evidence that alerts
+    bets: dict[str, tuple[float | None, float | None]]
+
+
+class Night(Model):
+    """One evaluation against the baseline, and its rerun if there was one."""
+
+    evaluation_id: str
+    opened_at: pydantic.AwareDatetime
+    ended_at: pydantic.AwareDatetime  # when the last answer of it or its newest rerun arrived
+    fingerprints: Fingerprints  # a rerun has the same
+    reason: str | None = None  # why it was not compared
+    reruns: tuple[str, ...] = ()  # the evaluations that ran it again, oldest first
+    procedure: int = 1  # the rules by which it was compared; raised when they change
+    reference: tuple[str, ...] = ()  # the evaluations that it was compared with, oldest first
+    n_pairs: int = pydantic.Field(1, ge=1)  # among which the yearly budget of false alarms was shared
+    # metric -> verdict; also of segments whose change was flagged, as `exact_match of section tariffs`
+    metrics: dict[str, Verdict] = pydantic.Field(default_factory=dict)
+    judge: JudgeCheck | None = None  # of a model judge that is calibrated
+    watch: NightWatch | None = None  # absent if nothing was compared, or fewer than five runs are pinned
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _read_former(cls, value: Any) -> Any:
+        """Read the one rerun that nights of procedure 3 and before have."""
+        if isinstance(value, dict) and "rerun" in value:
+            rerun = value["rerun"]
+            return {k: v for k, v in value.items() if k != "rerun"} | {"reruns": [rerun] if rerun else []}
+        return value
+
+    @property
+    def rerun(self) -> str | None:
+        """The newest evaluation that ran it again."""
+        return self.reruns[-1] if self.reruns else None
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The night's evaluation and its reruns."""
+        return (self.evaluation_id, *self.reruns)
+
+    @property
+    def awaits_rerun(self) -> bool:
+        """Whether a change was flagged that no rerun has confirmed or refuted yet."""
+        return any(metric.confirmation == "pending" for metric in self.metrics.values())
+
+    def state(self, name: str) -> State:
+        """Return what the alert rule counts of a metric; a segment without a verdict showed no change."""
+        if name in self.metrics:
+            return self.metrics[name].state
+        return "unflagged" if self.metrics and OF_SEGMENT in name else "unknown"
+
+    @property
+    def joins_reference(self) -> bool:
+        """Whether later nights are compared with it as well: no change was confirmed, nor waits for a rerun."""
+        if self.judge is not None and self.judge.is_unsettled:
+            return False
+        is_changed = any(metric.state in CHANGES for metric in self.metrics.values())
+        return self.reason is None and not self.awaits_rerun and not is_changed
+
+
+class Nights(FileModel):
+    """The nights of one pair since its baseline was pinned, oldest first."""
+
+    file_type: ClassVar[str] = "file of nights"
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    benchmark: str
+    system: str
+    baseline: tuple[str, ...]  # the pinned evaluations
+    flip_share: float | None = None  # share of questions whose exact match differs between two of them
+    finds: str | None = None  # a sentence on the drops that the next nights find
+    nights: tuple[Night, ...] = ()  # one a night; reruns are part of their night
+
+    @property
+    def note(self) -> str:
+        """Sentences on how steady the unchanged system is and what is found."""
+        return " ".join(filter(None, (flip_sentence(self.flip_share), self.finds)))
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The evaluations in this file."""
+        return frozenset(name for night in self.nights for name in night.runs)
+
+    @property
+    def reruns(self) -> dict[str, str]:
+        """Each rerun with its night's evaluation."""
+        return {name: night.evaluation_id for night in self.nights for name in night.reruns}
