@@ -76,7 +76,7 @@ class Trust(NamedTuple):
         yield f"\n{'':20}{'smallest p':>12}{'differ':>9}{'in documents':>15}{'run means':>12}"
         for one in self.metrics:
             figures = min(one.p_values, default=None), one.document_correlation, one.run_factor
-            p_value, shared, factor = ("none" if x is None else f"{x:.2g}" for x in figures)
+            p_value, shared, factor = ("none" if x is None else f"{round(x, 4):.2g}" for x in figures)
             share = f"{100 * one.flip_share:.1f} %"
             yield f"{metric_label(one.metric):20}{p_value:>12}{share:>9}{shared:>15}{factor:>12}"
         if self.wavering:
