@@ -149,7 +149,7 @@ def alarms(seed: int, scale: float) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for phi in (0.02, 0.05, 0.10):
         for n_reference in (BASELINE_RUNS, REFERENCE_RUNS):
-            for a_year, nights in ((0.5, 90), (50.0, 90)):
+            for a_year, nights in ((0.5, 360), (50.0, 360)):
                 rng = np.random.default_rng(seed + round(1000 * phi) + n_reference)
                 pool, nights = synthetic_pool(rng), max(1, round(nights * scale))
                 systems = [new_system(rng, n, phi, pool) for n in SIZES * (PAIRS // len(SIZES))]

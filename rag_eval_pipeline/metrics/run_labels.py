@@ -37,10 +37,6 @@ class LabelTest(NamedTuple):
     high: float  # P(sum >= seen): small where scores rose
     at: float  # P(sum = seen)
 
-    def smoothed(self, share: float) -> float:
-        """Return P(sum < seen) + share x P(sum = seen), uniform under the null hypothesis for a uniform share."""
-        return max(P_MIN, self.low - (1 - share) * self.at)
-
 
 class PairedRuns(NamedTuple):
     """Scores that are compared: those that count, with the unit of each question.

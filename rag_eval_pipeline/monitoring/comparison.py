@@ -180,7 +180,7 @@ class Comparison(Model):
         return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
 
 
-ComparisonKind = Literal["systems", "evaluations", "baseline", "ab_test"]
+ComparisonKind = Literal["systems", "evaluations", "ab_test"]
 
 
 def compare_runs(
