@@ -1,0 +1,1 @@
+"""What is wrong with a benchmark's own questions, answers and documents."""
