@@ -110,6 +110,7 @@ class Workspace:
     root: Path
 
     sources = _Below("root", "data", "sources")  # one folder per benchmark
+    recipes = _Below("root", "data", "recipes")  # formats that `init` knows beside the product's, `*.yaml`
     config = _Below("root", "data", "config")  # settings files, `*.config.yaml`
     egress_config = _Below("config", "egress.config.yaml")  # allowed private hosts and limits
     defaults_config = _Below("config", "evaluation_defaults.config.yaml")  # settings of every evaluation

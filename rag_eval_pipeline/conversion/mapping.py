@@ -117,7 +117,7 @@ def map_source(
         queries["questions"] = {"sql": sql, "where": spec.where}
     if spec.documents is not None:
         queries["documents"] = {"sql": spec.documents}
-    results = _run_queries(relations, queries, place, limits or Limits()) if queries else {}
+    results = run_queries(relations, queries, place, limits or Limits()) if queries else {}
     if "questions" in results:
         result = results["questions"]
         mapped["questions"] = read_result(result, source.files)
@@ -339,7 +339,7 @@ def _check_columns(found: Sequence[str], known: Sequence[str], name: str, place:
             raise InputError("unknown_column", place(name, None), expected, field=name, found=column, hint=hint)
 
 
-def _run_queries(
+def run_queries(
     relations: Mapping[str, Relation], queries: Mapping[str, Mapping[str, Any]], place: Place, limits: Limits
 ) -> dict[str, Result]:
     """Return the results of the queries by name; they run in one child process, in order."""

@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import profile_folder
+from rag_eval_pipeline.scaffold.recipe import Recipe, read_recipes
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
 from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder, walk
@@ -29,7 +29,7 @@ SPEC_NAME = "benchmark.yaml"
 # What a workspace consists of, except hidden files.
 _WORKSPACE = [
     *map(Path, ("README.md", "dagster.yaml", "workspace.yaml", "corpus")),
-    *(Path("data", name) for name in ("sources", "config", "datasets", "evaluation", "reports")),
+    *(Path("data", name) for name in ("sources", "config", "datasets", "evaluation", "reports", "recipes")),
 ]
 _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
@@ -48,16 +48,17 @@ class Proposal:
 def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Download | None = None) -> Proposal:
     """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace."""
     _check_free(workspace.benchmark(name))
+    recipes = read_recipes(workspace.recipes)
     if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
         folder, files, notes = _list_files(Path(origin), workspace.root.resolve())
-        return _proposal(name, folder, files, notes)
+        return _proposal(name, folder, files, notes, recipes)
     if download is None:
         raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
     suffixes = _SUFFIXES.search(unquote(urlsplit(origin).path))
     file = f"source{suffixes[0] if suffixes else ''}"  # the suffix decides between formats with equal content
     with tempfile.TemporaryDirectory(prefix="rag-eval-init-") as scratch:
         download(origin, Path(scratch) / file)
-        return _proposal(name, Path(scratch), [file], [], url=origin)
+        return _proposal(name, Path(scratch), [file], [], recipes, url=origin)
 
 
 def start_benchmark(
@@ -86,11 +87,17 @@ def _folder(origin: Path) -> Path:
     return origin.parent if origin.is_file() else origin
 
 
-def _proposal(name: str, folder: Path, files: list[str], notes: list[str], *, url: str | None = None) -> Proposal:
-    profile = profile_folder(folder, files, url=url)
-    profile = replace(profile, data=tuple(map(with_chosen_answers, profile.data)))
-    notes = [*notes, *profile.notes, *dict.fromkeys(note for file in profile.data for note in file.notes)]
-    draft = recognise(profile)
+def _proposal(
+    name: str,
+    folder: Path,
+    files: list[str],
+    notes: list[str],
+    recipes: Mapping[str, Recipe],
+    *,
+    url: str | None = None,
+) -> Proposal:
+    draft, profile, found = recognise(profile_folder(folder, files, url=url), recipes)
+    notes = [*notes, *found, *profile.notes, *dict.fromkeys(note for file in profile.data for note in file.notes)]
     if draft is None:
         raise InputError(
             "nothing_to_propose",

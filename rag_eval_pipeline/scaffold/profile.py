@@ -76,6 +76,7 @@ class DataFile:
     origin: Origin
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
+    file: str = ""  # what was read, relative to the folder
     nested: tuple[Column, ...] = ()  # columns inside columns
     notes: tuple[str, ...] = ()  # what the reader decided, such as which sheet of a workbook it took
 
@@ -213,16 +214,21 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
         origin = origin._replace(columns=names)
         relation, _, notes = read_text(paths, name, {**stated, "columns": names})
     table, notes = (
-        _unquoted_table(_without_blank_rows(relation.table)),
+        unquoted_table(_without_blank_rows(relation.table)),
         (*notes, *(f"{note}." for note in relation.notes)),
     )
-    sampled = _sampled_rows(table)
-    columns = [
+    columns = columns_of(table)
+    return DataFile(origin, tuple(columns), table, name, nested_columns(columns, table.num_rows), notes)
+
+
+def columns_of(table: pa.Table, sampled: int | None = None) -> list[Column]:
+    """Return the columns of a table with the values of its first rows; by default as many as memory allows."""
+    sampled = sampled or _sampled_rows(table)
+    return [
         _column(table, place, name, sampled)
         for place, name in enumerate(table.column_names)
         if name.casefold() not in HIDDEN_COLUMNS and "\x00" not in name
     ]
-    return DataFile(origin, tuple(columns), table, nested_columns(columns, table.num_rows), notes)
 
 
 def _without_blank_rows(table: pa.Table) -> pa.Table:
@@ -235,7 +241,8 @@ def _without_blank_rows(table: pa.Table) -> pa.Table:
     return table if table.num_columns == 0 else table.filter(has_value)
 
 
-def _unquoted_table(table: pa.Table) -> pa.Table:
+def unquoted_table(table: pa.Table) -> pa.Table:
+    """Return a table in which a cell that is a text in JSON is that text."""
     for place, column in enumerate(table.schema):
         if is_json(column):
             table = table.set_column(place, column.name, _unquoted(table.column(place)))

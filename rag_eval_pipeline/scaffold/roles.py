@@ -194,7 +194,7 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     assign("source_id", _find_named(rest, "source_id", lambda column: column.is_unique))
     for role, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):
         assign(role, _find_named(rest, role, partial(_uses_words, known)))
-    labels = [column for column in rest if column.name not in used and _is_label(column)]
+    labels = [column for column in rest if column.name not in used and is_label(column)]
     used.update(column.name for column in labels)
     metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
     metadata = dict(reversed(metadata.items()))
@@ -491,7 +491,8 @@ def _uses_words(known: frozenset[str], column: Column) -> bool:
     return column.kind == "text" and any(value in known for value in column.present)
 
 
-def _is_label(column: Column) -> bool:
+def is_label(column: Column) -> bool:
+    """Return whether all values are short, so that a column can be kept as metadata."""
     parent = normalised(column.name.rpartition(".")[0])
     if column.path is not None and parent not in METADATA_PARENTS:
         return False

@@ -1,0 +1,255 @@
+"""The benchmark.yaml of files that a recipe recognises.
+
+A recipe that states `contexts`, `urls`, `files` or `documents` says all. Of any other, the SQL of its columns is run on
+the first rows, and the documents are searched as for files of unknown columns.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from rag_eval_pipeline.conversion.benchmark_spec import SOURCE
+from rag_eval_pipeline.conversion.mapping import Limits, identifier, run_queries
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.derived import Derived, draft_derived
+from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, columns_of, unquoted_table
+from rag_eval_pipeline.scaffold.recipe import ELSE, Choice, Match, Recipe, has, matches
+from rag_eval_pipeline.scaffold.roles import is_label
+from rag_eval_pipeline.scaffold.rows import FILL_IN, FILL_IN_COLUMN
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
+from rag_eval_pipeline.sources.relations import read_relation
+from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+TRIED_ROWS = 50  # of a query that says all, to see whether it runs
+STATES_DOCUMENTS = ("contexts", "urls", "files")
+TEXTS, TEXTS_FILE = "texts", "texts_file"
+
+_PLACEHOLDER = re.compile(r"\{([^{}:]+)\}")
+_KEYS = ("source", "tables", "questions", "documents", "retrieval_only", "where")
+_KEEPS_COLUMNS = re.compile(rf"{SOURCE}$|\(\s*SELECT \*,", re.IGNORECASE)
+_WORD = re.compile(r'"([^"]+)"|(\w+)')
+
+
+def draft_by_recipe(profile: FolderProfile, recipes: Mapping[str, Recipe]) -> tuple[Draft | None, list[str]]:
+    """Return the draft of the most special recipe that fits and whose SQL runs, and notes on those whose does not."""
+    notes: list[str] = []
+    for match in matches(profile, recipes):
+        try:
+            return _draft(profile, match), notes
+        except InputError as error:
+            notes.append(f"The recipe {match.name!r} fits by its columns, but not by their values: {error.found}.")
+    return None, notes
+
+
+def _draft(profile: FolderProfile, match: Match) -> Draft:
+    recipe, source = match.recipe, match.files[SOURCE]
+    sql = _Sql(match)
+    relation = sql.of(recipe.rows) or SOURCE
+    guesses = [Guess("source", match.reason), *map(_guess, recipe.says)]
+    if left_out := [column.name for column in _unused(source, recipe) if column.present]:
+        text = f"no part of the questions, such as what a tested system answered: {', '.join(map(repr, left_out))}."
+        guesses.append(Guess("questions", text))
+    missing = tuple(f"{name}: {text}" for name, text in recipe.fill_in.items())
+    if isinstance(recipe.questions, str):
+        questions: str | dict[str, ColumnExpr] = sql.of(recipe.questions) or ""
+        exprs = {}
+    else:
+        found = {name: sql.of(choice) for name, choice in recipe.questions.items()}
+        exprs = {name: text for name, text in found.items() if text is not None}
+        if not {*STATES_DOCUMENTS} & {*exprs} and recipe.documents is None:
+            draft = draft_derived(profile, source, _derived(profile, match, exprs, relation, sql))
+            return replace(
+                draft,
+                guesses=(*guesses, *draft.guesses),
+                missing=(*missing, *draft.missing),
+                retrieval_only=draft.retrieval_only or recipe.retrieval_only,
+            )
+        questions = {name: _expr(source, text) for name, text in exprs.items()}
+        questions |= dict.fromkeys(recipe.fill_in, FILL_IN_COLUMN)
+    documents = sql.of(recipe.documents) if recipe.documents is not None else None
+    tables = {name: file.origin for name, file in match.files.items() if name != SOURCE}
+    conditions, extra = _where(match)
+    labels = {}
+    if isinstance(questions, dict):
+        labels = {c.name: c.sql for c in _unread(source, match, sql) if is_label(c) and c.path is None}
+        questions |= {name: ColumnExpr(name) for name in extra if name not in labels}
+    draft = Draft(
+        shape=recipe.title,
+        source=source.origin,
+        questions=questions,
+        metadata=labels,
+        tables=tables or None,
+        documents=documents,
+        retrieval_only=recipe.retrieval_only,
+        on_missing_document=recipe.on_missing_document,
+        where=" AND ".join(conditions) or None,
+        relation=relation,
+        guesses=tuple(guesses),
+        missing=missing,
+        unused=tuple(c.described for c in _unread(source, match, sql) if c.name not in labels and c.path is None),
+    )
+    if FILL_IN not in str(questions):
+        _run(profile, match.files, _queries(draft), TRIED_ROWS)
+    return draft
+
+
+def _guess(sentence: str) -> Guess:
+    key = sentence.partition(":")[0].partition(".")[0]
+    return Guess(key if key in _KEYS else "questions", sentence)  # type: ignore[arg-type]  # a key
+
+
+class _Sql:
+    """The SQL of a recipe for the files at hand: conditions decided, and names in braces replaced."""
+
+    def __init__(self, match: Match) -> None:
+        self._match = match
+        self._source = match.files[SOURCE]
+        self._let: dict[str, str | None] = {}
+        self.read: set[str] = set()  # names in all SQL, folded
+        for name, choice in match.recipe.let.items():
+            self._let[name] = self.of(choice)
+
+    def of(self, choice: Choice) -> str | None:
+        """Return the SQL of a choice; None if no condition holds."""
+        if isinstance(choice, dict):
+            choice = next((text for condition, text in choice.items() if self._holds(condition)), "")
+            if not choice:
+                return None
+        text = _PLACEHOLDER.sub(self._replaced, choice)
+        self.read.update((quoted or bare).casefold() for quoted, bare in _WORD.findall(text))
+        return text
+
+    def _holds(self, condition: str) -> bool:
+        return condition == ELSE or all(map(self._is_there, condition.split(" & ")))
+
+    def _is_there(self, condition: str) -> bool:
+        """Return whether there is a column (`a.b`), a column of some kinds (`a.b: text | texts`) or a table."""
+        name, _, kinds = condition.partition(": ")
+        if name.startswith("table "):
+            return name.removeprefix("table ") in self._match.files
+        return has(self._source, name, kinds or "any")
+
+    def _replaced(self, found: re.Match[str]) -> str:
+        name = found[1]
+        if (text := self._let.get(name)) is not None:
+            return text
+        for column in (*self._source.columns, *self._source.nested):
+            if column.name.casefold() == name.casefold():
+                self.read.add(column.name.casefold())
+                return column.sql
+        return found[0]
+
+
+def _expr(file: DataFile, text: str) -> ColumnExpr:
+    """Return an expression; one that is a column of the file is written as its name."""
+    column = next((c for c in file.columns if text.casefold() in (c.name.casefold(), c.sql.casefold())), None)
+    return ColumnExpr(text) if column is None else ColumnExpr(column.sql, column.name)
+
+
+def _unread(source: DataFile, match: Match, sql: _Sql) -> list[Column]:
+    """Return the columns that no SQL of the recipe names, and that it does not call unused."""
+    gone = sql.read | {name.casefold() for name in match.recipe.unused}
+
+    def is_gone(column: Column) -> bool:
+        name = column.name.casefold()
+        return name in gone or (column.path is not None and name.partition(".")[0] in gone)
+
+    return [column for column in (*source.columns, *source.nested) if not is_gone(column)]
+
+
+def _unused(source: DataFile, recipe: Recipe) -> list[Column]:
+    names = {name.casefold() for name in recipe.unused}
+    return [column for column in source.columns if column.name.casefold() in names]
+
+
+def _where(match: Match) -> tuple[list[str], list[str]]:
+    """Return the conditions whose columns are there, and these columns."""
+    found = {column: condition for column, condition in match.recipe.where.items() if has(match.files[SOURCE], column)}
+    return list(found.values()), list(found)
+
+
+def _queries(draft: Draft) -> dict[str, str]:
+    questions = draft.questions
+    if not isinstance(questions, str):
+        columns = ", ".join(f"{expr.sql} AS {identifier(name)}" for name, expr in questions.items())
+        questions = f"SELECT {columns} FROM {draft.relation}"
+    return {"questions": questions, **({"documents": draft.documents} if draft.documents is not None else {})}
+
+
+def _run(
+    profile: FolderProfile, files: Mapping[str, DataFile], queries: Mapping[str, str], rows: int
+) -> dict[str, pa.Table]:
+    """Return the first rows of queries on relations of a folder.
+
+    Raises:
+        InputError: SQL that does not run on these columns.
+    """
+    paths = BenchmarkPaths(profile.folder.name, profile.folder, profile.folder, profile.folder)
+    relations = {}
+    for name, file in files.items():
+        keys = {key: value for key, value in file.origin.keys().items() if key not in ("path", "url")}
+        spec = SourceSpec.model_validate({"path": file.file, **keys})
+        relations[name] = read_relation(paths, spec, source_columns=name == SOURCE)
+    limited = {name: {"sql": f"SELECT * FROM (\n{sql}\n) LIMIT {rows}"} for name, sql in queries.items()}
+    results = run_queries(relations, limited, lambda key, _: key, Limits())
+    return {name: pa.ipc.open_file(pa.memory_map(str(result.path))).read_all() for name, result in results.items()}
+
+
+def _derived(profile: FolderProfile, match: Match, exprs: dict[str, str], relation: str, sql: _Sql) -> Derived:
+    """Return the recipe's columns with their values in the first rows, and the others of the file."""
+    source, recipe = match.files[SOURCE], match.recipe
+    conditions, read = _where(match)
+    is_whole = _KEEPS_COLUMNS.match(relation) is not None
+    others = [c for c in _unread(source, match, sql) if c.name not in exprs and c.name not in read] if is_whole else []
+    selected = {name: text for name, text in exprs.items()}
+    selected |= {f"__where_{number}": f"coalesce({text}, false)" for number, text in enumerate(conditions)}
+    selected |= {f"__other_{number}": column.sql for number, column in enumerate(others)}
+    columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in selected.items())
+    table = _run(profile, match.files, {"questions": f"SELECT {columns} FROM {relation}"}, source.sampled)["questions"]
+    found = {column.name: column for column in columns_of(unquoted_table(table), len(table))}
+    made = {name: _named(source, name, text, found[name]) for name, text in exprs.items()}
+    others = [replace(column, values=found[f"__other_{n}"].values) for n, column in enumerate(others)]
+    unused = [c for c in source.columns if c.name.casefold() in {name.casefold() for name in recipe.unused}]
+    gold, gold_file = (
+        replace(made.pop(name), name=_read(source, exprs[name])) if name in made else None
+        for name in (TEXTS, TEXTS_FILE)
+    )
+    return Derived(
+        recipe.title,
+        (*made.values(), *others),
+        gold=gold,
+        gold_file=gold_file,
+        where=tuple(
+            (condition, _column(source, name), found[f"__where_{number}"].values)
+            for number, (condition, name) in enumerate(zip(conditions, read, strict=True))
+        ),
+        names=tuple((name, _original(source, text)) for name, text in exprs.items()),
+        relation=relation,
+        unused=tuple(_unused(source, recipe)),
+    )
+
+
+def _named(source: DataFile, name: str, text: str, made: Column) -> Column:
+    """Return a column under our name; whether its values are unique is known of all rows for one of the file."""
+    original = source.column(_original(source, text))
+    is_unique = made.is_unique if original is None else original.is_unique
+    return replace(made, name=name, path=text, is_unique=is_unique)
+
+
+def _read(source: DataFile, text: str) -> str:
+    """Return the name of the first column that SQL reads."""
+    names = {column.name.casefold(): column.name for column in reversed(source.columns)}
+    words = ((quoted or bare).casefold() for quoted, bare in _WORD.findall(text))
+    return next((names[word] for word in words if word in names), text)
+
+
+def _original(source: DataFile, text: str) -> str:
+    return _expr(source, text).column or ""
+
+
+def _column(source: DataFile, name: str) -> Column:
+    return next(c for c in (*source.columns, *source.nested) if c.name.casefold() == name.casefold())
