@@ -158,7 +158,8 @@ def matches(profile: FolderProfile, recipes: Mapping[str, Recipe]) -> list[Match
 
 def _fitting(profile: FolderProfile, recipe: Recipe) -> dict[str, DataFile] | None:
     """Return a file for each relation of a recipe; None if one that it needs is not there."""
-    files = splits_in_order(profile.data)
+    # Of a test set and its results, which have the same columns and more, the test set.
+    files = sorted(splits_in_order(profile.data), key=lambda file: sum(has(file, name) for name in recipe.unused))
 
     def choose(rest: list[str], chosen: dict[str, DataFile]) -> dict[str, DataFile] | None:
         if not rest:

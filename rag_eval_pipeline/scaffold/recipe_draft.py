@@ -162,8 +162,8 @@ def _unread(source: DataFile, match: Match, sql: _Sql) -> list[Column]:
 
 
 def _unused(source: DataFile, recipe: Recipe) -> list[Column]:
-    names = {name.casefold() for name in recipe.unused}
-    return [column for column in source.columns if column.name.casefold() in names]
+    columns = {column.name.casefold(): column for column in source.columns}
+    return [columns[name.casefold()] for name in recipe.unused if name.casefold() in columns]
 
 
 def _where(match: Match) -> tuple[list[str], list[str]]:
@@ -213,7 +213,6 @@ def _derived(profile: FolderProfile, match: Match, exprs: dict[str, str], relati
     found = {column.name: column for column in columns_of(unquoted_table(table), len(table))}
     made = {name: _named(source, name, text, found[name]) for name, text in exprs.items()}
     others = [replace(column, values=found[f"__other_{n}"].values) for n, column in enumerate(others)]
-    unused = [c for c in source.columns if c.name.casefold() in {name.casefold() for name in recipe.unused}]
     gold, gold_file = (
         replace(made.pop(name), name=_read(source, exprs[name])) if name in made else None
         for name in (TEXTS, TEXTS_FILE)
