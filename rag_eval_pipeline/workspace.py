@@ -77,6 +77,7 @@ class BenchmarkPaths:
     dataset: Path  # data/datasets/<name>/, an evaluation root as NVIDIA's evaluate_rag.py takes it
 
     spec = _Below("source", "benchmark.yaml")
+    audit = _Below("source", "audit.yaml")  # people's decisions on suspect questions
     questions = _Below("dataset", "questions.parquet")  # accepted ones, with the columns that train.json does not have
     # Documents that the questions name, with their file names and bodies, before any is fetched.
     planned = _Below("dataset", "planned.parquet")

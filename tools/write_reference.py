@@ -20,6 +20,7 @@ import pydantic
 import typer
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.conversion.audit_decisions import Decision
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
 from rag_eval_pipeline.conversion.shards import ConversionSettings
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
@@ -53,6 +54,7 @@ SHARED: dict[type[pydantic.BaseModel], str] = {  # described once
 TO_BE_SORTED = "\n## To be sorted\n"  # a section of errors.md that is written anew each time
 FILES: dict[str, type[pydantic.BaseModel]] = {
     "`benchmark.yaml`": BenchmarkSpec,
+    "`decisions` of `audit.yaml`": Decision,
     "`systems/<name>.config.yaml`": SystemFile,
     **{f"`settings` of a system, `kind: {name}`": kind.settings for name, kind in KINDS.items()},
     "`conversion.config.yaml`": ConversionSettings,

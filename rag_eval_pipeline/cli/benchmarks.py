@@ -127,7 +127,7 @@ def plan(
         emit(rows, as_json, ("\t".join(_name_fields(row)) for row in rows))
     else:
         value = {"benchmark": name, **asdict(planned.counts), "files": len(files), "notes": planned.notes}
-        refused = [record for record in planned.quarantine if record.stage != "where"]
+        refused = [record for record in planned.quarantine if not record.is_dropped]
         value["quarantine"] = [msgspec.to_builtins(record) for record in refused]
         settings = read_verdict_settings(root)
         power = detectable(planned.group_sizes, settings)
@@ -135,7 +135,8 @@ def plan(
         value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]
         counts = planned.counts
-        rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped by where, "
+        by = "by where" if not counts.audit_dropped else f"({counts.audit_dropped} of them by audit.yaml)"
+        rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped {by}, "
         found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
         first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
         value["warning"] = power.warning(name)

@@ -71,7 +71,7 @@ class Expect(SpecPart):
     impossible: int | None = Field(
         default=None, ge=0, description="Accepted questions without an answer in the corpus."
     )
-    dropped: int | None = Field(default=None, ge=0, description="Rows that `where` leaves out.")
+    dropped: int | None = Field(default=None, ge=0, description="Rows that `where` or audit.yaml leaves out.")
     quarantined: int | None = Field(default=None, ge=0, description="Rejected rows.")
     contexts: int | None = Field(default=None, ge=0, description="Contexts of accepted questions.")
     documents: int | None = Field(default=None, ge=0, description="Documents of the corpus.")
@@ -180,7 +180,7 @@ def read_spec(paths: BenchmarkPaths) -> BenchmarkSpec:
     try:
         spec = BenchmarkSpec.model_validate(text.value)
     except ValidationError as error:
-        raise _input_error(error, text, shown) from None
+        raise spec_error(error, text, shown) from None
     if spec.name != paths.name or not NAME.fullmatch(spec.name):
         place, expected = f"{shown}, line {text.line(('name',))}", f"the folder's name {paths.name!r}"
         raise InputError("name_mismatch", place, expected, field="name", found=spec.name)
@@ -201,7 +201,7 @@ def read_sources(paths: BenchmarkPaths) -> dict[str, SourceSpec]:
     try:
         sources = _Sources.model_validate(text.value)
     except ValidationError as error:
-        raise _input_error(error, text, shown) from None
+        raise spec_error(error, text, shown) from None
     return {SOURCE: sources.source, **sources.tables}
 
 
@@ -223,7 +223,9 @@ def spec_place(paths: BenchmarkPaths) -> Callable[[str, int | None], str]:
     return place
 
 
-def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> InputError:
+def spec_error(
+    error: ValidationError, text: YamlDocument, shown: str, model: type[BaseModel] = BenchmarkSpec
+) -> InputError:
     """Return the first error in the file; people correct one line at a time."""
     placed = [(text.line(detail["loc"]) or 1, detail) for detail in error.errors()]
     # A missing key may be there under a wrong name.
@@ -234,16 +236,14 @@ def _input_error(error: ValidationError, text: YamlDocument, shown: str) -> Inpu
     more = f" There {'is' if others == 1 else 'are'} {others} more error{'s' if others > 1 else ''}." if others else ""
     if detail["type"] == "extra_forbidden":
         key = str(detail["loc"][-1])
-        return InputError(
-            "unknown_key", place, "a known key", found=key, hint=f"{value_hint(detail, BenchmarkSpec)}{more}"
-        )
+        return InputError("unknown_key", place, "a known key", found=key, hint=f"{value_hint(detail, model)}{more}")
     if detail["type"] == "missing":
         return InputError("missing_key", place, f"the key `{detail['loc'][-1]}`", hint=f"Add it.{more}")
     own = detail["type"] in {"path_outside", "unsupported_source", "bad_value"}
     expected = detail["msg"] if own else detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     if detail["type"] == "string_pattern_mismatch":
         expected = "a semantic version such as 1.0.0"
-    hint = detail.get("ctx", {}).get("hint") or value_hint(detail, BenchmarkSpec)
+    hint = detail.get("ctx", {}).get("hint") or value_hint(detail, model)
     return InputError(
         detail["type"] if own else "bad_value",
         place,

@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 
 from rag_eval_pipeline.conversion.annotation_checks import check_quality, citation_name, offset_base, reanchor
 from rag_eval_pipeline.conversion.annotator_agreement import TARGET, annotators_agree
-from rag_eval_pipeline.conversion.benchmark_spec import spec_place
+from rag_eval_pipeline.conversion.audit_decisions import audit_sha256
+from rag_eval_pipeline.conversion.benchmark_spec import Expect, spec_place
 from rag_eval_pipeline.conversion.document_index import text_of_file
 from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.conversion.stamp import Check, Conversion, make_check
+from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, make_check
 from rag_eval_pipeline.conversion.version_difference import version_difference
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
@@ -253,8 +254,20 @@ def require_new_version(conversion: Conversion, made: Path, target: Path) -> Non
             f"a higher version than {version}, which was published with other content",
             field="version",
             found=difference,
-            hint=f"Raise `version`; or, if nobody needs the old one: rag-eval convert {name} --replace",
+            hint=f"{_audit_changes(conversion)}Raise `version`; or, if nobody needs the old one: "
+            f"rag-eval convert {name} --replace",
         )
+
+
+def _audit_changes(conversion: Conversion) -> str:
+    """Return a sentence if the audit.yaml is not that of the last conversion, as far as that is known."""
+    present, earlier = audit_sha256(conversion.paths), None
+    if conversion.paths.stamp.exists():
+        earlier = Stamp.read(conversion.paths.stamp).audit_sha256
+    if present == earlier:
+        return ""
+    also = " Where `expect` counts what it changes, state the new counts." if conversion.spec.expect != Expect() else ""
+    return f"audit.yaml has changed since it was published.{also} "
 
 
 def publish_version(conversion: Conversion, made: Path, target: Path) -> None:

@@ -1,6 +1,7 @@
 """Plan a benchmark: its questions and documents, found without the network and without writing a product.
 
-Every row that was read is accepted, dropped by `where` or quarantined. A few thousand rows are in memory at a time.
+Every row that was read is accepted, dropped by `where` or audit.yaml, or quarantined. A few thousand rows are in
+memory at a time.
 """
 
 import contextlib
@@ -16,11 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_eval_pipeline.conversion.audit_decisions import (
+    PlacedDecisions,
+    place_decisions,
+    read_decisions,
+    source_rows,
+)
 from rag_eval_pipeline.conversion.batch_validation import BatchValidation
 from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, map_source, mapped_rows
-from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
+from rag_eval_pipeline.conversion.quarantine import AUDIT_STAGE, QuarantineRecord
 from rag_eval_pipeline.conversion.question_checks import QuestionChecks
 from rag_eval_pipeline.conversion.question_spool import (
     SCHEMA,
@@ -124,7 +131,10 @@ def plan(
         notes += _each_error_once(places)
     refused_urls: dict[str, str] = {}
     index = _document_index(origins, spec, relations, mapped.get("documents"), notes, refused_urls)
-    rows = QuestionBuilder(spec, index, source)
+    decisions = PlacedDecisions()
+    if "questions" in mapped:
+        decisions = place_decisions(read_decisions(paths), source_rows(mapped["questions"].batches()))
+    rows = QuestionBuilder(spec, index, source, decisions)
     if "questions" in mapped:
         for batch in mapped["questions"].batches():
             rows.add(batch)
@@ -150,6 +160,8 @@ def plan(
         rows=rows.rows + len(unread),
         accepted=rows.accepted,
         dropped=rows.dropped,
+        audit_dropped=rows.audit_dropped,
+        audit_fixed=len(rows.fixed),
         quarantined=len(unread) + len(rows.refused) - rows.dropped,
         impossible=rows.impossible,
         contexts=rows.contexts,
@@ -174,8 +186,10 @@ def plan(
 class QuestionBuilder:
     """The questions of mapped rows, and counts of accepted, dropped and refused rows; no row is lost."""
 
-    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation) -> None:
+    def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation, decisions: PlacedDecisions) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
+        self.audit_dropped = 0  # of those dropped
+        self.fixed: set[int] = set()  # numbers of accepted questions that audit.yaml gives other answers
         self.without_document = self.gold_texts = self.bare_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
         self.lost: Counter[str] = Counter()  # contexts by cause
@@ -185,7 +199,7 @@ class QuestionBuilder:
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
         self._checks = QuestionChecks(set(source.schema.names) - {*TRACE_COLUMNS})
         self.document_sets = array("q")  # hashes of the sets of documents that questions are about
-        self._spec, self._index, self._source = spec, index, source
+        self._spec, self._index, self._source, self._decisions = spec, index, source, decisions
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -201,6 +215,7 @@ class QuestionBuilder:
                 self._refuse("where", number, dropped, position, error)
             self.dropped += len(dropped)
             batch, ids = batch.filter(keep), ids.filter(keep)
+        batch, ids = self._without_dropped(batch, ids)
         found = BatchValidation(
             batch,
             ids,
@@ -223,11 +238,39 @@ class QuestionBuilder:
         notes = [
             f"{note} ({number} row{'' if number == 1 else 's'})." for note, number in self._row_notes.most_common()
         ]
+        notes += self._audit_notes()
         notes += self._checks.notes(self.spool.read)
         left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
         return [*_shortened(notes), *_shortened(left_out)]
 
+    def _without_dropped(self, batch: pa.RecordBatch, ids: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
+        """Drop the rows that audit.yaml drops."""
+        changes = self._decisions.changes
+        drops = pa.array([number for number, one in changes.items() if one.decision == "drop"], pa.int64())
+        dropped = pc.is_in(ids, drops)
+        for position in np.flatnonzero(dropped.to_numpy(zero_copy_only=False)) if len(drops) else ():
+            one = changes[ids[position].as_py()]
+            expected = f"no decision to drop it ({one.reason or one.finding or 'no reason is stated'})"
+            error = RowError("dropped", "audit.yaml", expected, one.question)
+            self._refuse(AUDIT_STAGE, ids[position].as_py(), batch, int(position), error)
+        self.dropped += dropped.true_count
+        self.audit_dropped += dropped.true_count
+        return batch.filter(pc.invert(dropped)), ids.filter(pc.invert(dropped))
+
+    def _audit_notes(self) -> list[str]:
+        """Return what audit.yaml has changed, and which of its decisions are not used."""
+        changes = self._decisions.changes
+        unused = [one for number, one in changes.items() if one.decision == "fix" and number not in self.fixed]
+        notes = [f"audit.yaml: the fix of {one.id} is not used: its row is refused." for one in unused]
+        notes += self._decisions.notes
+        if self.fixed or self.audit_dropped:
+            counts = f"{self.audit_dropped} dropped, {len(self.fixed)} with other answers"
+            return [f"audit.yaml: {counts}.", *_shortened(notes)]
+        return _shortened(notes)
+
     def _accept(self, questions: pa.RecordBatch) -> None:
+        questions, fixed = self._decisions.fixed(questions)
+        self.fixed |= fixed
         self.accepted += questions.num_rows
         self.impossible += questions.column("is_impossible").true_count
         lengths = questions.column("contexts").value_lengths()

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from rag_eval_pipeline.errors import InputError, fault_line
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 
+AUDIT_STAGE = "audit"
 LISTED = 20  # errors that messages name; the file has them all
 
 
 class QuarantineRecord(msgspec.Struct, frozen=True):
     """A row that was dropped or refused: the facts of an `InputError`."""
 
-    stage: str  # `where`: dropped by the spec; `validation`: a bad row; `documents`: its document is missing
+    stage: str  # `where`, `audit`: dropped on purpose; `validation`: a bad row; `documents`: its document is missing
     code: str
     file: str | None  # source file, relative to the benchmark's folder
     sha256: str | None  # of that file
@@ -27,6 +28,11 @@ class QuarantineRecord(msgspec.Struct, frozen=True):
     excerpt: str | None  # of the value found, at most 200 characters
     line: int | None = None  # 1-based physical line where known
     item: str | None = None  # the question, where several come from the row: its own id, or #2 for the second
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether a person wants the row left out, so that it is no error."""
+        return self.stage in ("where", AUDIT_STAGE)
 
     def message(self, benchmark: str) -> str:
         """Return the record as one line, with the file as it is named from the workspace's root."""
@@ -60,10 +66,10 @@ def read_quarantine(path: Path) -> list[QuarantineRecord]:
 
 
 def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Iterator[str]:
-    """Yield one line for each error, with the number of rows that have it; rows that `where` drops are no error."""
+    """Yield one line for each error, with the number of rows that have it; rows that are dropped are no error."""
     rows: dict[QuarantineRecord, list[QuarantineRecord]] = {}
     for record in records:
-        if record.stage != "where":
+        if not record.is_dropped:
             # Why a document is missing is said with the document.
             excerpt = None if record.stage == "documents" else record.excerpt
             fault = replace(record, excerpt=excerpt, row=None, line=None, item=None, sha256=None, question_id=None)

@@ -39,7 +39,7 @@ class CheckFact(NamedTuple):
 # Dagster needs the checks before anything has run.
 CHECKS: dict[str, dict[str, CheckFact]] = {
     "questions": {
-        "rows_conserved": CheckFact(True, "Rows read = accepted + dropped by `where` + quarantined."),
+        "rows_conserved": CheckFact(True, "Rows read = accepted + dropped + quarantined."),
         "counts_as_expected": CheckFact(True, "The counts are those that `expect` states."),
         "every_document_known": CheckFact(True, "Every document that a question names has a row. Blocks under `fail`."),
     },
@@ -59,7 +59,7 @@ CHECKS: dict[str, dict[str, CheckFact]] = {
         "questions_left": CheckFact(
             True, "Questions are left after documents were fetched, and no fewer than `expect` states."
         ),
-        "rows_conserved": CheckFact(True, "Rows read = questions written + dropped by `where` + quarantined."),
+        "rows_conserved": CheckFact(True, "Rows read = questions written + dropped + quarantined."),
         "every_gold_document_on_disk": CheckFact(
             True, "Every context of every accepted question names a document of the manifest that is on disk."
         ),
@@ -136,6 +136,7 @@ class Stamp(FileModel):
     dataset_version: str
     dataset_fingerprint: str  # sha256 of the .eval.json
     corpus_fingerprint: str  # sha256 over the corpus files' names and hashes, and what extracted their text
+    audit_sha256: str | None = None  # of the audit.yaml that was applied; `counts` has what it dropped and fixed
     files: dict[str, str]  # sha256 of the tables beside it that an evaluation reads
     counts: dict[str, int]
     checks: dict[str, bool]

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion import datasets, shards
+from rag_eval_pipeline.conversion.audit_decisions import audit_sha256
 from rag_eval_pipeline.conversion.datasets import LISTED
 from rag_eval_pipeline.conversion.evaluation_dataset import QUERY_COLUMNS, dataset_head, write_evaluation_dataset
 from rag_eval_pipeline.conversion.gold_documents import (
@@ -89,7 +91,11 @@ def questions(conversion: Conversion) -> StepReport:
     manifest.write_planned(paths.planned, planned.documents, base=paths.source)
     write_quarantine(paths.quarantine, planned.quarantine)
     counts = planned.counts
-    wrong = {name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts.record())}
+    wrong: dict[str, Any] = {
+        name: {"expected": e, "found": f} for name, e, f in spec.expect.differences(counts.record())
+    }
+    if wrong and (counts.audit_dropped or counts.audit_fixed):
+        wrong["audit.yaml"] = {"dropped": counts.audit_dropped, "fixed": counts.audit_fixed}
     unknown = sum(record.code == "unknown_document" for record in planned.quarantine)
     must_be_known = spec.on_missing_document == "fail"
     checks = (
@@ -217,7 +223,7 @@ def train_json(conversion: Conversion) -> StepReport:
     records = [*earlier, *absent_documents.quarantined]
     write_quarantine(paths.quarantine, records)
     written, findings = tally.questions, sorted(tally.absent)
-    dropped = sum(record.stage == "where" for record in records)
+    dropped = sum(record.is_dropped for record in records)
     counts = {
         "rows": rows,
         "accepted": written,
@@ -486,6 +492,7 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         dataset_version=spec.version,
         dataset_fingerprint=sha256_of(dataset),
         corpus_fingerprint=hashlib.sha256(corpus_content).hexdigest(),
+        audit_sha256=audit_sha256(paths),
         files={path.name: sha256_of(path) for path in (paths.documents, paths.pages)},
         counts=counts,
         checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},

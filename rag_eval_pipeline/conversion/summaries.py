@@ -34,6 +34,8 @@ class Counts:
     without_document: int = 0  # answerable accepted questions that have no context with a document
     gold_texts: int = 0  # contexts with a text and a document
     bare_texts: int = 0  # contexts with a text and no document
+    audit_dropped: int = 0  # of the dropped questions, those of audit.yaml
+    audit_fixed: int = 0  # questions that audit.yaml gives other answers
 
     @property
     def conserved(self) -> bool:
@@ -44,8 +46,9 @@ class Counts:
         """Return the counts of a conversion step: numbers only."""
         numbers = asdict(self)
         lost = numbers.pop("contexts_lost")
-        if not self.bare_texts:
-            del numbers["bare_texts"]
+        for name in ("bare_texts", "audit_dropped", "audit_fixed"):
+            if not numbers[name]:
+                del numbers[name]
         return {**numbers, **lost_counts(lost)}
 
 

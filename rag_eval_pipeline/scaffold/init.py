@@ -26,6 +26,7 @@ Download = Callable[[str, Path], None]
 """Writes the body of a URL to a file; raises `InputError` or `ServiceError` if it cannot be fetched."""
 
 SPEC_NAME = "benchmark.yaml"
+AUDIT_NAME = "audit.yaml"  # decisions on the questions of a benchmark, and no data
 # What a workspace consists of, except hidden files.
 _WORKSPACE = [
     *map(Path, ("README.md", "dagster.yaml", "workspace.yaml", "corpus")),
@@ -142,6 +143,7 @@ def _list_files(origin: Path, workspace: Path) -> tuple[Path, list[str], list[st
         for path in (Path(parent, name) for name in sorted(set(names) - own_names) if not name.startswith(".")):
             relative = path.relative_to(origin).as_posix()
             is_regular = path.is_file() and not path.is_symlink() and _is_encodable(relative)
+            is_regular = is_regular and relative != AUDIT_NAME
             (files if is_regular else left_out).append(relative)
         left_out += [Path(parent, f).relative_to(origin).as_posix() for f in folders if Path(parent, f).is_symlink()]
     if not files:

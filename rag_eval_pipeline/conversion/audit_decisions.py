@@ -1,0 +1,198 @@
+"""`audit.yaml`: people's decisions to drop, fix or keep questions that an audit finds suspect.
+
+A plan applies them to the rows of the source, so that all files of a conversion agree.
+"""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from rag_eval_pipeline.conversion.benchmark_spec import spec_error
+from rag_eval_pipeline.conversion.mapping import column_values
+from rag_eval_pipeline.conversion.question_spool import SCHEMA, iterate_batches
+from rag_eval_pipeline.conversion.sql_checks import KEEP
+from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.sources.source_spec import SpecPart, Text, listed, shown_path
+from rag_eval_pipeline.storage.atomic_files import file_sha256
+from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
+from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.workspace import BenchmarkPaths
+
+
+class Decision(SpecPart):
+    """What a person decided about one question."""
+
+    id: Text = Field(description="The question's `source_id`; where it has none, its number among the rows, from 0.")
+    question: Text = Field(
+        description="Its text, by which it is found; `id` says which of several with this text is meant."
+    )
+    decision: Literal["drop", "fix", "keep"] = Field(
+        description="drop: it is left out; fix: it gets other answers; keep: it is right, and `finding` is hidden."
+    )
+    answers: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
+        default=(), description="Of fix: all accepted answers, the answer first."
+    )
+    unanswerable: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
+        default=False, description="Of fix, instead of `answers`: the documents do not answer it."
+    )
+    finding: Text | None = Field(default=None, description="Kind of finding that it is about; of keep required.")
+    reason: Text | None = Field(default=None, description="Why, for people.")
+    by: Text | None = Field(default=None, description="Who decided.")
+    on: datetime.date | None = Field(default=None, description="When: a day such as 2026-11-27.")
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Self:
+        if bool(self.answers) + self.unanswerable != (self.decision == "fix"):
+            raise PydanticCustomError(
+                "bad_value", "of `fix` either `answers` or `unanswerable: true`, of drop and keep neither"
+            )
+        if any(not answer.strip() or "\0" in answer for answer in self.answers):
+            raise PydanticCustomError("bad_value", "answers with text, and without NUL")
+        if self.decision == "keep" and self.finding is None:
+            raise PydanticCustomError("bad_value", "of `keep` the kind of `finding` that is no fault")
+        return self
+
+
+class AuditFile(SpecPart):
+    """The file."""
+
+    decisions: tuple[Decision, ...] = Field(description="Drop or fix of a question once, keep once a finding.")
+
+
+class Row(NamedTuple):
+    """A question as decisions name it."""
+
+    id: int  # as in `Question`
+    source_id: str | None
+    question: str
+
+
+@dataclass(slots=True)
+class PlacedDecisions:
+    """Decisions by the number of their question."""
+
+    changes: dict[int, Decision] = field(default_factory=dict)  # to drop or to fix it
+    kept: dict[int, set[str]] = field(default_factory=dict)  # kinds of findings that are no faults of it
+    notes: list[str] = field(default_factory=list)  # on decisions without a question
+
+    def fixed(self, questions: pa.RecordBatch) -> tuple[pa.RecordBatch, set[int]]:
+        """Return accepted questions with their other answers, and the numbers of those that have some."""
+        ids = questions.column("id").to_pylist()
+        fixes = {number: self.changes[number] for number in ids if number in self.changes}
+        for place, name in enumerate(questions.schema.names) if fixes else ():
+            if name in ("answer", "answers", "is_impossible"):
+                values = questions.column(name).to_pylist()
+                values = [
+                    _fixed_value(fixes[number], name) if number in fixes else value
+                    for number, value in zip(ids, values, strict=True)
+                ]
+                questions = questions.set_column(place, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
+        return questions, set(fixes)
+
+
+def _fixed_value(decision: Decision, name: str) -> object:
+    if name == "is_impossible":
+        return decision.unanswerable
+    answers = list(dict.fromkeys(decision.answers))
+    return answers if name == "answers" else next(iter(answers), "")
+
+
+def read_decisions(paths: BenchmarkPaths) -> tuple[Decision, ...]:
+    """Return the decisions of a benchmark's audit.yaml; none without the file."""
+    return parse_decisions(paths, paths.audit.read_bytes()) if paths.audit.exists() else ()
+
+
+def parse_decisions(paths: BenchmarkPaths, text: bytes) -> tuple[Decision, ...]:
+    """Return the decisions of the text of an audit.yaml; the message of an `InputError` names the line."""
+    shown = shown_path(paths, paths.audit.name)
+    document = parse_yaml(text, shown, DATA)
+    if not isinstance(document.value, dict):
+        raise InputError("bad_value", shown, "a mapping with `decisions`, a list", found=document.value)
+    try:
+        decisions = AuditFile.model_validate(document.value).decisions
+    except ValidationError as error:
+        raise spec_error(error, document, shown, AuditFile) from None
+    changed: dict[tuple[str, str], int | None] = {}
+    for place, one in enumerate(decisions):
+        line = document.line(("decisions", place))
+        if one.decision != "keep" and (first := changed.setdefault((one.question, one.id), line)) != line:
+            hint = f"Line {first} has another."
+            expected = "one decision to drop or to fix a question"
+            raise InputError("bad_value", f"{shown}, line {line}", expected, found=one.question, hint=hint)
+    return decisions
+
+
+def audit_sha256(paths: BenchmarkPaths) -> str | None:
+    """Return the SHA-256 of a benchmark's audit.yaml; None without one."""
+    return file_sha256(paths.audit) if paths.audit.exists() else None
+
+
+def source_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yield the questions among mapped rows; those that `where` drops have a number and are none."""
+    start = 0
+    for batch in batches:
+        names = [name for name in ("question", "source_id") if name in batch.schema.names]
+        columns, _ = column_values(batch.select(names))
+        ids = columns.get("source_id", [None] * batch.num_rows)
+        keep = batch.column(KEEP).to_pylist()
+        for place, (question, source_id) in enumerate(zip(columns["question"], ids, strict=True)):
+            if keep[place] and isinstance(question, str):
+                yield Row(start + place, scalar_text(source_id), question)
+        start += batch.num_rows
+
+
+def converted_decisions(paths: BenchmarkPaths) -> PlacedDecisions:
+    """Return the present decisions on the questions of the last conversion."""
+    decisions = read_decisions(paths)
+    batches = iterate_batches(paths.questions, Row._fields) if decisions else ()
+    return place_decisions(decisions, (row for batch in batches for row in _rows(batch)))
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
+    return map(Row._make, zip(*(batch.column(name).to_pylist() for name in Row._fields), strict=True))
+
+
+def place_decisions(decisions: Sequence[Decision], rows: Iterable[Row]) -> PlacedDecisions:
+    """Find the question of each decision: that with its text, of several the one with its id."""
+    texts = {one.question for one in decisions}
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows if decisions else ():
+        if row.question in texts:
+            found[row.question].append(row)
+    placed = PlacedDecisions()
+    exact: list[tuple[Decision, int]] = []
+    others: list[Decision] = []
+    for one in decisions:
+        own = next((row for row in found[one.question] if one.id == (row.source_id or str(row.id))), None)
+        if own is None:
+            others.append(one)
+        else:
+            exact.append((one, own.id))
+    for one, number in exact:
+        _add(placed, one, number)
+    for one in others:
+        same = found[one.question]
+        if len(same) != 1:
+            left = f"{len(same)} questions have this text, and none this id" if same else "no question has this text"
+            placed.notes.append(f"{_named_decision(one)} is not used: {left}.")
+        elif not _add(placed, one, same[0].id):
+            placed.notes.append(f"{_named_decision(one)} is not used: another decision is about the only question.")
+    return placed
+
+
+def _add(placed: PlacedDecisions, decision: Decision, number: int) -> bool:
+    """Add a decision; return whether there was none to drop or to fix the same question."""
+    if decision.decision == "keep":
+        placed.kept.setdefault(number, set()).add(decision.finding or "")
+        return True
+    return placed.changes.setdefault(number, decision) is decision
+
+
+def _named_decision(decision: Decision) -> str:
+    return f"audit.yaml: {decision.decision} of {decision.id}, {excerpt(decision.question)},"
