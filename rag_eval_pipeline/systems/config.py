@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
     "python": Kind(PythonSettings, open_python, "python/4", in_flight=8),
     "replay": Kind(ReplaySettings, open_replay, "replay/4", is_free=True, is_deterministic=True),
 }
+ALWAYS_RETRIEVE = frozenset({"embedded", "nvidia"})  # kinds
 
 
 class SystemFile(Model):
@@ -79,6 +80,9 @@ class SystemFile(Model):
         None,
         description="Equal inputs give equal answers, so a new night reuses them; by default for embedded, replay.",
     )
+    closed_book: bool = pydantic.Field(
+        False, description="It is asked without documents, to find the questions that need none: see rag-eval audit."
+    )
     budget: Budget = pydantic.Field(Budget(), description="Limits for one UTC day.")
     settings: pydantic.SerializeAsAny[Model] = pydantic.Field(description="Settings of the kind.")
     evaluation: dict[str, Any] = pydantic.Field(
@@ -89,6 +93,14 @@ class SystemFile(Model):
     def _asks_again_what_changes(self) -> Self:
         if getattr(self.settings, "is_by_night", False) and self.deterministic is not False:
             raise ValueError("a path with {started} needs `deterministic: false`, or old answers would be reused")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_no_documents(self) -> Self:
+        if self.closed_book and (self.kind in ALWAYS_RETRIEVE or getattr(self.settings, "retrieval", None) is not None):
+            raise ValueError(
+                "closed_book of a system that is given no documents, such as kind openai without retrieval"
+            )
         return self
 
     @property

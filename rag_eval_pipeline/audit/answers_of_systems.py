@@ -1,0 +1,360 @@
+"""What systems' answers show about a benchmark's questions.
+
+Read are the newest published runs of each system over the present dataset and corpus: up to five with the same
+fingerprints, one of a deterministic system. An answer is right if it equals a gold answer or the judge says so, and
+wrong only if that is certain. Runs of systems that are marked `closed_book` show which questions need no documents.
+"""
+
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
+
+from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
+from rag_eval_pipeline.conversion.question_spool import iterate_batches
+from rag_eval_pipeline.conversion.stamp import Stamp
+from rag_eval_pipeline.corpus.text.alignment import contains
+from rag_eval_pipeline.errors import row_text
+from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.score_tables import ScoreTable, iter_responses, read_scores
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
+from rag_eval_pipeline.judges.lexical import LexicalSettings, judge_correctness
+from rag_eval_pipeline.metrics.answers import answer_tokens, normalise_answer, score_answer
+from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike
+from rag_eval_pipeline.storage.parquet_files import limit_allocators
+from rag_eval_pipeline.systems.base import PageText, RagAnswer
+from rag_eval_pipeline.systems.config import read_common_settings
+from rag_eval_pipeline.systems.embedded_bm25 import split_sentences
+from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.refusals import Refusal
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+SYSTEMS_MIN = 2  # that have to agree, or to fail
+RUNS_MIN = 3  # the same of a single system
+WAVERING_RUNS_MIN = 4
+WAVERING_CHANGES_MIN = 2  # one change from right to wrong, or the reverse, is one of the system
+FEW_NEVER = 0.1  # share of the questions up to which those that no system answers are suspicious; above, systems are
+PASSAGES_SEARCHED = 5  # of each answer, the first ones
+LEANS_RIGHT = 0.5  # score of a comparison, from which an answer is rather right
+SHOWN = 160  # characters of an answer or a sentence
+
+_ANSWERED = Refusal(False, ())
+_YES_NO = frozenset({"yes", "no", "true", "false"})  # any page has these words
+Right = Mapping[str, bool | None]  # question -> whether its answer is right; None if that is not certain
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """A system with its runs, oldest first."""
+
+    name: str
+    runs: Sequence[Evaluation]
+    right: Sequence[Right]
+
+    def scored(self, query_id: str) -> list[bool | None]:
+        """Return for each run with a scored answer to the question whether it is right."""
+        return [run[query_id] for run in self.right if query_id in run]
+
+    def known(self, query_id: str) -> list[bool]:
+        """Return the same of the runs for which it is certain."""
+        return [one for one in self.scored(query_id) if one is not None]
+
+
+class _Agreed(NamedTuple):
+    """An answer, and how many give it."""
+
+    text: str
+    voices: int
+
+
+class _Stated(NamedTuple):
+    """A page of the corpus that states an answer."""
+
+    document: str
+    page: int
+    excerpt: str
+    has_gold: bool  # it states the gold answer as well
+
+
+def findings_from_answers(workspace: Workspace, name: str) -> list[AuditFinding]:
+    """Return what the answers of systems show about the questions of a converted benchmark; nothing without answers."""
+    limit_allocators()
+    paths = workspace.benchmark(name)
+    stamp = Stamp.read(paths.stamp)
+    closed, systems = _read_systems(workspace, stamp)
+    if not closed and not systems:
+        return []
+    queries = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries
+    found = [
+        *_contradictions(paths, queries, systems),
+        _wavering(queries, systems),
+        _closed_book(queries, closed),
+    ]
+    return _with_places(paths, [finding for finding in found if finding.suspects])
+
+
+def _read_systems(workspace: Workspace, stamp: Stamp) -> tuple[list[_System], list[_System]]:
+    """Return the systems that are asked without documents, and the others."""
+    closed: list[_System] = []
+    others: list[_System] = []
+    for (benchmark, system), evaluations in sorted(all_published(workspace).items()):
+        current = [
+            one
+            for one in evaluations
+            if benchmark == stamp.benchmark
+            and one.record.fingerprints.dataset == stamp.dataset_fingerprint
+            and one.record.fingerprints.corpus == stamp.corpus_fingerprint
+        ]
+        if runs := newest_alike(current):
+            file = read_common_settings(workspace.system_file(system))
+            is_closed = file is not None and file.closed_book
+            (closed if is_closed else others).append(_System(system, runs, [_right(run) for run in runs]))
+    return closed, others
+
+
+def _right(run: Evaluation) -> Right:
+    answers, judged = read_scores(run.scores("answer_scores")), read_scores(run.scores("judge_scores"))
+    exact, f1 = _column(answers, "exact_match"), _column(answers, "f1")
+    correct, maybe = _column(judged, "judged_correct"), _column(judged, "judged_correct_upper")
+    found: dict[str, bool | None] = {}
+    for row, query_id in enumerate(answers.query_ids):
+        if exact[row] == 1 or correct[row] == 1:
+            found[query_id] = True
+        elif exact[row] is not None:
+            # Without a verdict, words in common leave it open.
+            found[query_id] = None if (f1[row] if maybe[row] is None else maybe[row]) else False
+    return found
+
+
+def _column(table: ScoreTable, measure: str) -> list[float | None]:
+    values, has = table.values(measure)
+    given = iter(values.tolist())
+    return [next(given) if one else None for one in has.tolist()]
+
+
+def _answers(run: Evaluation, wanted: Collection[str]) -> dict[str, RagAnswer]:
+    return {one.query_id: one for one in iter_responses(run.responses) if one.query_id in wanted and one.status == "ok"}
+
+
+# --- Questions that nobody answers right
+
+
+def _contradictions(
+    paths: BenchmarkPaths, queries: Iterable[EvaluationQuery], systems: Sequence[_System]
+) -> Iterator[AuditFinding]:
+    """Yield the questions on which all agree on another answer, and the other ones that are never answered right."""
+    asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
+    missed = {
+        query.query_id: query
+        for query in asked
+        if _are_enough(scored := [system.scored(query.query_id) for system in systems]) and not any(map(any, scored))
+    }
+    if len(systems) >= SYSTEMS_MIN:
+        voices = {system.name: _answers(system.runs[-1], missed) for system in systems}
+    else:  # the newest runs of the only one speak for themselves
+        runs = [run for system in systems for run in system.runs[-RUNS_MIN:]]
+        voices = {run.record.evaluation_id: _answers(run, missed) for run in runs}
+    settings = [one.record.settings.judge.settings for system in systems for one in system.runs[-1:]]
+    search = _Search(paths, next((one for one in settings if isinstance(one, LexicalSettings)), LexicalSettings()))
+    agreed: list[tuple[bool, int, Suspect]] = []
+    never: list[tuple[bool, Suspect]] = []
+    for query_id, query in missed.items():
+        given = {name: answers[query_id] for name, answers in voices.items() if query_id in answers}
+        most = search.said_by_most(query, list(given.values()))
+        stated = None if most is None else search.stated(query, given.values(), most.text)
+        texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
+        if most is None or stated is None:
+            suspect = Suspect(int(query_id), query_id, f"{_gold(query)}; {texts}")
+        else:
+            texts = f"{', '.join(given)} answer {_quoted(most.text)}" if most.voices == len(given) else texts
+            evidence = (
+                f"{_gold(query)}; {texts}; {stated.document}, page {stated.page}, states {_quoted(stated.excerpt)}"
+            )
+            evidence += ", and the gold answer as well" if stated.has_gold else ""
+            suspect = Suspect(int(query_id), query_id, evidence, (most.text,))
+            if most.voices == len(given):
+                agreed.append((stated.has_gold, -most.voices, suspect))
+                continue
+        if _are_enough([system.known(query_id) for system in systems]):
+            never.append((stated is None, suspect))
+    yield AuditFinding(
+        "agreed_otherwise",
+        "doubtful",
+        "Every system gives another answer than the benchmark, all the same one, and a page of the corpus states it.",
+        "Look at the page: fix the gold answer if the page is right, keep it if the page answers another question.",
+        tuple(suspect for *_, suspect in sorted(agreed, key=lambda one: (*one[:2], one[2].question))),
+    )
+    are_few = len(never) <= FEW_NEVER * len(asked)
+    severity: Severity = "doubtful" if are_few else "note"
+    yield AuditFinding(
+        "never_answered",
+        severity,
+        f"No system ever answered these questions right ({len(never)} of {len(asked)}).",
+        "Look whether the gold answer is right and in the corpus; drop questions that nobody could answer."
+        if are_few
+        else "So many are a matter of the systems: look at their retrieval first.",
+        tuple(suspect for _, suspect in sorted(never, key=lambda one: (one[0], one[1].question))),
+    )
+
+
+def _are_enough(runs: Sequence[Sequence[bool | None]]) -> bool:
+    """Return whether so many systems, or runs of the only one, answered a question that it may be at fault."""
+    return sum(map(bool, runs)) >= SYSTEMS_MIN or (len(runs) == 1 and len(runs[0]) >= RUNS_MIN)
+
+
+class _Search:
+    """Compares answers with each other and with the pages of the corpus."""
+
+    def __init__(self, paths: BenchmarkPaths, settings: LexicalSettings) -> None:
+        self._files = CorpusFiles.read(paths)
+        self._settings = settings
+        self._pages: dict[str, list[PageText]] = {}
+
+    def said_by_most(self, query: EvaluationQuery, answers: Sequence[RagAnswer]) -> _Agreed | None:
+        """Return the answer that most say, in its shortest form, unless it may be an accepted one."""
+        texts = [text for one in answers if not one.abstained and answer_tokens(text := _text(one))]
+        counts = [sum(self._says(query, text, wanted) for text in texts) for wanted in texts]
+        said = [_Agreed(*one) for one in zip(texts, counts, strict=True)]
+        most = max(said, key=lambda one: (one.voices, -len(answer_tokens(one.text))), default=None)
+        if most is None or most.voices < SYSTEMS_MIN or 2 * most.voices <= len(answers):
+            return None
+        is_right = normalise_answer(most.text) in _YES_NO or self._may_be_right(query, most.text)
+        return None if is_right else most
+
+    def stated(self, query: EvaluationQuery, answers: Collection[RagAnswer], text: str) -> _Stated | None:
+        """Return the first page that states an answer: cited sentences are read first, retrieved pages last."""
+        pages: dict[PageText, None] = {}
+        for citation in (citation for answer in answers for citation in answer.citations):
+            start, end = citation.start_char, citation.end_char
+            for page in self._pages_of(citation.file_name):
+                if page.start < end and start < page.start + len(page.text):
+                    pages[page] = None
+                    cited = (one.text for one in split_sentences(page) if one.start < end and start < one.end)
+                    if (said := self._saying(query, cited, text)) is not None:
+                        return self._found(query, page, said, text)
+        for answer in answers:
+            for passage in sorted(answer.contexts, key=attrgetter("rank"))[:PASSAGES_SEARCHED]:
+                own = self._pages_of(passage.document)
+                pages |= dict.fromkeys(page for page in own if passage.page in (None, page.page))
+        for page in pages:
+            if contains(page.text, text):
+                sentences = (one.text for one in split_sentences(page))
+                return self._found(query, page, next((one for one in sentences if contains(one, text)), text), text)
+        for page in pages:
+            if (said := self._saying(query, (one.text for one in split_sentences(page)), text)) is not None:
+                return self._found(query, page, said, text)
+        return None
+
+    def _saying(self, query: EvaluationQuery, sentences: Iterable[str], text: str) -> str | None:
+        return next((one for one in sentences if self._says(query, plain(one), text)), None)
+
+    def _found(self, query: EvaluationQuery, page: PageText, sentence: str, text: str) -> _Stated:
+        has_gold = any(contains(page.text, gold) for gold in query.accepted_answers)
+        before = sentence.casefold().find(text.casefold()) - SHOWN // 2
+        excerpt = f"... {sentence[before:].partition(' ')[2]}" if before > 0 else sentence
+        return _Stated(page.document, page.page, excerpt, has_gold)
+
+    def _says(self, query: EvaluationQuery, text: str, wanted: str) -> bool:
+        found = judge_correctness(text, _ANSWERED, query.query_text, [wanted], self._settings)
+        return normalise_answer(wanted) in normalise_answer(text) if found is None else found.verdict == "correct"
+
+    def _may_be_right(self, query: EvaluationQuery, text: str) -> bool:
+        if query.is_impossible:
+            return False
+        found = judge_correctness(text, _ANSWERED, query.query_text, query.accepted_answers, self._settings)
+        return score_answer(text, query.accepted_answers).f1 > 0 if found is None else found.score >= LEANS_RIGHT
+
+    def _pages_of(self, name: str) -> Sequence[PageText]:
+        if not self._pages:
+            for page in self._files.pages:
+                self._pages.setdefault(page.document, []).append(page)
+        return self._pages.get(self._files.canonical(name), ())
+
+
+# --- Questions that are now right, now wrong, and those that need no documents
+
+
+def _wavering(queries: Iterable[EvaluationQuery], systems: Sequence[_System]) -> AuditFinding:
+    found: list[tuple[float, Suspect]] = []
+    for query in queries:
+        said = [(system.name, known) for system in systems if _wavers(known := system.known(query.query_id))]
+        if said:
+            texts = (f"{name}: right in {sum(known)} of {len(known)} runs" for name, known in said)
+            distance = min(abs(sum(known) / len(known) - 0.5) for _, known in said)
+            found.append((distance, Suspect(int(query.query_id), query.query_id, "; ".join(texts))))
+    return AuditFinding(
+        "wavers",
+        "note",
+        "The same system answers these questions right, then wrong, then right again, over the same documents.",
+        "Reword what can be read in two ways; else only the mean over several runs says something of them.",
+        tuple(suspect for _, suspect in sorted(found, key=lambda one: (one[0], one[1].question))),
+    )
+
+
+def _wavers(known: Sequence[bool]) -> bool:
+    changes = sum(one != other for one, other in zip(known, known[1:], strict=False))
+    return len(known) >= WAVERING_RUNS_MIN and changes >= WAVERING_CHANGES_MIN
+
+
+def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System]) -> AuditFinding:
+    asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
+    answerable = [query for query in asked if query.accepted_answers]
+    texts: dict[str, list[str]] = {}
+    for system in systems:
+        known = {query.query_id: system.known(query.query_id) for query in answerable}
+        mostly = {name for name, one in known.items() if one and 2 * sum(one) > len(one)}
+        for query_id, answer in _answers(system.runs[-1], mostly).items():
+            if not answer.contexts:
+                right = f"right in {sum(known[query_id])} of {len(known[query_id])} runs"
+                texts.setdefault(query_id, []).append(f"{system.name} {_quoted_answer(answer)}, {right}")
+    found = [
+        Suspect(int(query.query_id), query.query_id, f"without documents, {'; '.join(texts[query.query_id])}")
+        for query in answerable
+        if query.query_id in texts
+    ]
+    share = len(found) / max(1, len(answerable))
+    return AuditFinding(
+        "closed_book",
+        "note",
+        f"{len(found)} of {len(answerable)} answerable questions ({share:.0%}) are answered right without documents.",
+        "They show what a model knows and not what it finds: ask for what only these documents say, or drop them.",
+        tuple(found),
+    )
+
+
+# --- Texts
+
+
+def _text(answer: RagAnswer) -> str:
+    return plain(answer.answer or "", [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations])
+
+
+def _quoted_answer(answer: RagAnswer) -> str:
+    return "refuses" if answer.abstained else f"answers {_quoted(_text(answer))}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{textwrap.shorten(text, SHOWN, placeholder=" ...")}"'
+
+
+def _gold(query: EvaluationQuery) -> str:
+    if query.is_impossible:
+        return "the benchmark says that no document answers it"
+    return f"the gold answer is {' or '.join(map(_quoted, query.accepted_answers[:3]))}"
+
+
+def _with_places(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> list[AuditFinding]:
+    """Return the findings with the source's file and row of each question."""
+    columns = ("id", "source_file", "source_row", "source_item")
+    places = {
+        number: f"{file}, row {row_text(row, item=item)}"
+        for batch in iterate_batches(paths.questions, columns)
+        for number, file, row, item in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        if row is not None
+    }
+    return [
+        replace(one, suspects=tuple(replace(s, place=places.get(s.question, s.place)) for s in one.suspects))
+        for one in findings
+    ]
