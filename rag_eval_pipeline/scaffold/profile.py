@@ -6,7 +6,8 @@ written, and symbolic links are not followed.
 
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -26,7 +27,8 @@ SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are dete
 SAMPLE_BYTES = 100_000_000  # of the rows whose values are read, if rows are large, such as pages of HTML
 MIN_SAMPLE_ROWS = 100
 SNIFFED_BYTES = 16_384
-MAX_NAMED = 5  # files in a sentence
+MAX_NAMED = 3  # files of one kind in a sentence
+MAX_KINDS = 10  # suffixes in a sentence
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
@@ -117,26 +119,52 @@ class FolderProfile:
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
     """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
-    candidates = [name for name in sources(files) if len(files) == 1 or _can_be_data(folder, name)]
+    stated = sources(files)
+    candidates = [name for name in stated if len(files) == 1 or _can_be_data(folder, name)]
     notes = []
     if len(candidates) > MAX_DATA_FILES:
         notes.append(f"Only the first {MAX_DATA_FILES} of {len(candidates)} data files were read.")
     data: list[DataFile] = []
+    refused: dict[str, InputError] = {}
     for name in candidates[:MAX_DATA_FILES]:
         try:
             data.extend(_data_files(paths, name, url))
         except InputError as error:
             if len(files) == 1:
                 raise
-            notes.append(f"{name} was not read: expected {error.expected}, found {error.found} [{error.code}].")
+            refused[name] = error
     data = _one_row_files(paths, data)
-    if office := [name for name in files if PurePosixPath(name).suffix.lower() in OFFICE_SUFFIXES]:
-        more = f" and {len(office) - MAX_NAMED} more" if len(office) > MAX_NAMED else ""
-        notes.append(
-            f"Not read: {', '.join(office[:MAX_NAMED])}{more}. Save documents as PDF, and tables of questions as .xlsx "
-            "or CSV."
-        )
+    notes += _unread_notes(files, refused)
+    others = Counter(_kind(name) for name in set(stated) - set(candidates) if not _is_known(name))
+    if others:
+        kinds = ", ".join(kind or "no suffix" for kind, _ in others.most_common(MAX_KINDS))
+        notes.append(f"Files of other kinds ({kinds}) were left out: {others.total()}.")
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes), folder)
+
+
+def _unread_notes(files: Sequence[str], refused: Mapping[str, InputError]) -> Iterator[str]:
+    """Yield what was not read and why: one sentence for the files with one suffix and one reason."""
+    groups: dict[tuple[str, str | None], list[str]] = {}
+    for name in [*(name for name in files if _kind(name) in OFFICE_SUFFIXES), *refused]:
+        groups.setdefault((_kind(name), refused[name].code if name in refused else None), []).append(name)
+    for (kind, _), names in groups.items():
+        text = f"{names[0]} was not read"
+        if len(names) > 1:
+            more = ", ..." if len(names) > MAX_NAMED else ""
+            text = f"{len(names)} {kind} files were not read ({', '.join(names[:MAX_NAMED])}{more})"
+        if (error := refused.get(names[0])) is None:
+            yield f"{text}. Save documents as PDF, and tables of questions as .xlsx or CSV."
+        else:
+            first = "; of the first" if len(names) > 1 else ""
+            yield f"{text}{first}: expected {error.expected}, found {error.found} [{error.code}]."
+
+
+def _kind(name: str) -> str:
+    return PurePosixPath(name).suffix.lower()
+
+
+def _is_known(name: str) -> bool:
+    return _kind(name) in DOCUMENT_SUFFIXES | OFFICE_SUFFIXES or PurePosixPath(name).stem.lower() in NOT_CONTENT
 
 
 def _one_row_files(paths: BenchmarkPaths, data: list[DataFile]) -> list[DataFile]:

@@ -91,14 +91,31 @@ def test_of_large_rows_fewer_are_read(started, monkeypatch):
     assert "Values of q.jsonl were read from the first 100 rows only." in text
 
 
-@pytest.mark.parametrize("others", [{}, {"q.csv": "question,answer\nA?,a\n"}], ids=["alone", "beside questions"])
-def test_documents_of_office_programs_are_named_with_what_to_do(started, others):
-    files = {"Travel.docx": b"PK\x03\x04", "pay.pdf": b"%PDF-", **others}
-    note = "Not read: Travel.docx. Save documents as PDF, and tables of questions as .xlsx or CSV."
+SAVE = "Save documents as PDF, and tables of questions as .xlsx or CSV."
 
-    if others:
-        assert note in started(files).guesses
-    else:
-        with pytest.raises(InputError) as raised:
-            started(files)
-        assert note in str(raised.value)
+
+def test_what_is_not_read_is_said_in_one_line_for_a_kind_and_a_reason(started):
+    files = {
+        "q.csv": "question,answer\nA?,a\n",
+        **{f"{number:02}.docx": b"PK\x03\x04" for number in range(40)},
+        **{f"{number:02}.json": "{" for number in range(12)},
+        **{f"{number:02}.pt": b"\x00" for number in range(10)},
+        "bad.parquet": b"PAR1", "old.ppt": b"x", "uv.lock": "x", "Makefile": "all:", "README": "x", "pay.pdf": b"%PDF-",
+    }  # fmt: skip
+    said = started(files).guesses
+
+    assert [line.partition(", found")[0] for line in said if "not read" in line or "other kinds" in line] == [
+        f"40 .docx files were not read (00.docx, 01.docx, 02.docx, ...). {SAVE}",
+        f"old.ppt was not read. {SAVE}",
+        "12 .json files were not read (00.json, 01.json, 02.json, ...); of the first: expected JSON: Expecting "
+        "property name enclosed in double quotes at character 1",
+        "bad.parquet was not read: expected a whole parquet or Arrow file",
+        "Files of other kinds (.pt, .lock, no suffix) were left out: 12.",
+    ]
+
+
+def test_documents_of_office_programs_alone_are_refused_with_what_to_do(started):
+    with pytest.raises(InputError, match=r"Travel\.docx was not read\. Save documents as PDF, and tables") as raised:
+        started({"Travel.docx": b"PK\x03\x04", "pay.pdf": b"%PDF-"})
+
+    assert raised.value.code == "nothing_to_propose"
