@@ -29,6 +29,7 @@ from rag_eval_pipeline.systems.config import read_common_settings
 from rag_eval_pipeline.systems.embedded_bm25 import split_sentences
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import Refusal
+from rag_eval_pipeline.text.tokens import english_stem
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 SYSTEMS_MIN = 2  # that have to agree, or to fail
@@ -36,8 +37,10 @@ RUNS_MIN = 3  # the same of a single system
 WAVERING_RUNS_MIN = 4
 WAVERING_CHANGES_MIN = 2  # one change from right to wrong, or the reverse, is one of the system
 FEW_NEVER = 0.1  # share of the questions up to which those that no system answers are suspicious; above, systems are
+SHARED_MIN = 0.2  # share of a question's words that a sentence about it has
 PASSAGES_SEARCHED = 5  # of each answer, the first ones
 LEANS_RIGHT = 0.5  # score of a comparison, from which an answer is rather right
+SHORT = 3  # letters of a word
 SHOWN = 160  # characters of an answer or a sentence
 
 _ANSWERED = Refusal(False, ())
@@ -62,19 +65,13 @@ class _System:
         return [one for one in self.scored(query_id) if one is not None]
 
 
-class _Agreed(NamedTuple):
-    """An answer, and how many give it."""
-
-    text: str
-    voices: int
-
-
 class _Stated(NamedTuple):
     """A page of the corpus that states an answer."""
 
     document: str
     page: int
     excerpt: str
+    shared: float  # share of the question's words that the sentence has
     has_gold: bool  # it states the gold answer as well
 
 
@@ -158,24 +155,23 @@ def _contradictions(
         voices = {run.record.evaluation_id: _answers(run, missed) for run in runs}
     settings = [one.record.settings.judge.settings for system in systems for one in system.runs[-1:]]
     search = _Search(paths, next((one for one in settings if isinstance(one, LexicalSettings)), LexicalSettings()))
-    agreed: list[tuple[bool, int, Suspect]] = []
+    agreed: list[tuple[bool, float, Suspect]] = []
     never: list[tuple[bool, Suspect]] = []
     for query_id, query in missed.items():
         given = {name: answers[query_id] for name, answers in voices.items() if query_id in answers}
         most = search.said_by_most(query, list(given.values()))
-        stated = None if most is None else search.stated(query, given.values(), most.text)
+        stated = None if most is None else search.stated(query, given.values(), most[0])
         texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
         if most is None or stated is None:
             suspect = Suspect(int(query_id), query_id, f"{_gold(query)}; {texts}")
         else:
-            texts = f"{', '.join(given)} answer {_quoted(most.text)}" if most.voices == len(given) else texts
-            evidence = (
-                f"{_gold(query)}; {texts}; {stated.document}, page {stated.page}, states {_quoted(stated.excerpt)}"
-            )
-            evidence += ", and the gold answer as well" if stated.has_gold else ""
-            suspect = Suspect(int(query_id), query_id, evidence, (most.text,))
-            if most.voices == len(given):
-                agreed.append((stated.has_gold, -most.voices, suspect))
+            text, count = most
+            texts = f"{', '.join(given)} answer {_quoted(text)}" if count == len(given) else texts
+            also = ", and the gold answer as well" if stated.has_gold else ""
+            place = f"{stated.document}, page {stated.page}, states {_quoted(stated.excerpt)}{also}"
+            suspect = Suspect(int(query_id), query_id, f"{_gold(query)}; {texts}; {place}", (text,))
+            if count == len(given):
+                agreed.append((stated.has_gold, -stated.shared, suspect))
                 continue
         if _are_enough([system.known(query_id) for system in systems]):
             never.append((stated is None, suspect))
@@ -211,50 +207,45 @@ class _Search:
         self._files = CorpusFiles.read(paths)
         self._settings = settings
         self._pages: dict[str, list[PageText]] = {}
+        self._sentences: dict[PageText, list[tuple[str, set[str]]]] = {}
 
-    def said_by_most(self, query: EvaluationQuery, answers: Sequence[RagAnswer]) -> _Agreed | None:
-        """Return the answer that most say, in its shortest form, unless it may be an accepted one."""
+    def said_by_most(self, query: EvaluationQuery, answers: Sequence[RagAnswer]) -> tuple[str, int] | None:
+        """Return the answer that most say, in its shortest form, and their number, unless it may be an accepted one."""
         texts = [text for one in answers if not one.abstained and answer_tokens(text := _text(one))]
-        counts = [sum(self._says(query, text, wanted) for text in texts) for wanted in texts]
-        said = [_Agreed(*one) for one in zip(texts, counts, strict=True)]
-        most = max(said, key=lambda one: (one.voices, -len(answer_tokens(one.text))), default=None)
-        if most is None or most.voices < SYSTEMS_MIN or 2 * most.voices <= len(answers):
+        said = [(text, sum(self._says(query, other, text) for other in texts)) for text in texts]
+        text, voices = max(said, key=lambda one: (one[1], -len(answer_tokens(one[0]))), default=("", 0))
+        if voices < SYSTEMS_MIN or 2 * voices <= len(answers) or normalise_answer(text) in _YES_NO:
             return None
-        is_right = normalise_answer(most.text) in _YES_NO or self._may_be_right(query, most.text)
-        return None if is_right else most
+        return None if self._may_be_right(query, text) else (text, voices)
 
-    def stated(self, query: EvaluationQuery, answers: Collection[RagAnswer], text: str) -> _Stated | None:
-        """Return the first page that states an answer: cited sentences are read first, retrieved pages last."""
+    def stated(self, query: EvaluationQuery, answers: Iterable[RagAnswer], text: str) -> _Stated | None:
+        """Return the sentence of a cited or retrieved page that states an answer and is most like the question."""
         pages: dict[PageText, None] = {}
-        for citation in (citation for answer in answers for citation in answer.citations):
-            start, end = citation.start_char, citation.end_char
-            for page in self._pages_of(citation.file_name):
-                if page.start < end and start < page.start + len(page.text):
-                    pages[page] = None
-                    cited = (one.text for one in split_sentences(page) if one.start < end and start < one.end)
-                    if (said := self._saying(query, cited, text)) is not None:
-                        return self._found(query, page, said, text)
         for answer in answers:
+            for one in answer.citations:
+                own = self._pages_of(one.file_name)
+                touched = (p for p in own if p.start < one.end_char and one.start_char < p.start + len(p.text))
+                pages |= dict.fromkeys(touched)
             for passage in sorted(answer.contexts, key=attrgetter("rank"))[:PASSAGES_SEARCHED]:
                 own = self._pages_of(passage.document)
                 pages |= dict.fromkeys(page for page in own if passage.page in (None, page.page))
-        for page in pages:
-            if contains(page.text, text):
-                sentences = (one.text for one in split_sentences(page))
-                return self._found(query, page, next((one for one in sentences if contains(one, text)), text), text)
-        for page in pages:
-            if (said := self._saying(query, (one.text for one in split_sentences(page)), text)) is not None:
-                return self._found(query, page, said, text)
-        return None
-
-    def _saying(self, query: EvaluationQuery, sentences: Iterable[str], text: str) -> str | None:
-        return next((one for one in sentences if self._says(query, plain(one), text)), None)
-
-    def _found(self, query: EvaluationQuery, page: PageText, sentence: str, text: str) -> _Stated:
-        has_gold = any(contains(page.text, gold) for gold in query.accepted_answers)
+        asked = _content(query.query_text)
+        best: tuple[float, PageText, str] | None = None
+        for place in pages:
+            for sentence, content in self._sentences_of(place):
+                shared = len(asked & content) / len(asked) if asked else 1.0
+                if shared > (best[0] if best else SHARED_MIN) and self._states(query, sentence, text):
+                    best = shared, place, sentence
+        if best is None:
+            return None
+        shared, found, sentence = best
         before = sentence.casefold().find(text.casefold()) - SHOWN // 2
         excerpt = f"... {sentence[before:].partition(' ')[2]}" if before > 0 else sentence
-        return _Stated(page.document, page.page, excerpt, has_gold)
+        has_gold = any(contains(found.text, gold) for gold in query.accepted_answers)
+        return _Stated(found.document, found.page, excerpt, shared, has_gold)
+
+    def _states(self, query: EvaluationQuery, sentence: str, text: str) -> bool:
+        return contains(sentence, text) or self._says(query, plain(sentence), text)
 
     def _says(self, query: EvaluationQuery, text: str, wanted: str) -> bool:
         found = judge_correctness(text, _ANSWERED, query.query_text, [wanted], self._settings)
@@ -265,6 +256,11 @@ class _Search:
             return False
         found = judge_correctness(text, _ANSWERED, query.query_text, query.accepted_answers, self._settings)
         return score_answer(text, query.accepted_answers).f1 > 0 if found is None else found.score >= LEANS_RIGHT
+
+    def _sentences_of(self, page: PageText) -> Sequence[tuple[str, set[str]]]:
+        if page not in self._sentences:
+            self._sentences[page] = [(one.text, _content(one.text)) for one in split_sentences(page)]
+        return self._sentences[page]
 
     def _pages_of(self, name: str) -> Sequence[PageText]:
         if not self._pages:
@@ -325,6 +321,12 @@ def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System])
 
 
 # --- Texts
+
+
+def _content(text: str) -> set[str]:
+    """Return the stems of a text's words, without short words in ASCII, which say little."""
+    words = answer_tokens(text)
+    return {english_stem(word) for word in words if len(word) > SHORT or not word.isascii()}
 
 
 def _text(answer: RagAnswer) -> str:
