@@ -17,7 +17,8 @@ from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, TABLE_NAME
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.scaffold.columns import Field as ColumnField
-from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.columns import field_of
+from rag_eval_pipeline.scaffold.profile import HIDDEN_COLUMNS, DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.selection import splits_in_order
 
 FOLDER = Path(__file__).with_name("recipes")
@@ -201,6 +202,10 @@ def kind_of(file: DataFile, path: str) -> str | None:
     for column in (*file.columns, *file.nested):
         if column.name.casefold() == wanted:
             return column.kind if column.present else None
+    for name in HIDDEN_COLUMNS.intersection(file.table.column_names):
+        if wanted == f"{name}_":  # as SQL calls a file's own column of that name
+            values = file.table.column(name)
+            return field_of(name, values.type).kind if values.null_count < len(values) else None
     for column in file.columns:
         if wanted.startswith(f"{column.name.casefold()}."):
             return _field_kind(column.fields, wanted.split(".")[column.name.count(".") + 1 :])

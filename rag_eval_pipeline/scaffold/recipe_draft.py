@@ -54,13 +54,14 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
         text = f"no part of the questions, such as what a tested system answered: {', '.join(map(repr, left_out))}."
         guesses.append(Guess("questions", text))
     missing = tuple(f"{name}: {text}" for name, text in recipe.fill_in.items())
+    documents = sql.of(recipe.documents) if recipe.documents is not None else None
     if isinstance(recipe.questions, str):
         questions: str | dict[str, ColumnExpr] = sql.of(recipe.questions) or ""
         exprs = {}
     else:
         found = {name: sql.of(choice) for name, choice in recipe.questions.items()}
         exprs = {name: text for name, text in found.items() if text is not None}
-        if not {*STATES_DOCUMENTS} & {*exprs} and recipe.documents is None:
+        if not {*STATES_DOCUMENTS} & {*exprs} and documents is None:
             draft = draft_derived(profile, source, _derived(profile, match, exprs, relation, sql))
             return replace(
                 draft,
@@ -70,7 +71,6 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
             )
         questions = {name: _expr(source, text) for name, text in exprs.items()}
         questions |= dict.fromkeys(recipe.fill_in, FILL_IN_COLUMN)
-    documents = sql.of(recipe.documents) if recipe.documents is not None else None
     tables = {name: file.origin for name, file in match.files.items() if name != SOURCE}
     conditions, extra = _where(match)
     labels = {}
@@ -127,10 +127,13 @@ class _Sql:
         return condition == ELSE or all(map(self._is_there, condition.split(" & ")))
 
     def _is_there(self, condition: str) -> bool:
-        """Return whether there is a column (`a.b`), a column of some kinds (`a.b: text | texts`) or a table."""
+        """Return whether there is a table (`table corpus`), or a column (`a.b`, `corpus.a`) of some kinds (`a: text`)."""
         name, _, kinds = condition.partition(": ")
         if name.startswith("table "):
             return name.removeprefix("table ") in self._match.files
+        relation, _, column = name.partition(".")
+        if relation in self._match.files and column:
+            return has(self._match.files[relation], column, kinds or "any")
         return has(self._source, name, kinds or "any")
 
     def _replaced(self, found: re.Match[str]) -> str:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.scaffold.assertions import promptfoo
 from rag_eval_pipeline.scaffold.dataset_items import dataset_items
-from rag_eval_pipeline.scaffold.gold_contexts import gold_contexts, keyed_by_ids
 from rag_eval_pipeline.scaffold.inner_questions import inner_questions
 from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import FolderProfile
@@ -28,8 +27,6 @@ SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     qrels,
     evret,
     promptfoo,
-    gold_contexts,
-    keyed_by_ids,
     dataset_items,
     translated,
     byte_offsets,

@@ -72,7 +72,7 @@ SAID = {
     "made documents":     (FILES["ragas, JSONL"][0],                              "each gold text is made a document"),
     "searched documents": (FILES["ragas, CSV, files"][0],                         "looked for in all documents"),
     "conversations":      ({"raget.jsonl": jsonl({**RAGET[0], "conversation_history": [{"role": "user", "content": "Hi"}]})},
-                                                                                  "1 questions follow on a conversation"),
+                                                                                  "one that follows on a conversation"),
     "broken run":         ({"staff.json": json.dumps({**LOG, "status": "error", "eval": {"dataset": {"samples": 9}}})},
                                                                                   "staff.json has 3 of 9 samples of its dataset; the status of its run is error."),
     "broken run, .eval":  ({"staff.eval": zipped({"_journal/start.json": "{}", "samples/s1_epoch_1.json": json.dumps(SAMPLE)})},
