@@ -1,10 +1,8 @@
 """Findings of an audit: what is wrong with questions, how many have it, what shows it, and what to do."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-Severity = Literal["wrong", "doubtful", "note"]
-"""wrong: a right system loses by it; doubtful: probably wrong, look at it; note: good to know, no score is wrong."""
+from rag_eval_pipeline.conversion.question_checks import Severity as Severity
 
 
 @dataclass(frozen=True, slots=True)

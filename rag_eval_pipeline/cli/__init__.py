@@ -1,6 +1,6 @@
 """`rag-eval`: the work of the assets, without Dagster.
 
-Exit codes: 0 done; 1 done, but `--strict` found quarantined rows or failed questions; 2 bad use or bad input; 3
+Exit codes: 0 done; 1 done, but `--strict` found quarantined rows, failed or wrong questions; 2 bad use or bad input; 3
 `compare` found a regression; 4 a server, judge or browser could not be used; 70 an internal error. Commands load what
 they need when they run.
 """
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from rag_eval_pipeline.cli.audit import audit
 from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
 from rag_eval_pipeline.cli.compare import compare
 from rag_eval_pipeline.cli.doctor import doctor, worker_queue
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start": {"new": new, "init": init, "plan": plan, "convert": convert},
+    "Start": {"new": new, "init": init, "plan": plan, "convert": convert, "audit": audit},
     "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
     "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
     "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power, "trust": trust},

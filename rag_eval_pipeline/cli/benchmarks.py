@@ -104,6 +104,7 @@ def plan(
 
     import msgspec
 
+    from rag_eval_pipeline.audit.audit_benchmark import audit_plan, summary
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine import quarantine_notes
     from rag_eval_pipeline.conversion.summaries import plan_sentences
@@ -140,7 +141,8 @@ def plan(
         found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
         first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
         value["warning"] = power.warning(name)
-        emit(value, as_json, [*first, *lines])
+        audited = value["audit"] = summary(name, audit_plan(planned))
+        emit(value, as_json, [*first, *lines, *filter(None, [audited])])
         print_notes(filter(None, [value["warning"]]))
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
@@ -186,6 +188,7 @@ def convert(
 
     Example: rag-eval convert skarn-railway
     """
+    from rag_eval_pipeline.audit.audit_benchmark import audit, summary
     from rag_eval_pipeline.conversion.convert import convert as run
     from rag_eval_pipeline.conversion.summaries import conversion_sentences
     from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
@@ -212,6 +215,7 @@ def convert(
             "train_json": str(root.benchmark(name).train_json),
             "power": power.record(),
             "sentences": [*conversion_sentences(counts), power.sentence(settings)],
+            "audit": summary(name, audit(root, name)),
             "warning": power.warning(name),
         }
 
@@ -220,7 +224,8 @@ def convert(
         return (
             f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
             f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
-            f"{done['train_json']}" + "".join(f"\n  {sentence}" for sentence in done["sentences"])
+            f"{done['train_json']}"
+            + "".join(f"\n  {sentence}" for sentence in filter(None, [*done["sentences"], done["audit"]]))
         )
 
     for done in for_each(names, one, line, as_json):

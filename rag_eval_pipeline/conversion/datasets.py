@@ -85,7 +85,11 @@ def train_rows(batch: pa.RecordBatch) -> dict[str, JsonText]:
     if names.null_count < len(names):
         named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
         gold = [pc.if_else(names.is_valid(), join(named), join(gold))] if names.null_count else named
-    columns = {name: texts(batch.column(name)) for name in ("id", "question", "answer", "is_impossible")}
+    answer = pc.if_else(batch.column("is_impossible"), "", batch.column("answer"))
+    columns = {
+        name: texts(answer if name == "answer" else batch.column(name))
+        for name in ("id", "question", "answer", "is_impossible")
+    }
     return {**columns, "contexts": lists(contexts, gold, TRAIN_DEPTH + 1)}
 
 

@@ -30,7 +30,6 @@ from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, 
 from rag_eval_pipeline.conversion.quarantine import AUDIT_STAGE, QuarantineRecord
 from rag_eval_pipeline.conversion.question_checks import QuestionChecks
 from rag_eval_pipeline.conversion.question_spool import (
-    SCHEMA,
     FileNames,
     QuestionSpool,
     count_without_document,
@@ -72,6 +71,7 @@ class Plan:
     refused_urls: Mapping[str, str]  # excerpts of URLs that name no document, with the place of the first such cell
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
+    source: Relation = field(compare=False, repr=False)  # the rows as they were read
 
     @property
     def group_sizes(self) -> list[int]:
@@ -179,7 +179,15 @@ def plan(
         hint = "`unnamed_urls: fetch` in benchmark.yaml adds them as distractors"
         notes.append(f"Not fetched, because no question names them: {index.unnamed_urls} URLs of `documents`; {hint}.")
     notes += _unused_judgements(spec, relations, rows.spool)
-    spooled = (rows.spool, rows.document_sets, names, refused_urls | rows.refused_urls, index.own_urls(), origins)
+    spooled = (
+        rows.spool,
+        rows.document_sets,
+        names,
+        refused_urls | rows.refused_urls,
+        index.own_urls(),
+        origins,
+        source,
+    )
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 
 
@@ -280,9 +288,7 @@ class QuestionBuilder:
         self.gold_texts += pc.and_(items.field("document").is_valid(), has_text).true_count
         self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count
         self.without_document += count_without_document(questions, "document")
-        self._checks.add(questions)  # also of the answers that are then ignored
-        answers = pc.if_else(questions.column("is_impossible"), "", questions.column("answer"))
-        questions = questions.set_column(questions.schema.get_field_index("answer"), SCHEMA.field("answer"), answers)
+        self._checks.add(questions)
         self._use(questions.column("contexts"))
         self.spool.add(questions)
 

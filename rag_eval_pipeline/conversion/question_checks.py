@@ -41,6 +41,7 @@ PATTERNS = {
     "mojibake": f"\ufffd|(?:[ÂÃ]|â€)[{_BYTES}]|(?:[Ä-ß][{_BYTES}]|[à-ï][{_BYTES}]{{2}}){{2}}",
     "total": rf"(?i)^\W*(?:grand |sub-?)?(?:{_TOTALS})\W*\d*\W*$",
     "type": rf"(?i)^\W*(?:{_TYPES})\W*$|^[(\[][\pL \d/%.]{{1,20}}[)\]]$",
+    "index": r"^\s*[0-9]\s*$",
     "letter": r"^\s*(?:[A-H]|[(\[]?[A-Ha-h][)\].:])\s*$",
     "true or false": r"(?i)^\s*(?:true|false)\s*$",
 }  # fmt: skip
@@ -56,13 +57,41 @@ class Batch(NamedTuple):
     header: pa.Array  # names of the source's columns, folded
 
 
-class Check(NamedTuple):
-    """A kind of odd question."""
+Severity = Literal["wrong", "doubtful", "note"]
+"""wrong: a right system loses by it; doubtful: probably wrong, look at it; note: good to know, no score is wrong."""
 
-    marks: Callable[[Batch], Marks]  # True for each question that is odd
-    sentence: str  # with {rows}, and {values} as SQL
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What is said of a kind of odd question: `text` and `remedy` may have {rows}, {values}, {number} and {most}."""
+
+    severity: Severity
+    field: str  # of the question
+    text: str
+    remedy: str
+
+    def sentence(self, **values: str) -> str:
+        """Return what is wrong and what to do, as one line."""
+        return f"{self.field}: {self.text} {self.remedy}".format(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Statement):
+    """A kind of odd question that shows in one row; `marks` is True for each question that is odd."""
+
+    marks: Callable[[Batch], Marks]
+    texts: Callable[[pa.Array], Marks] | None = None  # where any accepted answer may be odd: which texts are
     shows: Literal["question", "answer"] = "answer"
-    share: float = 0.0  # of the answerable questions; less of them is no finding
+    share: float = 0.0  # of the answerable questions; less of them are no finding of a plan
+    is_certain: bool = True  # in one row; else less than the share are no finding of an audit either
+
+    def shown(self, questions: pa.RecordBatch, row: int) -> str:
+        """Return the text that is odd."""
+        if self.texts is not None and len(answers := questions.column("answers")[row].values):
+            odd = answers.filter(pa.array(self.texts(answers)))
+            if len(odd):
+                return str(odd[0])
+        return str(questions.column(self.shows)[row])
 
 
 def _matches(texts: pa.Array, pattern: str) -> Marks:
@@ -113,61 +142,86 @@ def _repeats_header(batch: Batch) -> Marks:
 
 
 CHECKS = {
-    "header": Check(
-        _repeats_header,
-        "question: the names of the columns are a question{rows}: a header is repeated, as in files that were joined. "
-        "Remove these rows, or drop them: `where: question NOT IN ({values})`.",
-        shows="question",
+    "repeated_header": Check(
+        severity="wrong", field="question", shows="question", marks=_repeats_header,
+        text="the names of the columns are a question{rows}: a header is repeated, as in files that were joined.",
+        remedy="Remove these rows, or drop them: `where: question NOT IN ({values})`.",
     ),
-    "total": Check(
-        _is_total,
-        "question: {values} look like a row of totals, units or types{rows}, not like questions. Remove these rows, or "
-        "drop them: `where: question NOT IN ({values})`.",
-        shows="question",
+    "total_row": Check(
+        severity="wrong", field="question", shows="question", marks=_is_total,
+        text="{values} look like a row of totals, units or types{rows}, not like questions.",
+        remedy="Remove these rows, or drop them: `where: question NOT IN ({values})`.",
     ),
-    "nothing": Check(
-        lambda batch: _any_answer(batch, means_nothing),
-        "answer: {values} stand for no answer, but are gold answers{rows}, so that a right refusal is scored as wrong. "
-        "Set `is_impossible` for questions that the documents do not answer, or drop the rows: "
+    "word_for_nothing": Check(
+        severity="wrong", field="answer", texts=means_nothing, marks=lambda batch: _any_answer(batch, means_nothing),
+        text="{values} stand for no answer, but are gold answers{rows}, so that a right refusal is scored as wrong.",
+        remedy="Set `is_impossible` for questions that the documents do not answer, or drop the rows: "
         "`where: answer NOT IN ({values})`.",
     ),
-    "impossible with an answer": Check(
-        lambda batch: batch.is_impossible & _means_something(batch),
-        "is_impossible: unanswerable questions have answers, such as {values}{rows}; these are not used. If they are "
-        "right, `is_impossible` is read the wrong way round.",
+    "unanswerable_with_answer": Check(
+        severity="doubtful", field="is_impossible", marks=lambda batch: batch.is_impossible & _means_something(batch),
+        text="unanswerable questions have answers, such as {values}{rows}; these are not used.",
+        remedy="If they are right, `is_impossible` is read the wrong way round.",
     ),
-    "swapped": Check(
-        _is_swapped,
-        "question: most answers end in a question mark and their questions do not{rows}, such as {values}: the two "
-        "columns are perhaps swapped in `questions`.",
-        share=0.5,
+    "swapped_columns": Check(
+        severity="wrong", field="question", marks=_is_swapped, share=0.5, is_certain=False,
+        text="{most}answers end in a question mark and their questions do not{rows}, such as {values}.",
+        remedy="The two columns are perhaps swapped in `questions`.",
     ),
-    "equal": Check(
-        lambda batch: _array(pc.equal(folded(batch.question), folded(batch.answer))),
-        "answer: answers are equal to their questions{rows}, such as {values}: check which columns `questions` names.",
+    "answer_is_question": Check(
+        severity="wrong", field="answer",
+        marks=lambda batch: _array(pc.equal(folded(batch.question), folded(batch.answer))),
+        text="answers are equal to their questions{rows}, such as {values}.",
+        remedy="Check which columns `questions` names.",
     ),
-    "letter": Check(
-        lambda batch: _matches(batch.answer, "letter"),
-        "answer: most answers are single letters{rows}, such as {values}. If they stand for options, put the option's "
-        "text in their place: a system that is not shown the options cannot answer with a letter.",
-        share=0.5,
+    "letter_as_answer": Check(
+        severity="wrong", field="answer", marks=lambda batch: _matches(batch.answer, "letter"), share=0.5,
+        text="{most}answers are single letters{rows}, such as {values}.",
+        remedy="If they stand for options, put the option's text in their place: a system that is not shown the "
+        "options cannot answer with a letter.",
     ),
-    "true or false": Check(
-        lambda batch: _matches(batch.answer, "true or false") & (_array(pc.list_value_length(batch.answers)) < 2),
-        "answer: {values} are the only accepted answers{rows}, and a system says yes or no. In SQL: `CASE WHEN "
-        "lower(answer) = 'true' THEN ['yes', 'true'] ELSE ['no', 'false'] END AS answers`.",
+    "index_as_answer": Check(
+        severity="wrong", field="answer", marks=lambda batch: _matches(batch.answer, "index"), share=0.9,
+        is_certain=False,
+        text="{most}answers are the numbers 0 to 9{rows}, such as {values}.",
+        remedy="If they count the options, put the option's text in their place.",
     ),
-    "entity": Check(
-        lambda batch: _in_texts(batch, "entity"),
-        "question, answer: texts have HTML entities such as `&amp;`{rows}, which are compared as they are written. "
-        "Decode them in the source, or in SQL: `replace(answer, '&amp;', '&')`.",
+    "true_or_false": Check(
+        severity="doubtful", field="answer",
+        marks=lambda batch: _matches(batch.answer, "true or false") & (_array(pc.list_value_length(batch.answers)) < 2),
+        text="{values} are the only accepted answers{rows}, and a system says yes or no.",
+        remedy="In SQL: `CASE WHEN lower(answer) = 'true' THEN ['yes', 'true'] ELSE ['no', 'false'] END AS answers`.",
+    ),
+    "html_entities": Check(
+        severity="wrong", field="question, answer", texts=lambda texts: _matches(texts, "entity"),
+        marks=lambda batch: _in_texts(batch, "entity"),
+        text="texts have HTML entities such as `&amp;`{rows}, which are compared as they are written.",
+        remedy="Decode them in the source, or in SQL: `replace(answer, '&amp;', '&')`.",
     ),
     "mojibake": Check(
-        lambda batch: _in_texts(batch, "mojibake"),
-        "question, answer: texts were decoded with another encoding than they were written in{rows}, as `Ã¼` for `ü`. "
-        "State the `encoding` of `source`, or save the file as UTF-8 again.",
+        severity="wrong", field="question, answer", texts=lambda texts: _matches(texts, "mojibake"),
+        marks=lambda batch: _in_texts(batch, "mojibake"),
+        text="texts were decoded with another encoding than they were written in{rows}, as `Ã¼` for `ü`.",
+        remedy="State the `encoding` of `source`, or save the file as UTF-8 again.",
     ),
 }  # fmt: skip
+ASKED_TWICE = {
+    "duplicate_other_answer": Statement(
+        severity="wrong", field="question",
+        text="{number} asked more than once with other answers{rows}, and no system can be right on every row.",
+        remedy="If a column says which rows are right, keep these by `where:`; if all answers are accepted, list them "
+        "in `answers` of one row; if each is right for one document, say in the question which.",
+    ),
+    "duplicate": Statement(
+        severity="note", field="question",
+        text="{number} asked more than once with the same answer{rows}.", remedy="Each row counts.",
+    ),
+}  # fmt: skip
+
+
+def asked(number: int) -> str:
+    """Return the beginning of a sentence on questions that are asked more than once."""
+    return f"{number} question{' is' if number == 1 else 's are'}"
 
 
 def _in_texts(batch: Batch, pattern: str) -> Marks:
@@ -203,9 +257,9 @@ class QuestionChecks:
         question, answer, answers = (questions.column(name) for name in ("question", "answer", "answers"))
         batch = Batch(question, answer, answers, impossible, self._header)
         for name, check in CHECKS.items():
-            _add(self._found[name], questions, check.marks(batch), check.shows)
+            _add(self._found[name], questions, check.marks(batch), check.shown)
         has_context = _array(pc.greater(pc.list_value_length(questions.column("contexts")), 0))
-        _add(self._unlinked, questions, ~has_context & ~impossible, "question")
+        _add(self._unlinked, questions, ~has_context & ~impossible)
         self._rows += len(impossible)
         self._answerable += int((~impossible).sum())
         self._texts.extend(map(hash, folded(batch.question).to_pylist()))
@@ -219,7 +273,8 @@ class QuestionChecks:
             found = self._found[name]
             if found.count and found.count > check.share * self._answerable:
                 values = ", ".join([*map(literal, islice(found.values, SHOWN_VALUES)), "..."][: len(found.values)])
-                yield check.sentence.format(rows=found.rows(), values=values)
+                most = "most " if check.share else ""
+                yield check.sentence(rows=found.rows(), values=values, most=most)
         yield from self._asked_twice(questions)
         if suspects := _repeated(self._source_ids):
             every = (source_id for batch in questions() for source_id in batch.column("source_id").to_pylist())
@@ -238,50 +293,47 @@ class QuestionChecks:
 
     def _asked_twice(self, questions: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[str]:
         suspects = _repeated(self._texts)
-        asked: dict[str, list[tuple[tuple[str | None, str], frozenset[str]]]] = {}
+        asked_for: dict[str, list[tuple[tuple[str | None, str], frozenset[str]]]] = {}
         for batch in questions() if suspects else ():
             texts = folded(batch.column("question")).to_pylist()
             for place, text in enumerate(texts):
                 if hash(text) in suspects:
                     answers = frozenset(str(given).casefold() for given in batch.column("answers")[place].as_py())
-                    asked.setdefault(text, []).append((_place(batch, place), answers))
-        other, same = Finding(), Finding()
-        for rows in asked.values():
+                    asked_for.setdefault(text, []).append((place_of(batch, place), answers))
+        found = {kind: Finding() for kind in ASKED_TWICE}
+        for rows in asked_for.values():
             if len(rows) > 1:
                 given = [answers for _, answers in rows]
                 is_same = bool(frozenset.intersection(*given)) or len(set(given)) == 1
-                finding = same if is_same else other
+                finding = found["duplicate" if is_same else "duplicate_other_answer"]
                 finding.count += len(rows)
                 finding.places += [place for place, _ in rows]
                 finding.values[str(len(finding.values))] = None
-        if other.count:
-            yield (
-                f"question: {len(other.values)} question{' is' if len(other.values) == 1 else 's are'} asked more than "
-                f"once with other answers{other.rows()}, and no system can be right on every row. If a column says "
-                "which rows are right, keep these by `where:`; if all answers are accepted, list them in `answers` of "
-                "one row; if each is right for one document, say in the question which."
-            )
-        if same.count:
-            number = len(same.values)
-            yield (
-                f"question: {number} question{' is' if number == 1 else 's are'} asked more than once with the same "
-                f"answer{same.rows()}; each row counts."
-            )
+        for kind, finding in found.items():
+            if finding.count:
+                yield ASKED_TWICE[kind].sentence(number=asked(len(finding.values)), rows=finding.rows())
 
 
-def _add(finding: Finding, questions: pa.RecordBatch, marks: Marks, shows: str) -> None:
+def _add(
+    finding: Finding,
+    questions: pa.RecordBatch,
+    marks: Marks,
+    shown: Callable[[pa.RecordBatch, int], str] | None = None,
+) -> None:
     rows = np.flatnonzero(marks).tolist()
     finding.count += len(rows)
     for row in rows[: SHOWN - len(finding.places)]:
-        finding.places.append(_place(questions, row))
-    texts = questions.column(shows)
+        finding.places.append(place_of(questions, row))
+    if shown is None:
+        return
     for row in rows if len(finding.values) <= SHOWN_VALUES else ():
-        finding.values.setdefault(str(texts[row])[:50])
+        finding.values.setdefault(shown(questions, row)[:50])
         if len(finding.values) > SHOWN_VALUES:
             break
 
 
-def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, str]:
+def place_of(questions: pa.RecordBatch, row: int) -> tuple[str | None, str]:
+    """Return a question's file and row as messages name it, or None and its id if these are not known."""
     names = ("id", "source_file", "source_row", "source_item")
     number, file, source_row, item = (questions.column(name)[row].as_py() for name in names)
     return (None, str(number)) if source_row is None else (file, row_text(source_row, item=item))

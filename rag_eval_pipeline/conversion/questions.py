@@ -71,7 +71,7 @@ class Question(msgspec.Struct, frozen=True):
 
     id: int  # 0-based row of the `questions` query; does not move when other rows are dropped
     question: str  # as in the source, white space included
-    answer: str  # "" only when impossible
+    answer: str  # "" only when impossible; of an impossible question it is not used
     answers: tuple[str, ...]  # all accepted answers, `answer` first, without repeats; empty when impossible
     is_impossible: bool  # the corpus has no answer; a correct system abstains
     contexts: tuple[Context, ...]  # in the source's order

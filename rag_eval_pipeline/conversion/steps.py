@@ -251,7 +251,7 @@ def train_json(conversion: Conversion) -> StepReport:
     )
     preview = [
         {"id": q.id, "question": q.question, "answer": q.answer, "documents": ", ".join(_file_names(q))}
-        for q in _first_questions(_remaining(conversion))
+        for q in _first_questions(remaining_questions(conversion))
     ]
     notes = (*quarantine_notes(paths.name, absent_documents.quarantined), *(search.notes() if search else ()))
     return conversion.report("train_json", counts, checks, preview, notes)
@@ -265,15 +265,15 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     planned = manifest.read_planned(paths.planned, base=paths.source)
     # The questions are not read again for gold texts where there are none.
     has_gold = conversion.require("questions").counts["gold_texts"] or counted.get("texts_found")
-    asked = datasets.with_gold(_remaining(conversion)) if has_gold else ()
+    asked = datasets.with_gold(remaining_questions(conversion)) if has_gold else ()
     pages = read_pages(paths.pages)
-    first = _first_questions(_remaining(conversion))
+    first = _first_questions(remaining_questions(conversion))
     gold = datasets.GoldTally([question.id for question in first])
     datasets.write_gold_spans(paths.gold_spans, gold.counting(datasets.locate_gold(asked, planned, pages)))
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"
-    findings = _write_dataset(conversion, made, head, _remaining(conversion, QUERY_COLUMNS))
+    findings = _write_dataset(conversion, made, head, remaining_questions(conversion, QUERY_COLUMNS))
     datasets.publish_version(conversion, made, target)
     counts = {
         "queries": counted["accepted"],
@@ -457,7 +457,8 @@ def _find_documents(conversion: Conversion) -> SearchResult:
     return find_documents(bare_texts(questions), planned, read_pages(paths.pages))
 
 
-def _remaining(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def remaining_questions(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the questions of a conversion with the documents of their gold texts, without missing documents."""
     absent_documents = _missing_documents(conversion)
     found = read_found(conversion.paths.gold_documents)
     chosen = None if absent_documents.missing or found else columns

@@ -254,10 +254,10 @@ class _Language(NamedTuple):
 
 
 @cache
-def _languages() -> tuple[_Language, ...]:
+def _languages() -> dict[str, _Language]:
     rows = yaml.load(resources.files(__package__).joinpath("other_languages.yaml").read_bytes(), yaml.CSafeLoader)
-    return tuple(
-        _Language(
+    return {
+        code: _Language(
             common=re.compile(row["common"]),
             kinds=tuple(re.compile(row[kind]) for kind in ("negation", "given", "information")),
             that=re.compile(row["that"]),
@@ -266,8 +266,8 @@ def _languages() -> tuple[_Language, ...]:
             apology=re.compile(rf"\W*(?:{row['apology']})"),
             phrases=tuple(map(re.compile, row["phrases"])),
         )
-        for row in rows.values()
-    )
+        for code, row in rows.items()
+    }
 
 
 # A sentence without any of the first is no hit of a strong family, one without any of the second of no other. Most
@@ -348,7 +348,12 @@ _ENGLISH = re.compile(r"\b(?:what|who\w*|when|where|which|how|why|the|of|is|was|
 def knows_language(text: str) -> bool:
     """Whether a question has a common word of a language whose refusals are known."""
     lowered = text.lower()
-    return _ENGLISH.search(lowered) is not None or any(one.common.search(lowered) for one in _languages())
+    return any(pattern.search(lowered) for pattern in common_words().values())
+
+
+def common_words() -> dict[str, re.Pattern[str]]:
+    """Return a pattern for the common words of each known language, in lower case, by ISO 639-1 code."""
+    return {"en": _ENGLISH} | {code: language.common for code, language in _languages().items()}
 
 
 class Refusal(NamedTuple):
@@ -446,7 +451,7 @@ def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
 
 def _spoken(text: str) -> list[_Language]:
     """Return the languages a lower-case text may refuse in: those with a negation of theirs in it."""
-    return [language for language in _languages() if language.kinds[0].search(text)]
+    return [language for language in _languages().values() if language.kinds[0].search(text)]
 
 
 def _answers(units: list[_Unit]) -> bool:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.conversion.datasets import train_rows
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.corpus.naming import NameRequest
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.json_rows import join
 from tests.conversion.conftest import HEAD, PLAIN, write_benchmark
 from tests.sources.conftest import zipped
 
@@ -283,7 +285,8 @@ def test_answer_of_an_impossible_question_is_ignored_and_it_is_noted(benchmark):
 
     found = plan(benchmark(HEAD + spec, {"q.csv": rows}))
 
-    assert [(question.answer, question.answers) for question in found.questions] == [("", ()), ("", ())]
+    assert [(question.answer, question.answers) for question in found.questions] == [("Oslo", ()), ("unanswerable", ())]
+    assert [join(train_rows(batch)["answer"]).to_pylist() for batch in found.spool.read()] == [['""', '""']]
     assert [note.partition(";")[0] for note in found.notes] == [
         "is_impossible: unanswerable questions have answers, such as 'Oslo' (1 row: q.csv, row 1)"
     ]

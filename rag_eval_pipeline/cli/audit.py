@@ -1,0 +1,73 @@
+"""The command audit."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_eval_pipeline.cli.output import (
+    STRICT,
+    AsJson,
+    BenchmarkName,
+    Root,
+    emit,
+    find_workspace,
+    painted,
+    print_next,
+    print_notes,
+)
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.audit.findings import AuditFinding
+
+COLOURS = {"wrong": "red", "doubtful": "yellow", "note": None}
+
+
+def audit(
+    name: BenchmarkName,
+    rows: Annotated[int, typer.Option(min=0, help="Rows of each finding that are shown; JSON has all.")] = 3,
+    workspace: Root = None,
+    as_json: AsJson = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a question is wrong.")] = False,
+) -> None:
+    """List what is wrong with the questions, answers and documents of a benchmark, and what to do.
+
+    Before a conversion, what needs the documents' text is left out.
+
+    Example: rag-eval audit skarn-railway
+    """
+    from dataclasses import asdict
+
+    from rag_eval_pipeline.audit.audit_benchmark import audit as run
+    from rag_eval_pipeline.audit.audit_benchmark import has_documents
+
+    root = find_workspace(workspace)
+    findings = run(root, name)
+    is_converted = has_documents(root.benchmark(name))
+    found = {
+        "benchmark": name,
+        "has_documents": is_converted,
+        "findings": [asdict(one) | {"count": one.count} for one in findings],
+    }
+    emit(found, as_json, _lines(name, findings, rows))
+    if not is_converted:
+        print_notes([f"{name} is not converted, so that answers were not compared with the documents."])
+        print_next(as_json, f"rag-eval convert {name}")
+    if strict and any(one.severity == "wrong" for one in findings):
+        raise typer.Exit(STRICT)
+
+
+def _lines(name: str, findings: "list[AuditFinding]", rows: int) -> Iterator[str]:
+    if not findings:
+        yield f"{name}: nothing was found."
+    width = max((len(one.kind) for one in findings), default=0)
+    for one in findings:
+        what = "document" if one.documents else "question"
+        count = f"{one.count:,} {what}{'' if one.count == 1 else 's'}"
+        yield f"{painted(f'{one.severity:8}', COLOURS[one.severity])}  {one.kind:{width}}  {count}"
+        yield f"    {one.text}"
+        shown = [f"{suspect.place}: {suspect.evidence}" for suspect in one.suspects] or list(one.documents)
+        yield from (f"      {line}" for line in shown[:rows])
+        if len(shown) > rows:
+            yield f"      and {len(shown) - rows:,} more"
+        yield f"    {one.remedy}"
