@@ -12,6 +12,7 @@ from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import literal
 from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.headers import is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     Corpus,
@@ -21,11 +22,11 @@ from rag_eval_pipeline.scaffold.links import (
     find_target,
     free_word,
     grouped_documents,
-    holds_urls,
     table_corpus,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import Roles, is_gold, list_forms, normalised
+from rag_eval_pipeline.scaffold.roles import Roles, list_forms
+from rag_eval_pipeline.scaffold.row_links import holds_urls
 from rag_eval_pipeline.scaffold.structs import find_pages, is_html, pages_corpus
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 

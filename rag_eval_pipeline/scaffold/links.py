@@ -4,7 +4,6 @@ Each kind of link is tried on the sample values; only one that finds documents i
 values name its documents, and what benchmark.yaml has to contain for questions to find them.
 """
 
-import fnmatch
 import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +15,9 @@ from urllib.parse import unquote, urlsplit
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
 from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.headers import ROLES, named_columns, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
-from rag_eval_pipeline.scaffold.roles import ROLES, ListForm, as_column, is_gold, list_forms, normalised
+from rag_eval_pipeline.scaffold.roles import ListForm, list_forms
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 from rag_eval_pipeline.text.normalise import composed
 
@@ -26,35 +26,9 @@ LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may hav
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
 
-BODIES = (
-    "text contents content body passage_text passage document_text document html article page_content chunk context "
-    "summary abstract"
-)
+BODIES = " ".join(ROLES["body"])
 CORPUS_NAMES = frozenset("corpus document documents docs passages articles".split())  # of files with all documents
-TITLES = "title heading headline"
 SEPARATORS = ("\n", ";", "|", ",")
-
-# A column with one of these words in its name may name the document of a question.
-DOCUMENT_WORDS = frozenset(
-    "article articles chunk chunks context contexts corpus doc docid docids docs document documents evidence file "
-    "files filename gold page pages passage passages pid relevant retrieval source sources support supporting "
-    "quelle quellen dokument dokumente datei dateien beleg belege fundstelle fichier fuente documento documentos "
-    "archivo fonte arquivo bron bestand źródło dokumenty plik zdroj kaynak belge dosya источник документ файл 来源 "
-    "文档 文件 出典 文書 출처 문서".split()
-)
-URL_WORDS = frozenset("url urls link links source sources".split())
-NOT_DOCUMENTS = frozenset("image images img picture thumbnail logo license licence".split())  # names of URL columns
-GOLD_TEXTS = (
-    "reference_contexts gold_contexts ground_truth_context ground_truth_contexts gold_passage gold_passages evidence "
-    "evidences evidence_text context contexts passage passages supporting_text supporting_texts support paragraph "
-    "snippet snippets quote quotes gold_context reference_context source_text excerpt positive positives "
-    "positive_passages positive_texts"
-).split()
-_STARTS_WITH_URL = re.compile(r"\s*[\[(]?\s*['\"]?https?://")
-_ONE_SITE = re.compile(r"\s*https?://[^/\s]+/?\s*")
-_ONE_URL = re.compile(r"https?://[^\s<>\"\\,;|]+")  # excludes what may separate two URLs
-_NUMBERED = re.compile(r"(.*?)(\d+)\W*")
-
 
 # --- Documents
 
@@ -281,11 +255,9 @@ def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: s
         paths = column.present if column is not key and column.kind == "text" else []
         if paths and sum(path in existing for path in paths) >= MIRROR_SHARE * len(paths):
             return DocumentTable(name, file, key, "file", column.sql)
-    names = {normalised(column.name): column for column in reversed(file.columns) if column.kind == "text"}
-    text, title = (
-        next((names[word] for word in words.split() if word in names and names[word] is not key), None)
-        for words in (BODIES, TITLES)
-    )
+    others = [column for column in file.columns if column is not key]
+    texts, titles = (named_columns(others, role, lambda column: column.kind == "text") for role in ("body", "title"))
+    text, title = (next(iter(columns), None) for columns in (texts, titles))
     if text is None or not text.present:
         return None
     sql = identifier(text.name)
@@ -325,22 +297,12 @@ class Link:
     scalar: dict[str, str] | None = None  # a context's fields in SQL if each row names one document
     texts: str | None = None  # the SQL of a list, if contexts are bare texts
     unfound: str | None = None  # the column that names documents which are not there
-
-
-def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ()) -> Link | None:
-    """Return the first kind of link that finds documents: mirrored URLs, a table, files, globs, other URLs."""
-    every = (*file.columns, *file.nested)
-    columns = [column for column in every if column.name not in set(taken) and is_gold(column)]
-    by_url = _url_link(profile, file, columns)
-    if by_url is not None and by_url.corpus.documents is not None:
-        return by_url
-    complete = _target_link(profile, file, columns, LINKED_SHARE) or _glob_link(profile, file, columns) or by_url
-    return complete or _target_link(profile, file, [column for column in columns if names_documents(column)], 0.0)
+    doubts: tuple[tuple[Column, ColumnExpr], ...] = ()  # the columns that may as well be meant, with their `exprs`
 
 
 def column_link(column: Column, target: Target, word: str, least: float = LINKED_SHARE) -> Link | None:
     """Return the link from a column to a target; None if fewer than this share of its values name a document there."""
-    form = _best_form(column, target.share, least)
+    form = best_form(column, target.share, least)
     if form is None:
         return None
     named = context({target.field: target.named(form.item or word)})
@@ -351,43 +313,6 @@ def column_link(column: Column, target: Target, word: str, least: float = LINKED
     scalar = None if form.item is None else {target.field: target.named(form.item)}
     guesses = (Guess("questions", text),)
     return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), target.corpus(form.distinct), guesses, scalar)
-
-
-def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
-    """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
-    taken = set(taken)
-    free = [column for column in reversed(file.columns) if column.name not in taken]
-    columns = {normalised(column.name.rpartition(".")[2]): column for column in free}
-    columns |= {normalised(column.name): column for column in free}
-    for column in (columns[name] for name in GOLD_TEXTS if name in columns):
-        if not is_gold(column) or column.kind not in {"text", "texts", "text lists"} or not column.present:
-            continue
-        if column.kind == "text" and all(URL.fullmatch(value) for value in column.present):
-            continue
-        form = next(list_forms(column))
-        text = f"contexts: gold texts from {column.described}"
-        if link is not None and link.scalar is not None and form.item is not None:
-            (named, place), *page = link.scalar.items()
-            quote = column.sql
-            sql = f"[{context({named: place, **dict(page), 'text': quote})}]"
-            if not all(c.is_full for c in file.columns if c is column or c.name in link.used):
-                place, quote = f"nullif({place}, '')", f"nullif({quote}, '')"
-                body = context({named: place, **dict(page), "text": quote})
-                sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
-            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
-            return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)
-        if link is not None and link.scalar is not None:
-            word = free_word("part", file.columns)
-            expr = ColumnExpr(f"list_transform({form.sql}, lambda {word}: {context({**link.scalar, 'text': word})})")
-            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
-            return Link({"contexts": expr}, link.used | {column.name}, link.corpus, guesses)
-        if link is not None:
-            return None
-        is_plain = column.kind == "texts" or (form.item is not None and column.is_full)
-        expr = as_column(column) if is_plain else ColumnExpr(form.sql)
-        guesses = (Guess("questions", f"{text}."),)
-        return Link({"contexts": expr}, frozenset({column.name}), guesses=guesses, texts=form.sql)
-    return None
 
 
 def grouped_documents(pairs: str, *, name: str = "name", body: str = "text") -> str:
@@ -426,115 +351,9 @@ def free_word(word: str, columns: Iterable[Column]) -> str:
     return word
 
 
-def _best_form(column: Column, share: Callable[[Sequence[str]], float], least: float = LINKED_SHARE) -> ListForm | None:
+def best_form(column: Column, share: Callable[[Sequence[str]], float], least: float = LINKED_SHARE) -> ListForm | None:
     """Return the way to read a column in which most values name documents; None if fewer than `least` do in any."""
     tried = [(form, form.distinct[:TRIED_VALUES]) for form in list_forms(column, separators=SEPARATORS)]
     found = [(share(values), form) for form, values in tried if values]
     best = max(found, key=lambda item: item[0], default=None)
     return best[1] if best is not None and best[0] > 0 and best[0] >= least else None
-
-
-def names_documents(column: Column) -> bool:
-    """Return whether a column's name says that it may name documents."""
-    return not DOCUMENT_WORDS.isdisjoint(normalised(column.name).split("_"))
-
-
-def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column], least: float) -> Link | None:
-    """Return the first link of a column whose values name documents; with a lower share, only files are documents."""
-    # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
-    likely = sorted(columns, key=lambda column: not names_documents(column))
-    found = [target for target in targets(profile, file) if least == LINKED_SHARE or target.field == "file"]
-    for column in likely:
-        if not names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
-            continue
-        for target in found:
-            link = column_link(column, target, free_word("part", file.columns), least)
-            if link is not None:
-                return link
-    return None
-
-
-def _glob_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
-    names = {path: PurePosixPath(path).name for path in profile.documents}
-
-    def share(patterns: Sequence[str]) -> float:
-        matching = (p for p in patterns if "*" in p and any(fnmatch.fnmatchcase(n, p) for n in names.values()))
-        return sum(1 for _ in matching) / len(patterns)
-
-    for column in columns if names else ():
-        form = _best_form(column, share)
-        if form is None:
-            continue
-        matched = [p for p, name in names.items() if any(fnmatch.fnmatchcase(name, each) for each in form.distinct)]
-        corpus = files_corpus(profile, matched)
-        # The question's column may itself be called name or file, which in the subquery would be the table's column.
-        if column.path is not None:
-            continue
-        outer = f"source.{column.sql}"
-        condition = f"name GLOB {outer}"
-        if form.item is None:
-            word = free_word("pattern", file.columns)
-            listed = form.sql.replace(column.sql, outer)
-            condition = f"list_contains(list_transform({listed}, lambda {word}: name GLOB {word}), true)"
-        sql = f"(SELECT list({context({'file': 'file'})} ORDER BY file) FROM docs WHERE {condition})"
-        text = f"contexts: {column.name!r} holds globs of file names, such as {column.present[0]!r}."
-        return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), corpus, (Guess("questions", text),))
-    return None
-
-
-def _url_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column]) -> Link | None:
-    """Return the link of the column with the most URLs; numbered columns such as link_1 to link_10 are one list."""
-    holding = [column for column in columns if holds_urls(column)]
-    if not holding:
-        return None
-    column = min(holding, key=lambda c: (-len(_sample_urls(c)), URL_WORDS.isdisjoint(normalised(c.name).split("_"))))
-    series = _numbered_series(column, holding)
-    if len(series) > 1:
-        expr = ColumnExpr(f"url_split(concat_ws(' ', {', '.join(part.sql for part in series)}))")
-        remark = f"urls: columns {series[0].name!r} to {series[-1].name!r}, joined and split into URLs"
-    else:
-        expr, how = _split_urls(column)
-        remark = f"urls: column {column.described}{how}"
-    others = [part.name for part in holding if part not in series]
-    remark += f"; {', '.join(others)} were left out because they hold URLs too." if others else "."
-    found = list(dict.fromkeys(url for part in series for url in _sample_urls(part)))
-    is_single = len(series) == 1 and expr.column is not None and column.kind == "text"
-    corpus = mirror_corpus(profile, file, found, expr.sql if is_single else f"unnest({expr.sql})")
-    used = frozenset(part.name for part in holding)
-    return Link({"urls": expr}, used, corpus, (Guess("questions", remark),), {"url": expr.sql} if is_single else None)
-
-
-def holds_urls(column: Column) -> bool:
-    """Return whether most cells begin with the URL of a page; the address of a whole site is no document."""
-    if not NOT_DOCUMENTS.isdisjoint(normalised(column.name).split("_")):
-        return False
-    cells = column.present if column.kind in {"text", "texts"} else []
-    starts = [bool(_STARTS_WITH_URL.match(str(next(iter(c), "") if isinstance(c, list) else c))) for c in cells]
-    return bool(starts) and 2 * sum(starts) >= len(starts) and not all(map(_ONE_SITE.fullmatch, map(str, cells)))
-
-
-def _numbered_series(column: Column, columns: Sequence[Column]) -> list[Column]:
-    match = _NUMBERED.fullmatch(column.name)
-    if match is None:
-        return [column]
-    numbered = [(other, _NUMBERED.fullmatch(other.name)) for other in columns]
-    same = [(int(found[2]), other.name, other) for other, found in numbered if found and found[1] == match[1]]
-    return [other for _, _, other in sorted(same, key=lambda item: item[:2])]
-
-
-def _split_urls(column: Column) -> tuple[ColumnExpr, str]:
-    """Return the column unchanged if each cell is one URL or a list of such, or else its cells split into URLs."""
-    cells = column.present if column.kind == "texts" else [[cell] for cell in column.values if cell]
-    if all(value is not None and _ONE_URL.fullmatch(value) for cell in cells for value in cell):
-        return as_column(column), ""
-    form = next(list_forms(column))
-    if form.item is not None:
-        return ColumnExpr(f"url_split({column.sql})"), ", split before each http"
-    how = f" ({form.shown})" if column.kind == "text" else ""
-    return ColumnExpr(f"url_split(array_to_string({form.sql}, ', '))"), f"{how}, joined and split before each http"
-
-
-def _sample_urls(column: Column) -> list[str]:
-    cells = next(list_forms(column)).values
-    parts = [part for cell in cells for value in cell for part in re.split(r"(?=https?://)", value)]
-    return [url for part in parts if URL.fullmatch(url := part.strip(" ,;|\t\r\n"))]

@@ -1,67 +1,37 @@
 """Which column is the question, which the answer: decided by names first and by values second.
 
-Names are compared without case, spaces and punctuation; of several words that match, the first in its list wins.
+If several columns fit a role equally well, they are its doubts, and a person has to decide.
 """
 
 import ast
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.conversion.questions import (
-    DIFFICULTIES,
-    IMPOSSIBLE,
-    QUERY_TYPES,
-    says_no_answer,
-    stands_for_nothing,
-)
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES
 from rag_eval_pipeline.scaffold.columns import Column, read_cell
-from rag_eval_pipeline.scaffold.profile import DataFile
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess
-
-METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
-
-# In the tables of evaluation tools `answer` and `response` may be a system's output: words for the truth come first.
-ROLES = {
-    role: tuple(words.split())
-    for role, words in {
-        "question": "question query user_input query_text question_text input_question user_query user_question prompt "
-        "instruction input question_stem problem utterance q",
-        "answer": "ground_truth ground_truth_answer true_answer gold_answer golden_answer best_answer correct_answer "
-        "reference_answer truth expected_answer expected_output expected_response expected ideal_answer ideal "
-        "reference answer answer_text short_answer final_answer gold gold_truth target answer_value solution output "
-        "response generation_gt completion label",
-        "answers": "answers aliases short_answers answer_aliases accepted_answers acceptable_answers possible_answers "
-        "correct_answers alternative_answers alternate_answers alt_ans alt_answers also_accepted gold_answers "
-        "ground_truths reference_answers expected_answers generation_gt references answer_alias synonyms targets",
-        "is_impossible": "is_impossible impossible unanswerable is_unanswerable not_answerable no_answer "
-        "expected_refusal should_refuse must_refuse refusal expected_abstention should_abstain is_refusal out_of_scope",
-        "answerable": "answerable is_answerable has_answer can_be_answered should_answer in_scope in_kb",
-        "source_id": "id qid query_id question_id uid uuid guid example_id sample_id item_id source_id ref source_key "
-        "key number no nr",
-        "mark": "expected_score is_correct correctness gold_score is_gold is_relevant relevance relevant label score",
-        "query_type": "query_type question_type type qtype category kind",
-        "difficulty": "difficulty level difficulty_level hardness complexity",
-    }.items()
-}
-ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
-# The last word of a column's name in other languages; German compounds end in it.
-OTHER_LANGUAGES = {
-    role: tuple(words.split())
-    for role, words in {
-        "question": "frage question pregunta domanda pergunta vraag pytanie otázka soru вопрос 问题 問題 質問 질문",
-        "answer": "antwort réponse reponse respuesta risposta resposta antwoord odpowiedź odpowiedz odpověď cevap "
-        "yanıt ответ 答案 回答 답변 정답",
-    }.items()
-}
-NOT_GOLD = frozenset(
-    "actual adversarial bad bot candidate candidates distractor distractors generated gpt hard haystack incorrect ist "
-    "llm model negative negatives neg plausible predicted prediction rag results retrieved search wrong".split()
+from rag_eval_pipeline.scaffold.flags import impossible
+from rag_eval_pipeline.scaffold.headers import (
+    ROLE_SUFFIXES,
+    ROLES,
+    bare,
+    is_gold,
+    is_numeric,
+    is_whole,
+    named_columns,
+    normalised,
+    says_truth,
 )
+from rag_eval_pipeline.scaffold.profile import DataFile
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column
+
+__all__ = ["ROLES", "ROLE_SUFFIXES", "is_gold", "normalised"]
+
+ASKING_SHARE = 0.5  # of the values of a column of questions that has another name
+METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
 
 ANSWER_TEXTS = ("text", "answer", "value", "answer_text", "input_text")
 # Words for what a system wrote; in a file with one of the words below they are no truth.
@@ -72,9 +42,6 @@ OUTPUT_WORDS = frozenset("actual bot generated gpt llm model predicted predictio
 RETRIEVED = frozenset("chunks context contexts docs hits passages retrieved_docs".split())  # beside a system's answers
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
-_BRACKETS = re.compile(r"(?<=\S)\s*[(\[][^)\]]*[)\]]")  # remarks after a name: Antwort (Soll)
-_NO = ("no", "false", "0", "0.0", "n", "f")
-_YES = ("yes", "true", "1", "1.0", "y", "t")
 _SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one per line", ",": "separated by ','"}
 
 
@@ -86,6 +53,7 @@ class Roles(NamedTuple):
     metadata: dict[str, str]  # SQL of columns with short values, which are kept with the question
     guesses: tuple[Guess, ...]
     columns: dict[str, str]  # names of the columns that question, answer and the like were found in
+    doubts: dict[str, tuple[Column, ...]]  # of a role that several columns fit equally well, these columns
 
 
 class ListForm(NamedTuple):
@@ -100,22 +68,6 @@ class ListForm(NamedTuple):
     def distinct(self) -> list[str]:
         """The different values of the sample, in order."""
         return list(dict.fromkeys(value for cell in self.values for value in cell))
-
-
-def normalised(name: str) -> str:
-    """Return a name as lower-case words joined by `_`."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKC", name))
-    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
-
-
-def is_gold(column: Column) -> bool:
-    """Return whether no word of the name means something other than the truth."""
-    return NOT_GOLD.isdisjoint(normalised(column.name).split("_"))
-
-
-def as_column(column: Column) -> ColumnExpr:
-    """Return a column unchanged."""
-    return ColumnExpr(column.sql, column.name if column.path is None else None)
 
 
 def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
@@ -137,9 +89,16 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
             found[role] = column.name
             guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
 
-    question = _find_named(rest, "question", _is_text) or _find_questions(rest)
+    doubts: dict[str, tuple[Column, ...]] = {}
+
+    def choose(role: str, fitting: Sequence[Column]) -> Column | None:
+        if len(rivals := _rivals(role, fitting)) > 1:
+            doubts[role] = tuple(rivals)
+        return fitting[0] if fitting else None
+
+    question = choose("question", named_columns(rest, "question", _asks) or _find_questions(rest))
     assign("question", question)
-    rest = [column for column in rest if column is not question]
+    rest = [column for column in rest if column is not question and column not in doubts.get("question", ())]
     if question is not None and normalised(question.name) == "instruction":  # of Alpaca's rows: with its input, if any
         details = next(
             (column for column in rest if normalised(column.name) == "input" and column.kind == "text"), None
@@ -152,9 +111,10 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
             )
             used.add(details.name)
             rest.remove(details)
-    answer = _find_named(rest, "answer", _is_answer)
-    answers = _find_named(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
-    answers = answers or _find_named(rest, "answer", lambda column: column.kind == "texts")
+    answer = choose("answer", named_columns(rest, "answer", _is_answer))
+    lists = named_columns(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
+    lists += named_columns(rest, "answer", lambda column: column.kind == "texts")
+    answers = lists[0] if lists else None
     numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
         is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
@@ -185,16 +145,21 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     elif answer is None and answers is None and (given := _answer_structs(rest)) is not None:
         assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
     documents = [column for column in every if column.name in taken]
-    flag = _impossible(rest, answer or answers, documents)
+    used.update(column.name for columns in doubts.values() for column in columns)
+    flag = impossible(rest, None if "answer" in doubts else answer or answers, documents)
     if flag is not None:
         exprs["is_impossible"], source, remark = flag
         used.update([] if source is None else [source.name])
         guesses.append(Guess("questions", f"is_impossible: {remark}"))
     rest = [column for column in rest if column.name not in used]
-    assign("source_id", _find_named(rest, "source_id", lambda column: column.is_unique))
-    for role, known in (("query_type", QUERY_TYPES), ("difficulty", DIFFICULTIES)):
-        assign(role, _find_named(rest, role, partial(_uses_words, known)))
-    labels = [column for column in rest if column.name not in used and is_label(column)]
+    for role, fits in (
+        ("source_id", lambda column: column.is_unique),
+        ("query_type", partial(_uses_words, QUERY_TYPES)),
+        ("difficulty", partial(_uses_words, DIFFICULTIES)),
+    ):
+        assign(role, next(iter(named_columns(rest, role, fits)), None))
+    known = used | {name.rpartition(".")[0] for name in used}
+    labels = [column for column in rest if column.name not in known and is_label(column)]
     used.update(column.name for column in labels)
     metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
     metadata = dict(reversed(metadata.items()))
@@ -203,23 +168,30 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         guesses.append(Guess("questions", text))
     order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
     ordered = {role: exprs[role] for role in order if role in exprs}
-    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found)
+    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found, doubts)
 
 
-def wrong_rows(file: DataFile, roles: Roles) -> tuple[Column, str, Guess] | None:
-    """Return the column that marks right and wrong answers to the same questions, and the condition of right ones."""
-    question = roles.columns.get("question")
-    asked = next((c.values for c in (*file.columns, *file.nested) if c.name == question), ())
-    mark = _find_named(file.columns, "mark", _is_flag_of_both)
-    if mark is None or len(set(asked)) == len(asked):
-        return None
-    rows = sum(str(value).strip().lower() in _NO for value in mark.values)
-    where = _is_one_of(f"metadata.{identifier(mark.name)}", _YES)
-    text = (
-        f"where: questions occur with right and wrong answers, and {mark.name!r} is 0 or false for {rows} of "
-        f"{len(mark.values)} rows, which are left out. Turn it round if it marks the wrong ones."
-    )
-    return mark, where, Guess("where", text)
+def _rivals(role: str, fitting: Sequence[Column]) -> list[Column]:
+    """Return the likeliest column, and those with other values that may as well be meant.
+
+    These have the same kind of name: nothing but a word for the role, or one beside other words. A number is as likely
+    an answer as a text beside it.
+    """
+    if not fitting:
+        return []
+    best = fitting[0]
+    same = [column for column in fitting if column.values != best.values and _rank(column, role) == _rank(best, role)]
+    if role == "answer" and is_numeric(best):
+        same += [column for column in fitting if column not in same and not is_numeric(column)]
+    elif (role == "answer" and says_truth(best.name)) or _rank(best, role) == 1:
+        return [best]
+    return [best, *same]
+
+
+def _rank(column: Column, role: str) -> int:
+    if is_whole(column.name, role):
+        return 0
+    return 1 if bare(column.name) in ROLES[role] else 2
 
 
 def retrieved_columns(file: DataFile, roles: Roles) -> tuple[list[str], str] | None:
@@ -288,30 +260,10 @@ def _parse_list(cell: str, parse: Callable[[str], object]) -> list[str] | None:
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
-def _find_named(columns: Sequence[Column], role: str, fits: Callable[[Column], bool]) -> Column | None:
-    """Return the fitting column whose name comes first in a role's words, or else one whose name ends like them.
-
-    Of a nested column the last part of the name (`outputs.answer`) is tried after the names of all columns.
-    """
-    named = [(normalised(_BRACKETS.sub("", column.name)), column) for column in columns]
-    found = (column for word in ROLES[role] for name, column in named if name == word and fits(column))
-    suffix = ROLE_SUFFIXES.get(role)
-    ending = (column for name, column in named if suffix is not None and name.endswith(suffix) and fits(column))
-    leaves = [(_leaf(column), column) for column in columns if "." in column.name]
-    nested = (column for word in ROLES[role] for leaf, column in leaves if normalised(leaf) == word and fits(column))
-    foreign = (
-        column
-        for word in OTHER_LANGUAGES.get(role, ())
-        for name, column in named
-        if any(part.endswith(word) for part in name.split("_")) and fits(column)
-    )
-    return next(found, None) or next(ending, None) or next(nested, None) or next(foreign, None)
-
-
 def numbered_answers(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of accepted answers that are numbered: answer1, answer2."""
-    pattern = re.compile(rf"({'|'.join(ROLES['answer'])})_?(\d+)")
-    found = [(match, c) for c in columns if c.kind == "text" and (match := pattern.fullmatch(normalised(c.name)))]
+    found = [(match, c) for c in columns if c.kind == "text" and (match := re.fullmatch(r"(.+?)_?(\d+)", bare(c.name)))]
+    found = [(match, c) for match, c in found if match[1] in ROLES["answer"] or is_whole(match[1], "answer")]
     words = {match[1] for match, _ in found}
     return [c for _, c in sorted(found, key=lambda item: int(item[0][2]))] if len(words) == 1 and len(found) > 1 else []
 
@@ -352,13 +304,12 @@ def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
     return ColumnExpr(sql), ", whose lists have one accepted answer in each item"
 
 
-def _find_questions(columns: Sequence[Column]) -> Column | None:
-    """Return a text column of which at least half of the values end with a question mark."""
-    for column in columns:
-        texts = column.present if column.kind == "text" else []
-        if texts and 2 * sum(text.rstrip().endswith(("?", "？", "؟")) for text in texts) >= len(texts):
-            return column
-    return None
+def _find_questions(columns: Sequence[Column]) -> list[Column]:
+    """Return the text columns with the largest share of values that end with a question mark, if it is a half."""
+    texts = [column for column in columns if column.kind == "text" and column.present]
+    shares = [sum(text.rstrip().endswith(("?", "？", "؟")) for text in c.present) / len(c.present) for c in texts]
+    most = max(shares, default=0.0)
+    return [column for column, share in zip(texts, shares, strict=True) if share == most >= ASKING_SHARE]
 
 
 def _split_answers(column: Column) -> tuple[ColumnExpr, str]:
@@ -372,105 +323,6 @@ def _split_answers(column: Column) -> tuple[ColumnExpr, str]:
     return (ColumnExpr(forms[0].sql), "") if forms else (as_column(column), "")
 
 
-def _impossible(
-    columns: Sequence[Column], answer: Column | None, documents: Sequence[Column]
-) -> tuple[ColumnExpr, Column | None, str] | None:
-    """Return what marks a question as unanswerable: a flag, its opposite, or an empty answer."""
-    flag = _find_named(columns, "is_impossible", _is_flag)
-    if flag is not None:
-        is_plain = flag.kind == "boolean" or all(str(value).lower() in IMPOSSIBLE for value in flag.values)
-        return (
-            as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag.sql, _YES)),
-            flag,
-            f"column {flag.described}.",
-        )
-    flag = _find_named(columns, "answerable", _is_flag)
-    if flag is not None:
-        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag.sql, _NO)
-        return ColumnExpr(sql), flag, f"column {flag.described}, negated."
-    return None if answer is None else _unanswered(answer, documents)
-
-
-def _unanswered(answer: Column, documents: Sequence[Column]) -> tuple[ColumnExpr, Column | None, str] | None:
-    """Return what marks rows without an answer, or whose answer says that there is none, as unanswerable.
-
-    Where columns name documents, a row without an answer that names one has perhaps only lost it. Words such as N/A
-    are answers, too, unless no document is named.
-    """
-    if answer.kind == "other":
-        return None
-    cells = [value if isinstance(value, list) else [value] for value in answer.values]
-    texts = [
-        [text for value in cell if (text := "" if value is None else str(value).strip().lower())] for cell in cells
-    ]
-    named = [["" if value is None else str(value) for value in column.values] for column in documents]
-    has_document = [any(re.search(r"[^\W_]", column[row]) for column in named) for row in range(len(texts))]
-    refusing = [row for row, cell in enumerate(texts) if cell and all(map(says_no_answer, cell))]
-    nothing = [row for row, cell in enumerate(texts) if all(map(stands_for_nothing, cell)) and row not in {*refusing}]
-    if documents:
-        void = [row for row in nothing if not has_document[row]]
-    else:
-        void = [row for row in nothing if not texts[row]]
-    left = [row for row in nothing if not texts[row] and has_document[row]]
-    marked = sorted({*refusing, *void})
-    if len(marked) == len(texts) or not (marked or left):
-        return None
-
-    def listed(rows: Iterable[int]) -> list[str]:
-        return sorted({text for row in rows for text in texts[row]})
-
-    words, missing = listed(refusing), listed(void)
-    if documents:
-        empty = " AND ".join([_says_only(answer, ["", *missing]), *map(_is_empty, documents)])
-        conditions = [*([_says_only(answer, words)] if words else []), *([f"({empty})"] if void else [])]
-    else:
-        conditions = [_says_only(answer, [*([""] if void else []), *words])]
-    remark = ""
-    if refusing:
-        remark = f"{len(refusing)} of {len(texts)} rows have the answer {', '.join(map(repr, words))}"
-        remark += " and are treated as unanswerable: a correct system says that it does not know. "
-    if void:
-        names = " and no " + " or ".join(repr(column.name) for column in documents) if documents else ""
-        other = f" or only {', '.join(map(repr, missing))}" if missing else ""
-        remark += f"{len(void)} of {len(texts)} rows have no {answer.name!r}{other}{names} and are treated as "
-        remark += "unanswerable. If their answers are only missing, remove this column: the rows are then quarantined. "
-    if left:
-        remark += f"{len(left)} of {len(texts)} rows have no {answer.name!r} but name a document: their answers are "
-        remark += "perhaps only missing, so these rows are quarantined. If the documents do not answer them, use "
-        remark += f"`{_says_only(answer, [''])} AS is_impossible`."
-    return ColumnExpr(" OR ".join(conditions) or "false"), None, remark.rstrip()
-
-
-def _says_only(answer: Column, words: Sequence[str]) -> str:
-    """Return the SQL of whether an answer, or each of several, is one of some words; no answer is an empty one."""
-    listed = ", ".join(map(literal, words))
-    if answer.kind == "texts":
-        said = f"list_filter({answer.sql}, lambda said: coalesce(lower(trim(said)), '') NOT IN ({listed}))"
-        return f"coalesce(len({said}), 0) = 0" if "" in words else f"(len({said}) = 0 AND len({answer.sql}) > 0)"
-    return f"coalesce(lower(trim({answer.as_text})), '') IN ({listed})"
-
-
-def _is_empty(column: Column) -> str:
-    if column.kind in {"texts", "text lists", "structs", "struct lists"}:
-        return f"coalesce(len({column.sql}), 0) = 0"
-    return f"NOT regexp_matches(coalesce({column.as_text}, ''), '[\\pL\\pN]')"  # an empty list in a cell names none
-
-
-def _is_one_of(sql: str, words: Sequence[str]) -> str:
-    listed = ", ".join(f"'{word}'" for word in words)
-    return f"coalesce(lower(trim(CAST({sql} AS VARCHAR))) IN ({listed}), false)"
-
-
-def _is_flag(column: Column) -> bool:
-    words = {str(value).strip().lower() for value in column.present}
-    return column.kind == "boolean" or (column.kind in {"text", "integer"} and bool(words) and words <= {*_YES, *_NO})
-
-
-def _is_flag_of_both(column: Column) -> bool:
-    words = {str(value).strip().lower() for value in column.present}
-    return words <= {*_YES, *_NO} and not words.isdisjoint(_YES) and not words.isdisjoint(_NO)
-
-
 def _is_answer(column: Column) -> bool:
     if column.kind in {"integer", "number"} and normalised(column.name) == "label":
         return not set(column.present) <= {0, 1}  # a class, or a mark of right and wrong answers
@@ -480,6 +332,10 @@ def _is_answer(column: Column) -> bool:
 def _is_true_or_false(column: Column) -> bool:
     words = {str(value).strip().lower() for value in column.present}
     return column.kind in {"text", "boolean"} and bool(words) and words <= {"true", "false"}
+
+
+def _asks(column: Column) -> bool:
+    return _is_text(column) and not is_numeric(column)
 
 
 def _is_text(column: Column) -> bool:

@@ -3,24 +3,20 @@
 from collections import Counter
 from dataclasses import replace
 
+from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
 from rag_eval_pipeline.scaffold.embedded_json import cited_link, listed_link, pages_link, row_page, with_corpus
-from rag_eval_pipeline.scaffold.links import (
-    Link,
-    files_corpus,
-    find_link,
-    names_documents,
-    no_documents,
-    text_link,
-)
+from rag_eval_pipeline.scaffold.flags import wrong_rows
+from rag_eval_pipeline.scaffold.headers import is_gold, named_columns, names_documents, normalised, role_of
+from rag_eval_pipeline.scaffold.links import Link, files_corpus, no_documents
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
-from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised, retrieved_columns, wrong_rows
+from rag_eval_pipeline.scaffold.roles import find_roles, retrieved_columns
+from rag_eval_pipeline.scaffold.row_links import find_link, text_link
 from rag_eval_pipeline.scaffold.selection import SPLITS, best_file
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, as_column, context
 
-PAGES = frozenset("page page_number page_no page_num seite seitenzahl seitennummer pagina página strona 页码".split())
 FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
 FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
 
@@ -49,6 +45,8 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     # Question and answer are excluded from links: an answer may be the name of a file.
     core = {roles.columns[role] for role in ("question", "answer") if role in roles.columns}
     link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
+    if link is not None and link.doubts:
+        return draft_linked(profile, file, link)
     link = link and _with_page(file, link)
     if link is None or link.corpus.documents is None:
         link = row_page(file, core) or link
@@ -72,8 +70,9 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
 
 def _with_page(file: DataFile, link: Link) -> Link:
     """Return the link with the gold page, if a column of whole numbers states it beside the name of one PDF."""
-    columns = (column for column in file.columns if normalised(column.name) in PAGES and column.name not in link.used)
-    column = next((c for c in columns if c.present and all(str(page).strip().isdecimal() for page in c.present)), None)
+    free = [column for column in file.columns if column.name not in link.used]
+    pages = named_columns(free, "page", lambda c: all(str(page).strip().isdecimal() for page in c.present or [""]))
+    column = min(pages, key=lambda column: "pdf" not in normalised(column.name), default=None)
     documents = link.corpus.tables.get("docs", Origin()).files or ""
     if column is None or link.scalar is None or "file" not in link.scalar or not documents.lower().endswith(".pdf"):
         return link
@@ -116,8 +115,9 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     missing = (no_documents(link.unfound),) if link.unfound is not None else ()
     is_retrieval_only = False
     if "question" in questions and not {"answer", "answers"} & set(questions):
-        unread = {"answer", "answers"} & {normalised(column.name) for column in file.columns}
-        is_retrieval_only = bool(link.exprs) and not unread  # answers in a form that is not understood are answers
+        # Answers in a form that is not understood are answers.
+        unread = any(role_of(c.name) in {"answer", "answers"} for c in file.columns if c.name not in link.used)
+        is_retrieval_only = bool(link.exprs) and not unread
         if is_retrieval_only:
             text = (
                 "retrieval_only: no column of answers was recognised, so only retrieval can be scored. If there is "
@@ -128,8 +128,21 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
             order = [role for role in ("source_id", "question") if role in questions]
             questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
             missing = (*missing, fill_in("answer"))
+    doubts = {role: [(c, as_column(c)) for c in columns] for role, columns in roles.doubts.items() if role in questions}
+    doubts |= {role: list(link.doubts) for role in link.exprs if link.doubts}
+    for role, ways in doubts.items():
+        is_plain = all(expr.column is not None for _, expr in ways)
+        questions[role] = FILL_IN_COLUMN if is_plain else ColumnExpr(FILL_IN)
+        shown = " and ".join(repr(column.name) for column, _ in ways)
+        missing = (*missing, f"{role}: {shown} fit equally well. Replace FILL_IN by a line below `questions`, or both.")
+    choices = [
+        f"{role}: {identifier(expr.column) if expr.column is not None else expr.sql}   # {column.described}"
+        for role, ways in doubts.items()
+        for column, expr in ways
+    ]
+    guesses = tuple(guess for guess in guesses if guess.text.partition(":")[0] not in doubts)
     metadata, where = roles.metadata, None
-    if (marked := wrong_rows(file, roles)) is not None:
+    if (marked := wrong_rows(file, roles.columns.get("question"))) is not None:
         mark, where, guess = marked
         metadata, guesses = {**metadata, mark.name: mark.sql}, (*guesses, guess)
     if (split := next((c for c in file.columns if normalised(c.name) in {"split", "subset"}), None)) is not None:
@@ -158,6 +171,7 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         guesses=guesses,
         missing=missing,
         unused=tuple(column.described for column in file.columns if column.name not in {*used, *metadata}),
+        choices=tuple(choices),
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rag_eval_pipeline.scaffold.columns import Column
-from rag_eval_pipeline.scaffold.links import GOLD_TEXTS, NOT_DOCUMENTS, holds_urls, names_documents
+from rag_eval_pipeline.scaffold.headers import ROLES, is_gold, names_documents, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
-from rag_eval_pipeline.scaffold.roles import find_roles, is_gold, normalised
+from rag_eval_pipeline.scaffold.roles import find_roles
+from rag_eval_pipeline.scaffold.row_links import NOT_DOCUMENTS, holds_urls
 from rag_eval_pipeline.scaffold.structs import find_structs
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
@@ -130,4 +131,4 @@ def _leads(column: Column) -> bool:
     words = normalised(column.name).split("_")
     if not is_gold(column) or not column.present or not NOT_DOCUMENTS.isdisjoint(words):
         return False
-    return holds_urls(column) or normalised(column.name) in GOLD_TEXTS or names_documents(column)
+    return holds_urls(column) or normalised(column.name) in ROLES["passage"] or names_documents(column)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, read_cell
+from rag_eval_pipeline.scaffold.headers import is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     Corpus,
     Link,
@@ -19,8 +20,7 @@ from rag_eval_pipeline.scaffold.links import (
     mirror_corpus,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import as_column, is_gold, normalised
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context, struct
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column, context, struct
 
 GOLD_FLAGS = frozenset(
     "is_supporting is_support is_gold gold is_relevant relevant is_evidence supporting is_selected selected".split()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import Origin
 
 SOURCE = "source"  # the relation whose rows become questions
@@ -35,6 +36,11 @@ class ColumnExpr(NamedTuple):
 
     sql: str
     column: str | None = None
+
+
+def as_column(column: Column) -> ColumnExpr:
+    """Return a column unchanged."""
+    return ColumnExpr(column.sql, column.name if column.path is None else None)
 
 
 @dataclass(frozen=True, slots=True)
