@@ -5,17 +5,15 @@ fingerprints, one of a deterministic system. An answer is right if it equals a g
 wrong only if that is certain. Runs of systems that are marked `closed_book` show which questions need no documents.
 """
 
-import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, content_words, quoted
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
-from rag_eval_pipeline.conversion.question_spool import iterate_batches
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.text.alignment import contains
-from rag_eval_pipeline.errors import row_text
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.evaluation.score_tables import ScoreTable, iter_responses, read_scores
@@ -29,7 +27,6 @@ from rag_eval_pipeline.systems.config import read_common_settings
 from rag_eval_pipeline.systems.embedded_bm25 import split_sentences
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import Refusal
-from rag_eval_pipeline.text.tokens import english_stem
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 SYSTEMS_MIN = 2  # that have to agree, or to fail
@@ -37,14 +34,15 @@ RUNS_MIN = 3  # the same of a single system
 WAVERING_RUNS_MIN = 4
 WAVERING_CHANGES_MIN = 2  # one change from right to wrong, or the reverse, is one of the system
 FEW_NEVER = 0.1  # share of the questions up to which those that no system answers are suspicious; above, systems are
-SHARED_MIN = 0.2  # share of a question's words that a sentence about it has
+SHARED_MIN = 0.3  # share of a question's words that a sentence about it has
+SAID_MIN = 0.6  # share of an answer's other words that a sentence has which states it in words of its own
 PASSAGES_SEARCHED = 5  # of each answer, the first ones
 LEANS_RIGHT = 0.5  # score of a comparison, from which an answer is rather right
-SHORT = 3  # letters of a word
-SHOWN = 160  # characters of an answer or a sentence
+SHOWN_BEFORE = 40  # characters of a sentence before the answer
 
 _ANSWERED = Refusal(False, ())
 _YES_NO = frozenset({"yes", "no", "true", "false"})  # any page has these words
+_MakeSuspect = Callable[..., Suspect]
 Right = Mapping[str, bool | None]  # question -> whether its answer is right; None if that is not certain
 
 
@@ -75,7 +73,7 @@ class _Stated(NamedTuple):
     has_gold: bool  # it states the gold answer as well
 
 
-def findings_from_answers(workspace: Workspace, name: str) -> list[AuditFinding]:
+def findings_from_answers(workspace: Workspace, name: str, questions: AuditedQuestions) -> list[AuditFinding]:
     """Return what the answers of systems show about the questions of a converted benchmark; nothing without answers."""
     limit_allocators()
     paths = workspace.benchmark(name)
@@ -83,13 +81,18 @@ def findings_from_answers(workspace: Workspace, name: str) -> list[AuditFinding]
     closed, systems = _read_systems(workspace, stamp)
     if not closed and not systems:
         return []
+    numbers = {str(one): number for number, one in enumerate(questions.ids)}
+
+    def suspect(query: EvaluationQuery, evidence: str, answers: Sequence[str] = ()) -> Suspect:
+        return questions.suspect(numbers[query.query_id], evidence, answers)
+
     queries = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries
     found = [
-        *_contradictions(paths, queries, systems),
-        _wavering(queries, systems),
-        _closed_book(queries, closed),
+        *_contradictions(paths, queries, systems, suspect),
+        _wavering(queries, systems, suspect),
+        _closed_book(queries, closed, suspect),
     ]
-    return _with_places(paths, [finding for finding in found if finding.suspects])
+    return [finding for finding in found if finding.suspects]
 
 
 def _read_systems(workspace: Workspace, stamp: Stamp) -> tuple[list[_System], list[_System]]:
@@ -139,7 +142,7 @@ def _answers(run: Evaluation, wanted: Collection[str]) -> dict[str, RagAnswer]:
 
 
 def _contradictions(
-    paths: BenchmarkPaths, queries: Iterable[EvaluationQuery], systems: Sequence[_System]
+    paths: BenchmarkPaths, queries: Iterable[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect
 ) -> Iterator[AuditFinding]:
     """Yield the questions on which all agree on another answer, and the other ones that are never answered right."""
     asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
@@ -163,24 +166,24 @@ def _contradictions(
         stated = None if most is None else search.stated(query, given.values(), most[0])
         texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
         if most is None or stated is None:
-            suspect = Suspect(int(query_id), query_id, f"{_gold(query)}; {texts}")
+            one = suspect(query, f"{_gold(query)}; {texts}")
         else:
             text, count = most
-            texts = f"{', '.join(given)} answer {_quoted(text)}" if count == len(given) else texts
+            texts = f"{', '.join(given)} answer {quoted(text)}" if count == len(given) else texts
             also = ", and the gold answer as well" if stated.has_gold else ""
-            place = f"{stated.document}, page {stated.page}, states {_quoted(stated.excerpt)}{also}"
-            suspect = Suspect(int(query_id), query_id, f"{_gold(query)}; {texts}; {place}", (text,))
+            place = f"{stated.document}, page {stated.page}, states {quoted(stated.excerpt)}{also}"
+            one = suspect(query, f"{_gold(query)}; {texts}; {place}", (text,))
             if count == len(given):
-                agreed.append((stated.has_gold, -stated.shared, suspect))
+                agreed.append((stated.has_gold, -stated.shared, one))
                 continue
         if _are_enough([system.known(query_id) for system in systems]):
-            never.append((stated is None, suspect))
+            never.append((stated is None, one))
     yield AuditFinding(
         "agreed_otherwise",
         "doubtful",
         "Every system gives another answer than the benchmark, all the same one, and a page of the corpus states it.",
         "Look at the page: fix the gold answer if the page is right, keep it if the page answers another question.",
-        tuple(suspect for *_, suspect in sorted(agreed, key=lambda one: (*one[:2], one[2].question))),
+        tuple(one for *_, one in sorted(agreed, key=lambda one: (*one[:2], one[2].question))),
     )
     are_few = len(never) <= FEW_NEVER * len(asked)
     severity: Severity = "doubtful" if are_few else "note"
@@ -191,7 +194,7 @@ def _contradictions(
         "Look whether the gold answer is right and in the corpus; drop questions that nobody could answer."
         if are_few
         else "So many are a matter of the systems: look at their retrieval first.",
-        tuple(suspect for _, suspect in sorted(never, key=lambda one: (one[0], one[1].question))),
+        tuple(one for _, one in sorted(never, key=lambda one: (one[0], one[1].question))),
     )
 
 
@@ -229,23 +232,23 @@ class _Search:
             for passage in sorted(answer.contexts, key=attrgetter("rank"))[:PASSAGES_SEARCHED]:
                 own = self._pages_of(passage.document)
                 pages |= dict.fromkeys(page for page in own if passage.page in (None, page.page))
-        asked = _content(query.query_text)
+        asked, said = set(content_words(query.query_text)), set(content_words(text))
         best: tuple[float, PageText, str] | None = None
         for place in pages:
             for sentence, content in self._sentences_of(place):
                 shared = len(asked & content) / len(asked) if asked else 1.0
-                if shared > (best[0] if best else SHARED_MIN) and self._states(query, sentence, text):
+                if shared < SHARED_MIN or (best is not None and shared <= best[0]):
+                    continue
+                has_words = len(content & (said - asked)) >= SAID_MIN * len(said - asked)
+                if contains(sentence, text) or (has_words and self._says(query, plain(sentence), text)):
                     best = shared, place, sentence
         if best is None:
             return None
         shared, found, sentence = best
-        before = sentence.casefold().find(text.casefold()) - SHOWN // 2
+        before = sentence.casefold().find(text.casefold()) - SHOWN_BEFORE
         excerpt = f"... {sentence[before:].partition(' ')[2]}" if before > 0 else sentence
         has_gold = any(contains(found.text, gold) for gold in query.accepted_answers)
         return _Stated(found.document, found.page, excerpt, shared, has_gold)
-
-    def _states(self, query: EvaluationQuery, sentence: str, text: str) -> bool:
-        return contains(sentence, text) or self._says(query, plain(sentence), text)
 
     def _says(self, query: EvaluationQuery, text: str, wanted: str) -> bool:
         found = judge_correctness(text, _ANSWERED, query.query_text, [wanted], self._settings)
@@ -259,7 +262,8 @@ class _Search:
 
     def _sentences_of(self, page: PageText) -> Sequence[tuple[str, set[str]]]:
         if page not in self._sentences:
-            self._sentences[page] = [(one.text, _content(one.text)) for one in split_sentences(page)]
+            texts = [" ".join(one.text.split()) for one in split_sentences(page)]
+            self._sentences[page] = [(text, set(content_words(text))) for text in texts]
         return self._sentences[page]
 
     def _pages_of(self, name: str) -> Sequence[PageText]:
@@ -272,20 +276,20 @@ class _Search:
 # --- Questions that are now right, now wrong, and those that need no documents
 
 
-def _wavering(queries: Iterable[EvaluationQuery], systems: Sequence[_System]) -> AuditFinding:
+def _wavering(queries: Iterable[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
     found: list[tuple[float, Suspect]] = []
     for query in queries:
         said = [(system.name, known) for system in systems if _wavers(known := system.known(query.query_id))]
         if said:
             texts = (f"{name}: right in {sum(known)} of {len(known)} runs" for name, known in said)
             distance = min(abs(sum(known) / len(known) - 0.5) for _, known in said)
-            found.append((distance, Suspect(int(query.query_id), query.query_id, "; ".join(texts))))
+            found.append((distance, suspect(query, "; ".join(texts))))
     return AuditFinding(
         "wavers",
         "note",
         "The same system answers these questions right, then wrong, then right again, over the same documents.",
         "Reword what can be read in two ways; else only the mean over several runs says something of them.",
-        tuple(suspect for _, suspect in sorted(found, key=lambda one: (one[0], one[1].question))),
+        tuple(one for _, one in sorted(found, key=lambda one: (one[0], one[1].question))),
     )
 
 
@@ -294,7 +298,7 @@ def _wavers(known: Sequence[bool]) -> bool:
     return len(known) >= WAVERING_RUNS_MIN and changes >= WAVERING_CHANGES_MIN
 
 
-def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System]) -> AuditFinding:
+def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
     asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
     answerable = [query for query in asked if query.accepted_answers]
     texts: dict[str, list[str]] = {}
@@ -306,7 +310,7 @@ def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System])
                 right = f"right in {sum(known[query_id])} of {len(known[query_id])} runs"
                 texts.setdefault(query_id, []).append(f"{system.name} {_quoted_answer(answer)}, {right}")
     found = [
-        Suspect(int(query.query_id), query.query_id, f"without documents, {'; '.join(texts[query.query_id])}")
+        suspect(query, f"without documents, {'; '.join(texts[query.query_id])}")
         for query in answerable
         if query.query_id in texts
     ]
@@ -323,40 +327,15 @@ def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System])
 # --- Texts
 
 
-def _content(text: str) -> set[str]:
-    """Return the stems of a text's words, without short words in ASCII, which say little."""
-    words = answer_tokens(text)
-    return {english_stem(word) for word in words if len(word) > SHORT or not word.isascii()}
-
-
 def _text(answer: RagAnswer) -> str:
     return plain(answer.answer or "", [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations])
 
 
 def _quoted_answer(answer: RagAnswer) -> str:
-    return "refuses" if answer.abstained else f"answers {_quoted(_text(answer))}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{textwrap.shorten(text, SHOWN, placeholder=" ...")}"'
+    return "refuses" if answer.abstained else f"answers {quoted(_text(answer))}"
 
 
 def _gold(query: EvaluationQuery) -> str:
     if query.is_impossible:
         return "the benchmark says that no document answers it"
-    return f"the gold answer is {' or '.join(map(_quoted, query.accepted_answers[:3]))}"
-
-
-def _with_places(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> list[AuditFinding]:
-    """Return the findings with the source's file and row of each question."""
-    columns = ("id", "source_file", "source_row", "source_item")
-    places = {
-        number: f"{file}, row {row_text(row, item=item)}"
-        for batch in iterate_batches(paths.questions, columns)
-        for number, file, row, item in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-        if row is not None
-    }
-    return [
-        replace(one, suspects=tuple(replace(s, place=places.get(s.question, s.place)) for s in one.suspects))
-        for one in findings
-    ]
+    return f"the gold answer is {' or '.join(map(quoted, query.accepted_answers[:3]))}"

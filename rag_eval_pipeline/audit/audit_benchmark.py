@@ -1,4 +1,4 @@
-"""Audit a benchmark: what is wrong with its questions, answers and documents, before any system is asked.
+"""Audit a benchmark: what is wrong with its questions, answers and documents, and what systems' answers show of it.
 
 Every check takes time in proportion to the questions and to the text of the documents; none compares each question with
 each other.
@@ -7,6 +7,7 @@ each other.
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
 from rag_eval_pipeline.audit.audited_texts import AuditedCorpus, AuditedQuestions
 from rag_eval_pipeline.audit.findings import AuditFinding
 from rag_eval_pipeline.audit.gold_support import document_findings, support_findings
@@ -40,7 +41,8 @@ def audit(workspace: Workspace, name: str) -> list[AuditFinding]:
     questions = AuditedQuestions(remaining_questions(Conversion(workspace, paths, spec, source_digest(paths))))
     corpus = AuditedCorpus(read_pages(paths.pages), read_gold_spans(paths.gold_spans))
     source = read_relation(paths, spec.source, source_columns=True)
-    return in_order(find_faults(questions, corpus, source, spec.language))
+    faults = find_faults(questions, corpus, source, spec.language)
+    return in_order([*faults, *findings_from_answers(workspace, name, questions)])
 
 
 def has_documents(paths: BenchmarkPaths) -> bool:

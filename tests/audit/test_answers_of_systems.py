@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
+from rag_eval_pipeline.audit.audit_benchmark import audit
 from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
@@ -72,8 +72,13 @@ def answered(workspace, monkeypatch):
     return workspace
 
 
-def test_findings_from_answers(answered):
-    found = {one.kind: one for one in findings_from_answers(answered, RAILWAY)}
+def found_in(workspace):
+    kinds = ("agreed_otherwise", "never_answered", "wavers", "closed_book")
+    return {one.kind: one for one in audit(workspace, RAILWAY) if one.kind in kinds}
+
+
+def test_audit_reads_answers_of_systems(answered):
+    found = found_in(answered)
     severities = {kind: (one.severity, [suspect.question for suspect in one.suspects]) for kind, one in found.items()}
     assert severities == {
         "agreed_otherwise": ("doubtful", [3]),
@@ -85,23 +90,23 @@ def test_findings_from_answers(answered):
     assert suspect.place == "questions.jsonl, row 4"
     assert suspect.answers == ("2.40 crowns a day",)
     assert suspect.evidence == (
-        'the gold answer is "2.75" or "2.75 crowns" or "2.75 crowns a day"; one, two answer "2.40 crowns a day"; '
-        'line-opening.pdf, page 2, states "They were paid 2.40 crowns a day, and a strike in May 1891 raised '
-        'this to 2.75.", and the gold answer as well'
+        "the gold answer is '2.75' or '2.75 crowns' or '2.75 crowns a day'; one, two answer '2.40 crowns a day'; "
+        "line-opening.pdf, page 2, states 'They were paid 2.40 crowns a day, and a strike in May 1891 raised this to "
+        "2.75.', and the gold answer as well"
     )
     refused, elsewhere = found["never_answered"].suspects
     assert refused.evidence.endswith("one refuses, two refuses")
-    assert elsewhere.evidence.endswith('one answers "Carl Rudbeck", two answers "Carl Rudbeck"')  # not on that page
+    assert elsewhere.evidence.endswith("one answers 'Carl Rudbeck', two answers 'Carl Rudbeck'")  # not on that page
     assert found["wavers"].suspects[0].evidence == "two: right in 2 of 4 runs"
     assert "1 of 7 answerable questions (14%)" in found["closed_book"].text
     assert found["closed_book"].suspects[0].evidence == (
-        'without documents, bare answers "9 June 1888", right in 1 of 1 runs'
+        "without documents, bare answers '9 June 1888', right in 1 of 1 runs"
     )
 
 
 def test_one_system_speaks_with_three_runs(answered):
     answered.system_file("one").write_text("kind: replay\nclosed_book: true\nsettings: {path: x}\n")
-    found = {one.kind: [s.question for s in one.suspects] for one in findings_from_answers(answered, RAILWAY)}
+    found = {kind: [suspect.question for suspect in one.suspects] for kind, one in found_in(answered).items()}
     assert found["agreed_otherwise"] == [3]
     assert found["never_answered"] == [5, 6]
 
@@ -109,7 +114,7 @@ def test_one_system_speaks_with_three_runs(answered):
 def test_answers_to_another_dataset_show_nothing(answered):
     stamp = answered.benchmark(RAILWAY).stamp
     Stamp.read(stamp).model_copy(update={"dataset_fingerprint": "another"}).write(stamp)
-    assert findings_from_answers(answered, RAILWAY) == []
+    assert found_in(answered) == {}
 
 
 @pytest.mark.parametrize("data", [{"kind": "embedded"}, {"kind": "openai", "settings": {"retrieval": {"k": 8}}}])
