@@ -66,10 +66,10 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
             return replace(
                 draft,
                 guesses=(*guesses, *draft.guesses),
-                missing=(*missing, *draft.missing),
+                missing=(*missing, *(text for text in draft.missing if text.partition(":")[0] not in recipe.fill_in)),
                 retrieval_only=draft.retrieval_only or recipe.retrieval_only,
             )
-        questions = {name: _expr(source, text) for name, text in exprs.items()}
+        questions = {name: _expr(source, text) for name, text in exprs.items() if name not in (TEXTS, TEXTS_FILE)}
         questions |= dict.fromkeys(recipe.fill_in, FILL_IN_COLUMN)
     tables = {name: file.origin for name, file in match.files.items() if name != SOURCE}
     conditions, extra = _where(match)
