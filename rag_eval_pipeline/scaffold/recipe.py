@@ -219,15 +219,16 @@ def _field_kind(fields: tuple[ColumnField, ...], parts: list[str]) -> str | None
     return None
 
 
-def _matches(file: DataFile, name: str, pattern: str) -> bool:
-    values = list(_values(file, name))
+def _matches(file: DataFile, names: str, pattern: str) -> bool:
+    values = list(_values(file, names))
     matched = sum(re.fullmatch(pattern, value, re.DOTALL) is not None for value in values)
     return bool(values) and matched >= MATCHED_SHARE * len(values)
 
 
-def _values(file: DataFile, name: str) -> Iterator[str]:
+def _values(file: DataFile, names: str) -> Iterator[str]:
+    wanted = names.casefold().split(" | ")
     for column in (*file.columns, *file.nested):
-        if column.name.casefold() == name.casefold():
+        if column.name.casefold() in wanted:
             for value in column.present:
                 yield from map(str, value) if isinstance(value, list) else [str(value)]
 

@@ -17,7 +17,7 @@ from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.derived import Derived, draft_derived
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, columns_of, unquoted_table
 from rag_eval_pipeline.scaffold.recipe import ELSE, Choice, Match, Recipe, has, matches
-from rag_eval_pipeline.scaffold.roles import is_label
+from rag_eval_pipeline.scaffold.roles import find_roles
 from rag_eval_pipeline.scaffold.rows import FILL_IN, FILL_IN_COLUMN
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess
 from rag_eval_pipeline.sources.relations import read_relation
@@ -26,6 +26,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 TRIED_ROWS = 50  # of a query that says all, to see whether it runs
 STATES_DOCUMENTS = ("contexts", "urls", "files")
+OTHER_ROLES = ("source_id", "is_impossible", "query_type", "difficulty")  # that copies of a format may add
 TEXTS, TEXTS_FILE = "texts", "texts_file"
 
 _PLACEHOLDER = re.compile(r"\{([^{}:]+)\}")
@@ -47,7 +48,7 @@ def draft_by_recipe(profile: FolderProfile, recipes: Mapping[str, Recipe]) -> tu
 
 def _draft(profile: FolderProfile, match: Match) -> Draft:
     recipe, source = match.recipe, match.files[SOURCE]
-    sql = _Sql(match)
+    sql = _Sql(match, profile)
     relation = sql.of(recipe.rows) or SOURCE
     guesses = [Guess("source", match.reason), *map(_guess, recipe.says)]
     if left_out := [column.name for column in _unused(source, recipe) if column.present]:
@@ -73,10 +74,15 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
         questions |= dict.fromkeys(recipe.fill_in, FILL_IN_COLUMN)
     tables = {name: file.origin for name, file in match.files.items() if name != SOURCE}
     conditions, extra = _where(match)
-    labels = {}
+    labels: dict[str, str] = {}
+    used: set[str] = set()
     if isinstance(questions, dict):
-        labels = {c.name: c.sql for c in _unread(source, match, sql) if is_label(c) and c.path is None}
-        questions |= {name: ColumnExpr(name) for name in extra if name not in labels}
+        rest = tuple(column for column in _unread(source, match, sql) if column.path is None)
+        roles = find_roles(replace(source, columns=rest, nested=()))
+        found = {role: expr for role, expr in roles.exprs.items() if role in OTHER_ROLES and role not in questions}
+        guesses += [guess for guess in roles.guesses if guess.text.partition(":")[0] in found]
+        labels, used = roles.metadata, {roles.columns[role] for role in found if role in roles.columns}
+        questions |= found | {name: ColumnExpr(name) for name in extra if name not in labels}
     draft = Draft(
         shape=recipe.title,
         source=source.origin,
@@ -90,7 +96,9 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
         relation=relation,
         guesses=tuple(guesses),
         missing=missing,
-        unused=tuple(c.described for c in _unread(source, match, sql) if c.name not in labels and c.path is None),
+        unused=tuple(
+            c.described for c in _unread(source, match, sql) if c.path is None and c.name not in {*labels, *used}
+        ),
     )
     if FILL_IN not in str(questions):
         _run(profile, match.files, _queries(draft), TRIED_ROWS)
@@ -105,8 +113,8 @@ def _guess(sentence: str) -> Guess:
 class _Sql:
     """The SQL of a recipe for the files at hand: conditions decided, and names in braces replaced."""
 
-    def __init__(self, match: Match) -> None:
-        self._match = match
+    def __init__(self, match: Match, profile: FolderProfile) -> None:
+        self._match, self._profile = match, profile
         self._source = match.files[SOURCE]
         self._let: dict[str, str | None] = {}
         self.read: set[str] = set()  # names in all SQL, folded
@@ -119,7 +127,7 @@ class _Sql:
             choice = next((text for condition, text in choice.items() if self._holds(condition)), "")
             if not choice:
                 return None
-        text = _PLACEHOLDER.sub(self._replaced, choice)
+        text = _PLACEHOLDER.sub(self._replaced, choice).strip()
         self.read.update((quoted or bare).casefold() for quoted, bare in _WORD.findall(text))
         return text
 
@@ -127,7 +135,9 @@ class _Sql:
         return condition == ELSE or all(map(self._is_there, condition.split(" & ")))
 
     def _is_there(self, condition: str) -> bool:
-        """Return whether there is a table (`table corpus`), or a column (`a.b`, `corpus.a`) of some kinds (`a: text`)."""
+        """Return whether there are `documents`, a table (`table corpus`), or a column (`a.b: text`, `corpus.a`)."""
+        if condition == "documents":
+            return bool(self._profile.documents)
         name, _, kinds = condition.partition(": ")
         if name.startswith("table "):
             return name.removeprefix("table ") in self._match.files
