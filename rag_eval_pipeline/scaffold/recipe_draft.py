@@ -81,7 +81,8 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
         roles = find_roles(replace(source, columns=rest, nested=()))
         found = {role: expr for role, expr in roles.exprs.items() if role in OTHER_ROLES and role not in questions}
         guesses += [guess for guess in roles.guesses if guess.text.partition(":")[0] in found]
-        labels, used = roles.metadata, {roles.columns[role] for role in found if role in roles.columns}
+        labels = {} if "metadata" in questions else roles.metadata
+        used = {roles.columns[role] for role in found if role in roles.columns}
         questions |= found | {name: ColumnExpr(name) for name in extra if name not in labels}
     draft = Draft(
         shape=recipe.title,

@@ -16,20 +16,14 @@ from rag_eval_pipeline.scaffold.recipe import Recipe
 from rag_eval_pipeline.scaffold.recipe_draft import draft_by_recipe
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
-from rag_eval_pipeline.scaffold.shapes import evret, flat_squad, hotpot, nested_squad, qrels
-from rag_eval_pipeline.scaffold.special_rows import byte_offsets, translated
+from rag_eval_pipeline.scaffold.shapes import evret, qrels
 from rag_eval_pipeline.scaffold.writer import Draft
 
 SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
-    nested_squad,
-    flat_squad,
-    hotpot,
     qrels,
     evret,
     promptfoo,
     dataset_items,
-    translated,
-    byte_offsets,
     rows,
     inner_questions,
 )

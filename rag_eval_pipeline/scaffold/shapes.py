@@ -1,13 +1,12 @@
 """Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
-from rag_eval_pipeline.scaffold.columns import Column, Field
+from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
@@ -16,263 +15,20 @@ from rag_eval_pipeline.scaffold.links import (
     files_corpus,
     find_target,
     free_word,
-    grouped_documents,
     no_documents,
     targets,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import ROLES, Roles, find_roles, list_forms, normalised
+from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 from rag_eval_pipeline.scaffold.rows import draft_linked
-from rag_eval_pipeline.scaffold.selection import split_of, splits_in_order
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context, struct
+from rag_eval_pipeline.scaffold.selection import split_of
+from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
 
 MAX_QRELS_COLUMNS = 5
 
 _QRELS_GRADE = ("score", "relevance", "label", "rel", "grade")
 _TOPIC_TEXT = ("text", "query", "question", "title", "query_text")
 _EVRET_IDS = ("relevant_doc_ids", "expected_doc_ids", "relevant_docs", "relevant_documents")
-_SQUAD_GUESSES = (
-    Guess(
-        "questions",
-        "answer: the first annotator's; the others are accepted too. contexts: the position of the answer in the "
-        "document.",
-    ),
-    Guess(
-        "documents",
-        "documents: one per article, its paragraphs joined by empty lines. For one per paragraph, use its text as the "
-        "document.",
-    ),
-)
-
-
-def nested_squad(profile: FolderProfile) -> Draft | None:
-    """Draft SQuAD as it is published: articles with `paragraphs`, each with its `context` and `qas`."""
-    for file in splits_in_order(profile.data):
-        paragraphs = file.column("paragraphs")
-        qas = _struct_list(paragraphs.fields, "qas") if paragraphs is not None else None
-        if paragraphs is None or qas is None or paragraphs.field_kind("context") != "text":
-            continue
-        names = {item.name for item in qas.fields}
-        if "question" in names and _struct_list(qas.fields, "answers") is not None:
-            return _draft_nested_squad(file, names)
-    return None
-
-
-def _draft_nested_squad(file: DataFile, names: set[str]) -> Draft:
-    title = "title" if file.column("title") is not None else "'article-' || source_row"
-    is_impossible = "coalesce(qa.is_impossible, false)" if "is_impossible" in names else "len(qa.answers) = 0"
-    source_id = "CAST(qa.id AS VARCHAR) AS source_id, " if "id" in names else ""
-    questions = f"""\
-SELECT {source_id}qa.question, {is_impossible} AS is_impossible,
-       qa.answers[1].text AS answer,
-       list_transform(qa.answers, lambda given: given.text) AS answers,
-       CASE WHEN {is_impossible} THEN [] ELSE [{{
-         document: article,
-         text: qa.answers[1].text,
-         start: paragraph_start + qa.answers[1].answer_start,
-         "end": paragraph_start + qa.answers[1].answer_start + length(qa.answers[1].text)
-       }}] END AS contexts
-FROM (
-  SELECT article, unnest(paragraphs[number].qas) AS qa,
-         coalesce(list_sum(list_transform(paragraphs[1:number - 1], lambda before: length(before.context) + 2)), 0)
-           AS paragraph_start
-  FROM (SELECT {title} AS article, paragraphs, unnest(range(1, len(paragraphs) + 1)) AS number FROM source)
-)"""
-    word = free_word("part", file.columns)
-    documents = f"""\
-SELECT {title} AS name,
-       array_to_string(list_transform(paragraphs, lambda {word}: {word}.context), chr(10) || chr(10)) AS text
-FROM source"""
-    version, flag = ("2: with", "as the file says") if "is_impossible" in names else ("1: without", "without answers")
-    return Draft(
-        shape=f"SQuAD ({version} unanswerable questions), nested",
-        source=file.origin,
-        questions=questions,
-        documents=documents,
-        guesses=(Guess("questions", f"is_impossible: {flag}."), *_SQUAD_GUESSES),
-    )
-
-
-def flat_squad(profile: FolderProfile) -> Draft | None:
-    """Draft SQuAD with one question per row: question, context, and `answers` with texts and starts in the context."""
-    for file in splits_in_order(profile.data):
-        answers = next((c for c in file.columns if c.kind == "struct" and c.field_kind("text") == "texts"), None)
-        question, body = _text_column(file, "question"), _text_column(file, "context")
-        if answers is not None and question is not None and body is not None and answers.field_kind("answer_start"):
-            return _draft_flat_squad(file, question, body, answers)
-    return None
-
-
-def _draft_flat_squad(file: DataFile, question: Column, body: Column, answers: Column) -> Draft:
-    title = _text_column(file, "title")
-    key = next((c for c in file.columns if c.is_unique and normalised(c.name) in ROLES["source_id"]), None)
-    paragraph = identifier(body.name)
-    article = identifier(title.name) if title is not None else f"'passage-' || left(md5({paragraph}), 12)"
-    used = {column.name for column in (question, body, answers, title, key) if column is not None}
-    source_id = f"CAST({identifier(key.name)} AS VARCHAR) AS source_id, " if key is not None else ""
-    rest = [c for c in file.columns if c.name not in used and c.kind in {"text", "integer", "boolean"}]
-    metadata = f",\n         {struct({c.name: identifier(c.name) for c in rest})} AS metadata" if rest else ""
-    # Questions are joined with the offsets of their paragraphs, which loses the rows' order: source_row restores it.
-    questions = f"""\
-SELECT {"source_id, " if source_id else ""}question, given.text[1] AS answer, given.text AS answers,
-       len(given.text) = 0 AS is_impossible{", metadata" if rest else ""},
-       CASE WHEN len(given.text) = 0 THEN [] ELSE [{{
-         document: asked.article,
-         text: given.text[1],
-         start: paragraph_start + given.answer_start[1],
-         "end": paragraph_start + given.answer_start[1] + length(given.text[1])
-       }}] END AS contexts,
-       source_file, source_row
-FROM (
-  SELECT {source_id}{identifier(question.name)} AS question, {article} AS article, {paragraph} AS paragraph,
-         {identifier(answers.name)} AS given{metadata}, source_file, source_row
-  FROM source
-) AS asked
-JOIN (
-  SELECT article, paragraph, CAST(coalesce(sum(length(paragraph) + 2) OVER (
-           PARTITION BY article ORDER BY first_row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT)
-           AS paragraph_start
-  FROM (SELECT {article} AS article, {paragraph} AS paragraph, min(source_row) AS first_row
-        FROM source GROUP BY ALL)
-) AS placed ON asked.article = placed.article AND asked.paragraph = placed.paragraph"""
-    documents = f"""\
-SELECT article AS name, string_agg(paragraph, chr(10) || chr(10) ORDER BY first_row) AS text
-FROM (SELECT {article} AS article, {paragraph} AS paragraph, min(source_row) AS first_row
-      FROM source GROUP BY ALL)
-GROUP BY article
-ORDER BY min(first_row)"""
-    by_paragraph = Guess("documents", "documents: one per paragraph, because there is no title.")
-    return Draft(
-        shape="SQuAD, one question per row",
-        source=file.origin,
-        questions=questions,
-        documents=documents,
-        guesses=(
-            Guess("questions", f"is_impossible: where {answers.name!r} is empty."),
-            _SQUAD_GUESSES[0],
-            by_paragraph if title is None else _SQUAD_GUESSES[1],
-        ),
-        unused=tuple(c.described for c in file.columns if c.name not in used and c not in rest),
-    )
-
-
-def hotpot(profile: FolderProfile) -> Draft | None:
-    """Draft HotpotQA: ten titled paragraphs in `context`, of which `supporting_facts` names those that matter."""
-    for file in splits_in_order(profile.data):
-        titled, facts = file.column("context"), file.column("supporting_facts")
-        if titled is None or facts is None:
-            continue
-        word = free_word("part", file.columns)
-        found = _parallel_lists(titled, facts, word) or _title_pairs(titled, facts, word)
-        roles = find_roles(file, (titled.name, facts.name))
-        if found is not None and "question" in roles.exprs:
-            return _draft_hotpot(file, found, roles)
-    return None
-
-
-class _Paragraphs(NamedTuple):
-    """The SQL of three lists: titles, their paragraphs, and the titles that support the answer."""
-
-    titles: str
-    paragraphs: str
-    supporting: str
-    absent: int  # supporting titles in the sample that have no paragraph in their row
-
-
-def _parallel_lists(titled: Column, facts: Column, word: str) -> _Paragraphs | None:
-    sentences = next((f.name for f in titled.fields if f.kind == "text lists"), None)
-    if sentences is None or not all(c.kind == "struct" and c.field_kind("title") == "texts" for c in (titled, facts)):
-        return None
-    first = [value[sentences] for value in titled.present[:100]]
-    separator = _sentence_separator([inner for value in first for inner in value or () if inner])
-    joined = f"array_to_string({word}, {separator})"
-    return _Paragraphs(
-        '"context".title',
-        f'list_transform("context".{identifier(sentences)}, lambda {word}: {joined})',
-        '"supporting_facts".title',
-        _absent(*([(value or {}).get("title") or () for value in c.values] for c in (titled, facts))),
-    )
-
-
-def _title_pairs(titled: Column, facts: Column, word: str) -> _Paragraphs | None:
-    """Read pairs of a title and its sentences: they have no common type, so both arrive as JSON text."""
-    if titled.kind != "text lists" or facts.kind != "text lists":
-        return None
-    pairs = [pair for value in titled.present for pair in value if pair is not None]
-    if not all(len(pair) == 2 and pair[0][:1] == '"' and pair[1][:1] == "[" for pair in pairs):
-        return None
-    separator = _sentence_separator([json.loads(pair[1]) for pair in pairs[:1000]])
-    sentences = f"""from_json({word}[2], '["VARCHAR"]')"""
-    return _Paragraphs(
-        f"""list_transform("context", lambda {word}: json_extract_string({word}[1], '$'))""",
-        f'list_transform("context", lambda {word}: array_to_string({sentences}, {separator}))',
-        f"""list_transform("supporting_facts", lambda {word}: json_extract_string({word}[1], '$'))""",
-        _absent(*([[pair[0] for pair in value or () if pair] for value in c.values] for c in (titled, facts))),
-    )
-
-
-def _absent(titles: Iterable[Sequence[str]], supporting: Iterable[Sequence[str]]) -> int:
-    """Count the supporting titles, row by row, that are not among the titles of the row's paragraphs."""
-    return sum(len({*wanted} - {*given}) for given, wanted in zip(titles, supporting, strict=True))
-
-
-def _sentence_separator(paragraphs: list[list[str]]) -> str:
-    """Return the SQL of what joins sentences: nothing if most have spaces at their ends, otherwise a space."""
-    borders = [(a, b) for sentences in paragraphs for a, b in zip(sentences, sentences[1:], strict=False) if a and b]
-    spaces = sum(a[-1].isspace() or b[0].isspace() for a, b in borders)
-    return "''" if 2 * spaces >= len(borders) and borders else "' '"
-
-
-def _draft_hotpot(file: DataFile, found: _Paragraphs, roles: Roles) -> Draft:
-    columns = [f"{expr.sql} AS {ours}" for ours, expr in roles.exprs.items()]
-    if roles.metadata:
-        columns.append(f"{struct(roles.metadata)} AS metadata")
-    kept = ",\n         ".join(columns)
-    questions = f"""\
-SELECT {", ".join([*roles.exprs, *(["metadata"] if roles.metadata else [])])},
-       list_concat(
-         list_transform(
-           list_filter(list_zip(titles, paragraphs), lambda pair: list_contains(supporting, pair[1])),
-           lambda pair: {{document: pair[1], text: pair[2]}}
-         ),
-         list_transform(
-           list_sort(list_distinct(list_filter(supporting, lambda title: NOT list_contains(titles, title)))),
-           lambda title: {{document: title, text: CAST(NULL AS VARCHAR)}}
-         )
-       ) AS contexts
-FROM (
-  SELECT {kept},
-         {found.titles} AS titles,
-         {found.paragraphs} AS paragraphs,
-         {found.supporting} AS supporting
-  FROM source
-)"""
-    documents = grouped_documents(f"""\
-SELECT source_row, unnest({found.titles}) AS title,
-           unnest({found.paragraphs}) AS paragraph
-    FROM source""")
-    absent = ""
-    if found.absent:
-        absent = (
-            f" {found.absent} of these titles have no paragraph in 'context' of their row: their document is that of "
-            "another row, without gold text; without one, the context is lost and counted."
-        )
-    guesses = (
-        Guess("questions", f"contexts: the whole paragraphs of the titles in 'supporting_facts'.{absent}"),
-        Guess(
-            "documents",
-            "documents: one per title, with all different paragraphs that questions give for it; those that support "
-            "no answer are distractors.",
-        ),
-    )
-    return Draft(
-        "HotpotQA",
-        file.origin,
-        questions,
-        documents=documents,
-        on_missing_document="keep" if found.absent else None,
-        guesses=(*roles.guesses, *guesses),
-    )
 
 
 class _Qrels(NamedTuple):
@@ -438,7 +194,3 @@ def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, text
 
 def _text_column(file: DataFile, word: str) -> Column | None:
     return next((c for c in file.columns if normalised(c.name) == word and c.kind == "text"), None)
-
-
-def _struct_list(fields: tuple[Field, ...], name: str) -> Field | None:
-    return next((field for field in fields if field.name == name and field.kind == "structs"), None)

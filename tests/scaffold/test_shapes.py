@@ -220,10 +220,6 @@ COUNTED = {
         {**table("doc_name", "x", "y", "z"), "docs/x.md": "x"},
         "2 of the 3 names in the questions have no file: questions with one are quarantined.",
     ),
-    "paragraphs": (
-        {"dev.json": json.dumps([{**HOTPOT, "context": HOTPOT["context"][:1]}])},
-        "1 of these titles have no paragraph in 'context' of their row",
-    ),
     "pages": (
         {"faq.csv": "question,answer,link,html\n1?,a,https://a.org/b,<p>1</p>\n2?,a,https://a.org/b,<p>2</p>\n"},
         "Different bodies with one name are joined: 2 for 1 of the names.",
