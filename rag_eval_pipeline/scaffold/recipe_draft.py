@@ -79,11 +79,11 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
     if isinstance(questions, dict):
         rest = tuple(column for column in _unread(source, match, sql) if column.path is None)
         roles = find_roles(replace(source, columns=rest, nested=()))
-        found = {role: expr for role, expr in roles.exprs.items() if role in OTHER_ROLES and role not in questions}
-        guesses += [guess for guess in roles.guesses if guess.text.partition(":")[0] in found]
+        others = {role: expr for role, expr in roles.exprs.items() if role in OTHER_ROLES and role not in questions}
+        guesses += [guess for guess in roles.guesses if guess.text.partition(":")[0] in others]
         labels = {} if "metadata" in questions else roles.metadata
-        used = {roles.columns[role] for role in found if role in roles.columns}
-        questions |= found | {name: ColumnExpr(name) for name in extra if name not in labels}
+        used = {roles.columns[role] for role in others if role in roles.columns}
+        questions |= others | {name: ColumnExpr(name) for name in extra if name not in labels}
     draft = Draft(
         shape=recipe.title,
         source=source.origin,
