@@ -19,7 +19,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.source_tables import WHOLE_FILE, inner_lists, missing_samples, sheets, sources
+from rag_eval_pipeline.scaffold.source_tables import WHOLE_FILE, XML, inner_lists, missing_samples, sheets, sources
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -32,7 +32,7 @@ MAX_KINDS = 10  # suffixes in a sentence
 MAX_DATA_FILES = 60  # a folder with more data files than this is a folder of documents
 
 DATA_SUFFIXES = frozenset(
-    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xlsx .xlsm .parquet .arrow .feather .eval".split()
+    ".csv .tsv .tab .jsonl .ndjson .jsonlines .json .yaml .yml .xml .xlsx .xlsm .parquet .arrow .feather .eval".split()
 )
 COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
@@ -119,7 +119,7 @@ class FolderProfile:
 def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None) -> FolderProfile:
     """Read the relations among some files of a folder."""
     paths = BenchmarkPaths(folder.name, folder, folder, folder)
-    stated = sources(files)
+    stated = sources(folder, files)
     candidates = [name for name in stated if len(files) == 1 or _can_be_data(folder, name)]
     notes = []
     if len(candidates) > MAX_DATA_FILES:
@@ -212,7 +212,7 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
     """Return the relation of a file, or one for each sheet or list of objects in it."""
     path = paths.source / name
     if not path.is_file():  # a folder or a glob
-        return [_data_file(paths, name, url)]
+        return [_data_file(paths, name, url, **(WHOLE_FILE if name.endswith(XML) else {}))]
     stated = sheets(path)
     if not stated:
         kind = _trec_format(path)

@@ -1,6 +1,7 @@
 """Which relations a folder's files hold: files alone, the shards of a split, saved datasets, and lists inside files."""
 
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -8,6 +9,7 @@ from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import list_zip
+from rag_eval_pipeline.sources.detect import SAMPLE_BYTES
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_files import shard_glob
 from rag_eval_pipeline.sources.source_spec import SourceSpec
@@ -25,23 +27,42 @@ MAX_SHEETS = 20  # the first ones of a workbook are read
 MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
 QUESTIONS = ("question", "query", "user_input", "prompt", "input")
 WHOLE_FILE = {"root": "$"}  # one row a file
+XML = ".xml"
+XML_DOCUMENTS = 5  # so many files of one element are documents, one row each; fewer may be the splits of a set
+_TAG = re.compile(rb"<([^\s<>/?!]+)")
 INSPECT_LOG = ".eval"
 INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one line each; summaries.json cuts texts
 
 
-def sources(files: Sequence[str]) -> list[str]:
-    """Return the paths to try as `source`: files, folders of saved datasets, and globs of the shards of a split."""
+def sources(folder: Path, files: Sequence[str]) -> list[str]:
+    """Return the paths to try as `source`: files, folders of saved datasets, globs of shards and of XML documents."""
     saved = {str(PurePosixPath(name).parent) for name in files if PurePosixPath(name).name == SAVED_DATASET}
     saved &= {str(PurePosixPath(name).parent) for name in files if name.endswith(".arrow")}
     globs: dict[str, list[str]] = {}
+    documents = _xml_documents(folder, [name for name in files if name.endswith(XML)])
     for name in files:
         path = PurePosixPath(name)
-        if str(path.parent) in saved:
+        if documents and name.endswith(XML):
+            globs.setdefault(documents, []).append(name)
+        elif str(path.parent) in saved:
             globs.setdefault(str(path.parent), []).append(name)
         elif path.name != SAVED_SPLITS:
             shards = shard_glob(path.name)
             globs.setdefault(str(path.parent / shards) if shards else name, []).append(name)
     return [pattern if len(names) > 1 else names[0] for pattern, names in globs.items()]
+
+
+def _xml_documents(folder: Path, files: Sequence[str]) -> str | None:
+    """Return the glob of XML files in a folder, or in folders of it, if all have one element; None otherwise."""
+    depths = {name.count("/") for name in files}
+    if len(files) < XML_DOCUMENTS or len(depths) > 1:
+        return None
+    tags: set[bytes] = set()
+    for name in files:
+        with (folder / name).open("rb") as handle:
+            found = _TAG.search(handle.read(SAMPLE_BYTES))
+        tags.update(found.groups() if found else ())
+    return "*/" * depths.pop() + f"*{XML}" if len(tags) == 1 else None
 
 
 def sheets(path: Path) -> list[dict[str, str]]:

@@ -27,6 +27,14 @@ class ListOf:
     item: "JsonType"
 
 
+class Repeated(ListOf):
+    """Lists of XML elements that have one tag: where a row has a single one, it is a list, too."""
+
+
+class Repeats(list[Any]):
+    """The value of a type `Repeated`; other rows may have a single item instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """Objects; a key that an object lacks is null there."""
@@ -63,6 +71,8 @@ def infer_type(values: Sequence[Any], depth: int = 0) -> JsonType:
         return "null"
     if types <= {int, float}:
         return _number(values, types)
+    if Repeats in types:
+        return Repeated(infer_type([item for value in _as_lists(values) for item in value or ()], depth + 1))
     if len(types) > 1:
         return "json"
     [only] = types
@@ -85,6 +95,8 @@ def merge_types(one: JsonType, other: JsonType) -> JsonType:
         return one
     if one == "null":
         return other
+    if isinstance(one, Repeated) or isinstance(other, Repeated):
+        return Repeated(merge_types(*(kind.item if isinstance(kind, ListOf) else kind for kind in (one, other))))
     if isinstance(one, ListOf) and isinstance(other, ListOf):
         return ListOf(merge_types(one.item, other.item))
     if isinstance(one, Record) and isinstance(other, Record):
@@ -162,6 +174,7 @@ def to_arrow(values: Sequence[Any], json_type: JsonType) -> pa.Array:
         return pa.array(values, _ARROW[json_type])
     nulls = pa.array([value is None for value in values], pa.bool_())
     if isinstance(json_type, ListOf):
+        values = _as_lists(values) if isinstance(json_type, Repeated) else values
         offsets: list[int] = [0]
         flat: list[Any] = []
         for value in values:
@@ -174,6 +187,10 @@ def to_arrow(values: Sequence[Any], json_type: JsonType) -> pa.Array:
     ]
     fields = [arrow_field(name, inner) for name, inner in json_type.fields.items()]
     return pa.StructArray.from_arrays(children, fields=fields, mask=nulls)
+
+
+def _as_lists(values: Sequence[Any]) -> list[Any]:
+    return [value if value is None or isinstance(value, list) else [value] for value in values]
 
 
 def _is_json_type(json_type: JsonType) -> bool:

@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
     def __init__(self, expected: str, found: object, **facts: str) -> None:
         super().__init__(expected)
-        self.facts = {"expected": expected, "found": found, **facts}
+        self.facts: dict[str, Any] = {"expected": expected, "found": found, **facts}
 
 
 def run_worker(folder: Path, decode: Decode, whole: str, damages: tuple[type[Exception], ...]) -> None:

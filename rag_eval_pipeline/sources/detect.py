@@ -14,7 +14,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import list_zip
 from rag_eval_pipeline.web.content_types import GIT_LFS_POINTER
 
-Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "parquet", "arrow"]
+Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "xml", "parquet", "arrow"]
 BINARY = frozenset({"xlsx", "parquet", "arrow"})
 
 SAMPLE_BYTES = 65_536
@@ -61,6 +61,7 @@ _OTHER_KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\x89HDF"), "an HDF5 file", _EXPORT),
     (re.compile(rb"\{\\rtf"), "an RTF document", "Save its table of questions as CSV or .xlsx."),
 )
+_HTML = re.compile(r"\s*(<\?xml[^>]*>\s*)?(<!doctype html|<html)", re.IGNORECASE)
 _SEP_LINE = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
 _ZIP = re.compile(rb"PK(?:\x03\x04|\x05\x06|\x07\x08)")
 _ARROW = re.compile(rb"ARROW1|\xff{4}[^\xff]{4}")  # a file, or a stream, which begins with the size of its schema
@@ -98,17 +99,13 @@ def detect_format(sample: bytes, name: str, shown: str, *, encoding: str, whole:
     suffix = name.rpartition(".")[2].lower()
     if text.startswith(("%YAML", "---\n", "---\r\n")) or (suffix in {"yaml", "yml"} and text.lstrip()[0] not in "{["):
         return "yaml"
-    if text.lstrip().startswith("<?xml"):
-        raise _unsupported(
-            shown,
-            "an XML file",
-            "Convert its rows to CSV, as pandas does: `pandas.read_xml(FILE).to_csv('rows.csv', index=False)`.",
-        )
+    if _HTML.match(text):
+        raise _unsupported(shown, "an HTML page", "Was it a log-in page?")
     start = text.lstrip()[:1]
+    if text.lstrip().startswith("<?xml") or (suffix == "xml" and start not in "{["):
+        return "xml"
     if start == "{" or (start == "[" and (suffix not in {"csv", "tsv"} or _is_json(text.lstrip().split("\n", 1)[0]))):
         return _json_layout(text, start, suffix, whole=whole)
-    if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
-        raise _unsupported(shown, "an HTML page", "Was it a log-in page?")
     return "tsv" if sniff_layout(text).delimiter == "\t" else "csv"
 
 
@@ -159,7 +156,7 @@ def is_one_document(sample: bytes, encoding: str, *, whole: bool) -> bool:
 
 def _unsupported(shown: str, found: str, hint: str) -> InputError:
     return InputError(
-        "unsupported_format", shown, "CSV, TSV, JSONL, JSON, YAML, Excel, parquet or Arrow", found=found, hint=hint
+        "unsupported_format", shown, "CSV, TSV, JSONL, JSON, YAML, Excel, XML, parquet or Arrow", found=found, hint=hint
     )
 
 

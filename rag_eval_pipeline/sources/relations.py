@@ -40,6 +40,7 @@ from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.source_files import SourceFile, SourceFiles, shard_notes
 from rag_eval_pipeline.sources.source_spec import Format, SourceSpec, shown_path
 from rag_eval_pipeline.sources.xlsx import read_xlsx
+from rag_eval_pipeline.sources.xml import read_xml
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -87,8 +88,8 @@ def read_relation(
 ) -> Relation:
     """Read all files of a source as one relation, in stated order; files of a glob are ordered by name.
 
-    Tables lack the `source_columns`, so that these are unambiguous in a join with `source`. Without `files`, the files
-    are looked up in the benchmark's folder, without network access.
+    A broken XML file among others is a rejected row. Tables lack the `source_columns`, so that these are unambiguous in
+    a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
     """
     files = files or SourceFiles(paths)
     found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
@@ -97,8 +98,17 @@ def read_relation(
         if spec.files is not None:
             yield DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
             return
-        yield from _decode(found[name], InputFile(found[name].path, name, shown_path(paths, name), spec, types=types))
+        file = InputFile(found[name].path, name, shown_path(paths, name), spec, types=types)
+        try:
+            yield from _decode(found[name], file)
+        except InputError as error:
+            broken.add(name)
+            if error.code != "bad_xml" or len(broken) == len(found):
+                raise
+            rejected = RejectedRow(name, 1, None, error.code, error.expected, error.found)
+            yield DecodedBatch(pa.RecordBatch.from_pylist([]), (), rejected=[rejected], types={})
 
+    broken: set[str] = set()
     shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
     paths_by_name = {name: file.path for name, file in found.items()}
     relation = spool_relation(paths_by_name, read, shown, source_columns=source_columns)
@@ -278,7 +288,7 @@ def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
         for suffix in (".gz", ".bz2", ".xz", ".zst"):
             name = name.removesuffix(suffix)
         kind = detect_format(sample, name, file.shown, encoding=encoding, whole=is_whole)
-        if file.spec.root is not None and kind != "yaml":
+        if file.spec.root is not None and kind not in {"yaml", "xml"}:
             kind = "json"
     if kind == "jsonl" and is_one_document(sample, encoding, whole=is_whole):
         found, hint = "one JSON value over several lines", "State `format: json` in benchmark.yaml."
@@ -328,6 +338,7 @@ READERS: dict[Format, Reader] = {
     "json": read_json,
     "yaml": read_yaml_rows,
     "xlsx": read_xlsx,
+    "xml": read_xml,
     "parquet": read_parquet,
     "arrow": read_arrow,
     "trec_qrels": _read_qrels,

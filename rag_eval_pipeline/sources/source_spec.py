@@ -12,7 +12,7 @@ from rag_eval_pipeline.storage.yaml_files import resolve_scalars
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 Text = Annotated[str, Field(min_length=1)]
-Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "parquet", "arrow", "trec_qrels", "trec_topics"]
+Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "xml", "parquet", "arrow", "trec_qrels", "trec_topics"]
 
 
 class SpecPart(BaseModel):
@@ -97,8 +97,9 @@ class SourceSpec(SpecPart):
     )
     root: str | None = Field(
         default=None,
-        description="JSON and YAML only: keys, dot-separated, that lead to the rows (`data`). `$` makes the value "
-        "one row; `queries.*` makes each member of an object a row of `source_key` and `value`.",
+        description="JSON and YAML: keys, dot-separated, that lead to the rows (`data`). `$` makes the value one row; "
+        "`queries.*` makes each member of an object a row of `source_key` and `value`. XML: the tags from the "
+        "document's to that of the rows (`posts.row`); by default the outermost elements that repeat.",
     )
 
     @field_validator("path")

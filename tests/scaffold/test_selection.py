@@ -47,6 +47,20 @@ def test_files_of_one_object_are_one_relation(planned):
     assert [question.question for question in found.questions] == ["A?", "B?"]
 
 
+def test_xml_files_of_one_element_are_documents_and_one_without_rows_is_named(started):
+    case = '<case id="{}"><question>Where?</question><answer>Here {}.</answer><see n="1"/><see n="2"/></case>'
+    cases = {f"{place % 2}/{place}.xml": case.format(place, place) for place in range(5)}
+    assert 'source: {path: "*/*.xml", root: "$"}\n' in started(cases).text
+
+
+def test_xml_file_is_read_by_its_list_and_one_without_is_named(started):
+    item = "<item><question>{0}?</question><answer>{0}.</answer></item>"
+    proposal = started({"faq.xml": f"<faq>{item.format('A')}{item.format('B')}</faq>", "pom.xml": "<project/>"})
+
+    assert "source: faq.xml\n" in proposal.text
+    assert any("pom.xml was not read: expected one outermost list" in text for text in proposal.guesses)
+
+
 SQUAD_ROW = {"question": "A?", "context": "It is a.", "answers": {"text": ["a"], "answer_start": [6]}}
 SPLITS = {
     "by columns": (ROW, ("train", "validation", "test"), "test"),

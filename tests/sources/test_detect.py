@@ -30,6 +30,8 @@ FORMATS = {
     "a CSV whose header begins with a bracket": (b"[q],a\n1,2\n", "q.csv", "csv"),
     "parquet called .csv": (b"PAR1\x15\x00", "q.csv", "parquet"),
     "YAML by its first line": (b"---\n- q: who?\n  a: me\n", "q.csv", "yaml"),
+    "XML, whatever its name": (b'<?xml version="1.0"?><posts/>', "q.csv", "xml"),
+    "XML without a declaration": (b"<!-- 2024 --><posts/>", "q.xml", "xml"),
     "UTF-16 JSON": ('{"q": 1}\n{"q": 2}'.encode("utf-16"), "q.json", "jsonl"),
 }
 
@@ -42,6 +44,7 @@ def test_formats(raw, name, expected):
 REFUSED = {
     "an empty file": (b"", "empty_source"),
     "a compressed file, by its bytes": (gzip.compress(OBJECTS), "unsupported_format"),
+    "XHTML": (b'<?xml version="1.0"?>\n<html><title>Sign in</title>', "unsupported_format"),
     "a log-in page instead of the data": (b"<!DOCTYPE html><title>Sign in</title>", "unsupported_format"),
 }
 
