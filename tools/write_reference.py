@@ -1,4 +1,4 @@
-"""Write docs/faults.md, the JSON Schemas, and the generated parts of docs/reference.
+"""Write docs/faults.md, the JSON Schemas, and the generated parts of docs/reference and docs/how-to/recipes.md.
 
     python tools/write_reference.py
 
@@ -36,6 +36,7 @@ from rag_eval_pipeline.monitoring.alert_files import AlertSettings
 from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.retention import RetentionSettings
 from rag_eval_pipeline.monitoring.weekly import AbSettings
+from rag_eval_pipeline.scaffold.recipe import Fit, Recipe, read_recipes
 from rag_eval_pipeline.systems.config import KINDS, SystemFile
 from rag_eval_pipeline.web.egress import EgressConfig
 from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings, Prices
@@ -73,7 +74,12 @@ FILES: dict[str, type[pydantic.BaseModel]] = {
 
 def pages() -> dict[str, str]:
     """Return the whole text of each page that is generated, by its name."""
-    parts = {"commands.md": _commands(), "settings.md": _settings(), "metrics.md": _metrics()}
+    parts = {
+        "commands.md": _commands(),
+        "settings.md": _settings(),
+        "metrics.md": _metrics(),
+        "../how-to/recipes.md": _recipes(),
+    }
     found = {name: _head(name) + MARKER + "\n" + text for name, text in parts.items()}
     errors = (REFERENCE / "errors.md").read_text().partition(TO_BE_SORTED)[0]
     return {**found, "errors.md": errors + _missing_codes(errors)}
@@ -135,6 +141,25 @@ def _metrics() -> str:
         f"{row.source} |"
         for row in metrics()
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _recipes() -> str:
+    head = ["| key | values | default | meaning |", "|---|---|---|---|"]
+    lines = ["## Keys of a recipe", "", *head, *_rows(Recipe, "")]
+    lines += [f"| `recognise.<relation>.{row.removeprefix('| `')}" for row in _rows(Fit, "")]
+    lines += [
+        "",
+        "## Formats that have one",
+        "",
+        "| recipe | format | recognised by | what to know |",
+        "|---|---|---|---|",
+    ]
+    for name, recipe in sorted(read_recipes().items()):
+        columns = [f"{one}: {', '.join(fit.columns)}" for one, fit in recipe.recognise.items()]
+        said = " ".join([*recipe.says, *(f"FILL_IN {key}: {text}" for key, text in recipe.fill_in.items())])
+        title = f"[{_cell(recipe.title)}]({recipe.source})"
+        lines.append(f"| `{name}` | {title} | {_cell('; '.join(columns))} | {_cell(said)} |")
     return "\n".join(lines) + "\n"
 
 

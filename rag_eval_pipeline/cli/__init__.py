@@ -21,6 +21,7 @@ from rag_eval_pipeline.cli.init_system import init_system
 from rag_eval_pipeline.cli.new import new, up
 from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, trust
 from rag_eval_pipeline.cli.output import INTERNAL, CommandGroup, keep_stdout_for_results, print_error
+from rag_eval_pipeline.cli.recipes import recipes
 from rag_eval_pipeline.cli.score import score, spans
 from rag_eval_pipeline.cli.show import list_workspace, status
 from rag_eval_pipeline.cli.systems import system
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start": {"new": new, "init": init, "plan": plan, "convert": convert, "audit": audit},
+    "Start": {"new": new, "init": init, "recipes": recipes, "plan": plan, "convert": convert, "audit": audit},
     "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
     "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
     "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power, "trust": trust},

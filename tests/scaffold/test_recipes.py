@@ -1,56 +1,151 @@
-"""Each recipe of the documentation gives the counts below it, and each field of benchmark.yaml is described."""
+"""Each recipe reads its own example: what is recognised, and what questions, answers and documents it gives."""
 
+import io
+import json
 import re
-from dataclasses import replace
+from pathlib import PurePosixPath
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
-from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, Expect, QuestionColumns
+from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.planning import plan
-from rag_eval_pipeline.conversion.questions import CONTEXT_FIELDS
-from rag_eval_pipeline.conversion.sql_checks import DOCUMENT_COLUMNS
-from rag_eval_pipeline.sources.source_spec import SourceSpec
-from rag_eval_pipeline.workspace import Workspace
-from tests.conftest import REPOSITORY
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.init import start_benchmark
+from rag_eval_pipeline.scaffold.recipe import read_recipes
 from tests.scaffold.conftest import write
+from tests.scaffold.public_shapes import table
 
-PAGE = (REPOSITORY / "docs" / "how-to" / "recipes.md").read_text()
-RECIPES = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:]}
-BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
-COUNTS = re.compile(
-    r"^Gives (\d+) questions?(?: \((\d+) without an answer\))?, (\d+) contexts?, (\d+) documents?\.$", re.MULTILINE
-)
+RECIPES = read_recipes()
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_recipe_gives_the_counts_below_it(tmp_path, recipe):
-    files = dict(BLOCK.findall(RECIPES[recipe]))
-    [expected] = COUNTS.findall(RECIPES[recipe])
-    source = write(tmp_path / "source", files)
+def content(name, value):
+    """The bytes of an example's file: text as it is, rows as the suffix says."""
+    if isinstance(value, str):
+        return value.encode()
+    suffix = PurePosixPath(name).suffix
+    if suffix == ".parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(value), sink)
+        return sink.getvalue()
+    if suffix in {".csv", ".tsv"}:
+        header = list(dict.fromkeys(key for row in value for key in row))
+        cells = [["" if row.get(key) is None else row[key] for key in header] for row in value]
+        return table([header, *cells], "\t" if suffix == ".tsv" else ",").encode()
+    if suffix in {".jsonl", ".ndjson"}:
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in value).encode()
+    return json.dumps(value, ensure_ascii=False).encode()
 
-    counts = plan(replace(Workspace(tmp_path).benchmark("ports"), source=source)).counts
 
-    assert (counts.accepted, counts.impossible, counts.contexts, counts.documents) == tuple(
-        int(n or 0) for n in expected
+def stated(question, expected, documents):
+    """What a question became, with the fields that the example states."""
+    found = {"question": question.question, "answers": list(question.answers), "is_impossible": question.is_impossible}
+    contexts = [
+        {name: value for name in ("document", "text", "page", "start", "end", "relevance") if (value := getattr(c, name)) is not None}
+        for c in question.contexts
+    ]  # fmt: skip
+    for context in contexts:
+        if documents.get(context.get("document")) == context.get("text") and "document" in context:
+            context["made"] = True
+    wanted = expected.get("contexts", [])
+    shown = [{name: value for name, value in c.items() if name in w} for c, w in zip(contexts, wanted, strict=False)]
+    found["contexts"] = shown + contexts[len(wanted) :]
+    return {name: found[name] for name in ("question", "answers", "is_impossible", "contexts")}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_reads_its_example(empty, tmp_path, name):
+    recipe = RECIPES[name]
+    assert recipe.example is not None
+    files = {file: content(file, value) for file, value in recipe.example.files.items()}
+
+    paths, proposal = start_benchmark(empty, "scratch", write(tmp_path / "origin", files))
+
+    assert proposal.shape == recipe.title
+    assert [sentence.partition(":")[0] for sentence in proposal.missing] == list(recipe.example.missing)
+    if recipe.example.missing:
+        return
+    found = plan(paths)
+    bodies = {document.key: document.content for document in found.documents}
+    wanted = [
+        {"answers": [], "contexts": [], "is_impossible": not expected.get("answers") and not recipe.retrieval_only}
+        | expected
+        for expected in recipe.example.questions
+    ]
+    assert [stated(q, w, bodies) for q, w in zip(found.questions, wanted, strict=True)] == wanted
+    assert found.counts.quarantined == 0
+    for document, text in recipe.example.documents.items():
+        assert bodies[document] == text
+
+
+TICKETS = "subject,solution,state,article\nHow deep?,<b>31 m</b>,solved,a.md\nWho?,,open,a.md\nWhen?,1874,solved,b.md\n"
+OWN = """\
+title: tickets
+source: https://intranet.example/tickets
+recognise:
+  source: {columns: {subject: text, solution: text, state: text}, patterns: {state: open|solved}}
+questions:
+  question: subject
+  answer: "regexp_replace(solution, '<[^>]*>', '', 'g')"
+where: {state: state = 'solved'}
+"""
+
+
+def with_own(empty, text, name="tickets"):
+    empty.recipes.mkdir()
+    (empty.recipes / f"{name}.yaml").write_text(text)
+    return empty
+
+
+def test_own_recipe_comes_first(empty, tmp_path):
+    files = {"t.csv": TICKETS, "docs/a.md": "31 m", "docs/b.md": "1874"}
+    paths, proposal = start_benchmark(with_own(empty, OWN), "scratch", write(tmp_path / "origin", files))
+
+    found = plan(paths)
+    assert proposal.shape == "tickets"
+    assert any("recipe 'tickets' (https://intranet.example/tickets)" in guess for guess in proposal.guesses)
+    assert [(q.question, q.answers, [c.document for c in q.contexts]) for q in found.questions] == [
+        ("How deep?", ("31 m",), ["docs/a.md"]), ("When?", ("1874",), ["docs/b.md"]),
+    ]  # fmt: skip
+    assert found.counts.dropped == 1
+
+
+def test_own_recipe_replaces_one_of_the_same_name(empty):
+    assert read_recipes(with_own(empty, OWN, "squad-rows").recipes)["squad-rows"].title == "tickets"
+
+
+def test_recipe_whose_sql_does_not_run_is_named_and_left_out(empty, tmp_path):
+    origin = write(tmp_path / "origin", {"t.csv": TICKETS})
+    _, proposal = start_benchmark(with_own(empty, OWN.replace("solution,", "solutions,")), "scratch", origin)
+
+    assert proposal.shape != "tickets"
+    assert any(
+        "The recipe 'tickets' fits by its columns" in guess and "solutions" in guess for guess in proposal.guesses
     )
-    assert (counts.dropped, counts.quarantined) == (0, 0)
 
 
-REFERENCE = (REPOSITORY / "docs" / "reference" / "benchmarks.md").read_text()
-FIELDS = {
-    "source": SourceSpec.model_fields,
-    "questions": QuestionColumns.model_fields,
-    "contexts": CONTEXT_FIELDS,
-    "documents": DOCUMENT_COLUMNS,
-    "expected counts": Expect.model_fields,
-    "top level": BenchmarkSpec.model_fields,
-}
+BROKEN = {
+    # own file                                           what the error names
+    "no questions":  (OWN.replace("questions:", "query:"), "query"),
+    "no source":     (OWN.replace("  source: {col", "  rows: {col"), "a relation `source`"),
+    "bad pattern":   (OWN.replace("open|solved", "(open"), "regular expressions"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("section", FIELDS)
-def test_every_field_of_benchmark_yaml_is_described(section):
-    text = REFERENCE.split("## Sections and their fields")[1].split("\n## ")[0]
-    cells = re.findall(r"^(?:\| (`expect` .*) \||\| ([^|]*) \||### (.*)$)", text, re.MULTILINE)
-    described = set(re.findall(r"`(\w+)`", str(cells)))
+@pytest.mark.parametrize(("text", "named"), BROKEN.values(), ids=BROKEN)
+def test_broken_own_recipe_says_which_file_and_what(empty, tmp_path, text, named):
+    with pytest.raises(InputError, match=named) as caught:
+        start_benchmark(with_own(empty, text), "scratch", write(tmp_path / "origin", {"t.csv": TICKETS}))
 
-    assert set(FIELDS[section]) - described == set()
+    assert "data/recipes/tickets.yaml" in str(caught.value)
+
+
+def test_command_lists_recipes_and_prints_one(empty, monkeypatch):
+    monkeypatch.chdir(with_own(empty, OWN).root)
+    listed = CliRunner().invoke(app, ["recipes"])
+
+    assert re.search(r"^tickets +tickets  \(yours\)$", listed.output, re.MULTILINE)
+    assert len(listed.output.splitlines()) == len(RECIPES) + 1
+    assert CliRunner().invoke(app, ["recipes", "tickets"]).output == OWN
