@@ -50,19 +50,20 @@ def plain(text: str) -> str:
     return YES.get(text.lower(), text)
 
 
+def name_of(text: str, documents: Documents) -> str | None:
+    """The one document in `documents` whose parts stand in a text, unless much else stands there, too."""
+    text = plain(text)
+    parts = {name: [plain(part) for part in given] for name, given in documents.items() if given}
+    found = [name for name, given in parts.items() if all(part in text for part in given)]
+    fits = len(found) == 1 and len(text) <= 2 * sum(map(len, parts[found[0]])) + 200
+    return found[0] if fits else None
+
+
 def names_of(found: Plan, documents: Documents) -> dict[str, str]:
-    """Each planned document's name in `documents`, by key: that of a text whose parts it has, else its own."""
-    bodies = {name: [plain(part) for part in parts] for name, parts in documents.items() if parts}
-    names = {}
-    for document in found.documents:
-        text = plain(document.content or "")
-        fits = (
-            name
-            for name, parts in bodies.items()
-            if all(part in text for part in parts) and len(text) <= 2 * sum(map(len, parts)) + 200
-        )
-        names[document.key] = next(fits, re.sub("^https?://", "", document.key))
-    return names
+    """Each planned document's name in `documents`, by key: that of its text, else the key without a scheme."""
+    return {
+        one.key: name_of(one.content or "", documents) or re.sub("^https?://", "", one.key) for one in found.documents
+    }
 
 
 def difference(found: Plan, right: Right) -> tuple[int, str] | None:
@@ -105,29 +106,23 @@ def _question_difference(
     for context in question.contexts:
         body = bodies.get(context.document or "")
         text = context.text if context.start is None or body is None else body[context.start : context.end]
-        name = names.get(context.document) if context.document is not None else None
-        if context.document is None:  # a text that the reading may have as a document
-            name = next((key for key, parts in documents.items() if parts and _has(text or "", parts)), None)
-            text = None if name is not None else text
-        is_whole = text is None or plain(text) == plain(body or "")
-        found.setdefault(name, set()).add((None if is_whole or text is None else plain(text), context.page))
+        name = names.get(context.document or "")
+        inside = name_of(text or "", documents)
+        name = inside if context.document is None else name  # a reading may have a bare text as a document
+        is_whole = text is None or plain(text) == plain(body or "") or (inside is not None and inside == name)
+        found.setdefault(name, set()).add((None if is_whole else plain(text or ""), context.page))
     golds = {name: [gold for gold in asked.gold if gold.document == name] for name in {g.document for g in asked.gold}}
     if set(found) != set(golds):
         return f"contexts {sorted(map(str, found))} instead of {sorted(map(str, golds))}"
     for name, given in golds.items():
         wanted = [({None if text is None else plain(text) for text in gold.texts}, gold.page) for gold in given]
-        for text, page in found[name]:
+        for text, page in sorted(found[name], key=str):
             if not any(page == right_page and text in texts for texts, right_page in wanted):
-                return f"gold text {text!r}, page {page} in {name}, instead of {wanted}"
-        for texts, page in wanted:
+                return f"gold text {text!r}, page {page} in {name}, instead of {[gold[1:] for gold in given]}"
+        for (texts, page), gold in zip(wanted, given, strict=True):
             if not any(page == one and text in texts for text, one in found[name]):
-                return f"no gold text {texts} in {name}"
+                return f"no gold text {gold.texts} in {name}"
     return None
-
-
-def _has(text: str, parts: Sequence[str]) -> bool:
-    text = plain(text)
-    return all(plain(part) in text for part in parts) and len(text) <= 2 * sum(map(len, parts)) + 200
 
 
 def edited(proposal: str, edits: Mapping[str, str]) -> str:

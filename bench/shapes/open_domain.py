@@ -38,7 +38,9 @@ def strategyqa() -> Shape:
     content = {f"{name}-1": {"title": name, "section": "", "headers": [], "para_index": 1, "content": TEXTS[name]}
         for name in NAMES}
     files = {"strategyqa_train.json": dumps(rows), "strategyqa_train_paragraphs.json": json.dumps(content)}
-    readings = (Right(tuple(by_evidence), BODIES), Right(tuple(by_facts), facts, is_bare=True))
+    # The stated facts are evidence as well, in a corpus of their own or beside that of the paragraphs.
+    bare = (one._replace(gold=tuple(Gold(None, (gold.document,)) for gold in one.gold)) for one in by_facts)
+    readings = (Right(tuple(by_evidence), BODIES), Right(tuple(by_facts), facts, True), Right(tuple(bare), BODIES))
     return Shape(files, readings)
 
 

@@ -24,7 +24,7 @@ def boolq() -> Shape:
 
 @shape("DROP (rows)", "https://huggingface.co/datasets/ucinlp/drop")
 def drop() -> Shape:
-    """JSONL with spans in a struct of parallel lists; several annotators repeat an answer."""
+    """JSONL with spans in a struct of parallel lists: in validation the answers of all annotators, often the same."""
     rows = []
     for n, fact in enumerate(FACTS):
         spans = [fact.answer] * (1 + n % 3)
@@ -203,8 +203,8 @@ def pubmedqa() -> Shape:
                 "MESHES": ["Mountaineering"], "YEAR": "2011", "reasoning_required_pred": verdict,
                 "reasoning_free_pred": verdict, "final_decision": verdict, "LONG_ANSWER": conclusion}
             documents[key] = tuple(pieces)
-            short.append(Asked(question, (verdict,), (Gold(key),)))
-            long.append(Asked(question, (conclusion,), (Gold(key),)))
+            short.append(Asked(question, (verdict,), (Gold(key, (None, *pieces)),)))
+            long.append(short[-1]._replace(answers=(conclusion,)))
     apart = {piece: (piece,) for pieces in documents.values() for piece in pieces}
     pieces_of = [tuple(map(Gold, pieces)) for pieces in documents.values()]
     readings = [Right(tuple(one), documents) for one in (short, long)]
@@ -323,7 +323,7 @@ def legalbench_rag() -> Shape:
 
 @shape("MTRAG (last turn)", "https://github.com/IBM/mt-rag-benchmark")
 def mtrag() -> Shape:
-    """JSONL of conversations: the last turn is the question; no passages where it is unanswerable; NaN."""
+    """JSONL of conversations: the last turn is the question; NaN for what is missing, and a system's answers."""
     rows, right = [], []
     for n, fact in enumerate(FACTS):
         other = next(one for one in FACTS if one.hut == NEXT[fact.hut])
@@ -339,7 +339,7 @@ def mtrag() -> Shape:
             "metadata": {"author_type": "human", "created_at": 1724708469}} for who, text in turns],
             "targets": [{"speaker": "agent", "text": answer, "metadata": {"author_type": "human"}}],
             "Question Type": ["Factoid"], "answerability": [kind], "Multi-Turn": ["Follow-up"],
-            "Validity": float("nan")})
+            "Validity": float("nan"), "predictions": [{"text": f"Perhaps {fact.wrong[0]}.", "class": kind}]})
         right.append(Asked(fact.question, (answer,), (Gold(fact.hut),)) if is_answerable else Asked(fact.question, ()))
-    files = {"mtrag-human/generation_tasks/reference.jsonl": jsonl(rows)}
+    files = {"scripts/evaluation/responses-10.jsonl": jsonl(rows)}
     return Shape(files, (Right(tuple(right), BODIES),))
