@@ -18,6 +18,7 @@ from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recipe import Recipe, read_recipes
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
+from rag_eval_pipeline.sources.object_storage import VARIABLES
 from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder, walk
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -32,6 +33,7 @@ _WORKSPACE = [
     *map(Path, ("README.md", "dagster.yaml", "workspace.yaml", "corpus")),
     *(Path("data", name) for name in ("sources", "config", "datasets", "evaluation", "reports", "recipes")),
 ]
+_SCHEMES = ("http://", "https://", *(f"{scheme}://" for scheme in VARIABLES))
 _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
 
@@ -50,7 +52,7 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
     """Propose a benchmark.yaml for a file, a folder or a URL, without writing into the workspace."""
     _check_free(workspace.benchmark(name))
     recipes = read_recipes(workspace.recipes)
-    if not (isinstance(origin, str) and origin.lower().startswith(("http://", "https://"))):
+    if not (isinstance(origin, str) and origin.lower().startswith(_SCHEMES)):
         folder, files, notes = _list_files(Path(origin), workspace.root.resolve())
         return _proposal(name, folder, files, notes, recipes)
     if download is None:

@@ -19,6 +19,7 @@ import msgspec
 
 from rag_eval_pipeline.errors import DocumentError, InputError
 from rag_eval_pipeline.sources.compression import UNPACKED
+from rag_eval_pipeline.sources.object_storage import fetch_object, object_url
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json, publish
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.web.egress import EgressPolicy
@@ -29,6 +30,7 @@ from rag_eval_pipeline.web.urls import check_url
 
 MAX_SOURCE_BYTES = UNPACKED.max_bytes  # a document's 100 MB would stop every large benchmark
 LOCK_WAIT_S = 3600.0  # another process's download of the same URL: 2 GiB at 5 Mbit/s
+Strings = Mapping[str, str]
 
 _VALUE = re.compile(r"[\x20-\x7e\t]*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -72,19 +74,20 @@ def download(
     max_bytes: int = MAX_SOURCE_BYTES,
     environ: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the body behind a URL as a file; nothing is requested when the cache has it.
+    """Return the body behind a URL (http, https, s3, gs, az) as a file; nothing is requested when the cache has it.
 
     May be called from any thread that runs no event loop. Of two processes that want the same URL, one downloads it and
     the other waits. The policy's limit of a body's size does not hold here.
 
     Args:
-        headers: Sent to the URL's origin only; `${NAME}` in a value is an environment variable.
+        headers: Of http, sent to the URL's origin only; `${NAME}` in a value is an environment variable.
         max_bytes: Decoded size of the body.
     """
     known = cached(url, cache)
     if known is not None:
         return known
-    values = expand_headers(headers or {}, os.environ if environ is None else environ, url)
+    environ = os.environ if environ is None else environ
+    values = expand_headers(headers or {}, environ, url)
     key = _key(url)
     parts = cache / "parts"
     stem = hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -95,7 +98,7 @@ def download(
             return known  # another process's download
         part = parts / f"{stem}.part"
         try:
-            asyncio.run(_fetch(url, part, policy, values, max_bytes, progress or (lambda done, size: None)))
+            asyncio.run(_fetch(url, part, policy, values, environ, max_bytes, progress or (lambda done, size: None)))
             return _store(key, part, cache)
         except DocumentError as error:
             raise _input_error(url, error) from error
@@ -124,13 +127,16 @@ def expand_headers(headers: Mapping[str, str], environ: Mapping[str, str], url: 
 
 
 async def _fetch(
-    url: str, part: Path, policy: EgressPolicy, headers: Mapping[str, str], max_bytes: int, progress: Progress
+    url: str, part: Path, policy: EgressPolicy, headers: Strings, environ: Strings, max_bytes: int, progress: Progress
 ) -> None:
     roomy = copy.copy(policy)
     # TLS adds less than 1 %; a proxy that cuts a body at its exact limit would cut it before this side notices.
     roomy.config = policy.config.model_copy(update={"max_body_bytes": max_bytes + max_bytes // 50})
     async with EgressProxy(roomy) as proxy, fetcher(proxy) as source:
-        await source.download(url, part, headers=headers, max_bytes=max_bytes, progress=progress)
+        if stored := object_url(url):
+            await fetch_object(stored, part, proxy, environ, max_bytes, progress)
+        else:
+            await source.download(url, part, headers=headers, max_bytes=max_bytes, progress=progress)
 
 
 def _store(key: str, part: Path, cache: Path) -> Path:
@@ -155,9 +161,9 @@ def _read_index(cache: Path) -> dict[str, Record]:
 def _key(url: str) -> str:
     """Return the URL as it is requested: two spellings of one address share a body."""
     try:
-        return str(check_url(url))
+        return object_url(url) or str(check_url(url))
     except DocumentError as error:
-        raise InputError(error.code, url, "an http or https URL", found=error.message) from error
+        raise InputError(error.code, url, "an http, https, s3, gs or az URL", found=error.message) from error
 
 
 def _input_error(url: str, error: DocumentError) -> InputError:

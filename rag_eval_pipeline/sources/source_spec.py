@@ -50,7 +50,8 @@ class SourceSpec(SpecPart):
     )
     url: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="URL of a data file or archive, or a list; downloaded once, within the egress policy.",
+        description="URL (http, https, s3, gs, az) of a data file or archive, or a list; downloaded once, within the "
+        "egress policy.",
     )
     headers: dict[Text, str] = Field(
         default={}, description="Sent with `url`; `${NAME}` in a value is the environment variable, for tokens."

@@ -149,6 +149,7 @@ class EgressProxy:
     def __init__(self, policy: EgressPolicy) -> None:
         self.policy = policy
         self.denied = 0
+        self.last_refusal: Refused | None = None  # for clients that do not report it
         self.secret = secrets.token_hex(16)
         self._answers: dict[tuple[HostPort | None, str, int], tuple[float, list[str] | Exception]] = {}
         self._asking: dict[tuple[HostPort | None, str, int], asyncio.Lock] = {}
@@ -210,6 +211,7 @@ class EgressProxy:
             try:
                 await self._serve((reader, writer), document)
             except Refused as refusal:
+                self.last_refusal = refusal
                 await self._refuse(writer, refusal)
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
                 pass  # the client went away, or never finished its request
