@@ -80,8 +80,8 @@ async def fetch_object(
         while not running.done():
             await asyncio.wait({running}, timeout=0.5)
             progress(target.stat().st_size if target.exists() else 0, None)
-        ended = running.result()
-        failure = json.loads(answer.read_text()) if answer.exists() else {"found": f"exit code {ended.code}"}
+        found = f"exit code {running.result().code}"
+        failure = json.loads(answer.read_text()) if answer.exists() else {"found": found}
     if failure and (refusal := proxy.last_refusal) is not None:
         raise DocumentError(refusal.code, f"{url}: {refusal}")
     if failure:
@@ -92,12 +92,10 @@ async def fetch_object(
 def _s3(environ: Mapping[str, str]) -> Access:
     """Return the class and the options of the file system, and the URL of a server other than the cloud's own."""
     key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
-    if bool(key) != bool(secret):
-        raise _missing("s3")
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     override, endpoint = _override(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL"))
     keys = {"access_key": key, "secret_key": secret, "session_token": environ.get("AWS_SESSION_TOKEN")}
-    return "S3FileSystem", {**keys, "anonymous": not key, "region": region, **override}, endpoint
+    return "S3FileSystem", {**keys, "anonymous": not (key or secret), "region": region, **override}, endpoint
 
 
 def _gs(environ: Mapping[str, str]) -> Access:
@@ -110,7 +108,8 @@ def _az(environ: Mapping[str, str]) -> Access:
     stated = {name: value for name, _, value in pairs}
     account, key, sas = map(stated.get, ("AccountName", "AccountKey", "SharedAccessSignature"))
     if not account or not (key or sas):
-        raise _missing("az")
+        hint = "Set it where the command or the server is started."
+        raise InputError("missing_variable", "az://", f"in the environment {VARIABLES['az']}", hint=hint)
     default = f"https://{account}.blob.{stated.get('EndpointSuffix', 'core.windows.net')}"
     override, endpoint = _override(stated.get("BlobEndpoint") or default)
     blob = override["endpoint_override"].removeprefix(account)
@@ -124,11 +123,6 @@ _ACCESS = {"s3": _s3, "gs": _gs, "az": _az}
 def _override(endpoint: str | None) -> tuple[dict[str, str], str]:
     parts = urlsplit(f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint or "")
     return {"scheme": parts.scheme, "endpoint_override": parts.netloc} if endpoint else {}, parts.geturl()
-
-
-def _missing(scheme: str) -> InputError:
-    hint = "Set what is missing where the command or the server is started."
-    return InputError("missing_variable", f"{scheme}://", f"in the environment {VARIABLES[scheme]}", hint=hint)
 
 
 def _read(job: Mapping[str, Any]) -> dict[str, str]:

@@ -114,7 +114,7 @@ REFUSALS = {
     "others' credentials":  ("s3://private/x",     {},                                       "download_failed",  "Check AWS_ACCESS_KEY_ID and"),
     "Google, without":      ("gs://private/x",     {},                                       "download_failed",  "Set GOOGLE_APPLICATION_CREDENTIALS"),
     "another region":       ("s3://abroad/x",      {},                                       "download_failed",  "Set AWS_REGION"),
-    "half of the keys":     ("s3://data/x",        {"environ": {"AWS_ACCESS_KEY_ID": "s3cr3t"}}, "missing_variable", "AWS_SECRET_ACCESS_KEY"),
+    "half of the keys":     ("s3://data/x",        {"environ": {"AWS_ACCESS_KEY_ID": "s3cr3t"}}, "download_failed", "Check AWS_ACCESS_KEY_ID and AWS_SECRET"),
     "no connection string": ("az://data/x",        {"environ": {"AZURE_STORAGE_CONNECTION_STRING": "AccountKey=s3cr3t"}}, "missing_variable", "AccountName"),
     "not allowed":          ("s3://data/a b/q.csv", {"allowed": False},                      "egress_blocked",   "allowed_hosts"),
     "Google, not allowed":  ("gs://data/a b/q.csv", {"allowed": False},                      "egress_blocked",   "allowed_hosts"),
