@@ -9,15 +9,16 @@ from itertools import chain
 
 from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
 from rag_eval_pipeline.audit.audited_texts import AuditedCorpus, AuditedQuestions
-from rag_eval_pipeline.audit.findings import AuditFinding
+from rag_eval_pipeline.audit.findings import AuditFinding, undecided
 from rag_eval_pipeline.audit.gold_support import document_findings, support_findings
 from rag_eval_pipeline.audit.near_duplicates import duplicate_findings
 from rag_eval_pipeline.audit.row_findings import row_findings, split_findings, wording_findings
+from rag_eval_pipeline.conversion.audit_decisions import converted_decisions
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.datasets import read_gold_spans
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS
 from rag_eval_pipeline.conversion.planning import Plan, plan
-from rag_eval_pipeline.conversion.stamp import Conversion, is_converted, source_digest
+from rag_eval_pipeline.conversion.stamp import Conversion, current_stamp, is_converted, source_digest
 from rag_eval_pipeline.conversion.steps import remaining_questions
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.sources.relations import Relation, read_relation
@@ -29,7 +30,8 @@ SEVERITIES = ("wrong", "doubtful", "note")
 def audit(workspace: Workspace, name: str) -> list[AuditFinding]:
     """Return the findings of a benchmark, the worst and most frequent first.
 
-    Without a conversion of the present source, what needs the documents' text is left out: see `has_documents`.
+    Without a conversion of the present source, what needs the documents' text is left out: see `has_documents`. What
+    audit.yaml keeps is not named.
 
     Raises:
         InputError: A benchmark.yaml or a file that cannot be read.
@@ -37,12 +39,38 @@ def audit(workspace: Workspace, name: str) -> list[AuditFinding]:
     paths = workspace.existing_benchmark(name)
     if not has_documents(paths):
         return audit_plan(plan(paths))
+    questions = converted_questions(workspace, name)
+    return in_order([*audit_questions(workspace, name, questions), *audit_answers(workspace, name, questions)])
+
+
+def converted_questions(workspace: Workspace, name: str) -> AuditedQuestions:
+    """Return the questions of a benchmark's conversion.
+
+    Raises:
+        InputError: `not_converted`, or `stale_conversion` if the source has changed since.
+    """
+    paths = workspace.existing_benchmark(name)
+    digest = source_digest(paths)
+    current_stamp(paths, digest)
+    return AuditedQuestions(remaining_questions(Conversion(workspace, paths, read_spec(paths), digest)))
+
+
+def audit_questions(workspace: Workspace, name: str, questions: AuditedQuestions | None = None) -> list[AuditFinding]:
+    """Return the findings on a converted benchmark that need no system's answers."""
+    questions = converted_questions(workspace, name) if questions is None else questions
+    paths = workspace.benchmark(name)
     spec = read_spec(paths)
-    questions = AuditedQuestions(remaining_questions(Conversion(workspace, paths, spec, source_digest(paths))))
     corpus = AuditedCorpus(read_pages(paths.pages), read_gold_spans(paths.gold_spans))
     source = read_relation(paths, spec.source, source_columns=True)
-    faults = find_faults(questions, corpus, source, spec.language)
-    return in_order([*faults, *findings_from_answers(workspace, name, questions)])
+    findings = find_faults(questions, corpus, source, spec.language)
+    return in_order(undecided(findings, converted_decisions(paths).kept))
+
+
+def audit_answers(workspace: Workspace, name: str, questions: AuditedQuestions | None = None) -> list[AuditFinding]:
+    """Return what systems' answers show of the questions of a converted benchmark."""
+    questions = converted_questions(workspace, name) if questions is None else questions
+    findings = findings_from_answers(workspace, name, questions)
+    return in_order(undecided(findings, converted_decisions(workspace.benchmark(name)).kept))
 
 
 def has_documents(paths: BenchmarkPaths) -> bool:
@@ -53,7 +81,8 @@ def has_documents(paths: BenchmarkPaths) -> bool:
 def audit_plan(planned: Plan) -> list[AuditFinding]:
     """Return the findings that need no document's text."""
     questions = AuditedQuestions(planned.spool.batches(planned.names, planned.own_urls))
-    return in_order(find_faults(questions, None, planned.source, planned.spec.language))
+    findings = find_faults(questions, None, planned.source, planned.spec.language)
+    return in_order(undecided(findings, planned.kept))
 
 
 def find_faults(

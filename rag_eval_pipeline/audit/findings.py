@@ -1,6 +1,7 @@
 """Findings of an audit: what is wrong with questions, how many have it, what shows it, and what to do."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from rag_eval_pipeline.conversion.question_checks import Severity as Severity
 
@@ -30,3 +31,17 @@ class AuditFinding:
     def count(self) -> int:
         """The number of questions, or else of documents."""
         return len(self.suspects) or len(self.documents)
+
+
+def undecided(findings: Iterable[AuditFinding], kept: Mapping[int, Collection[str]]) -> list[AuditFinding]:
+    """Return findings without the questions that a person keeps.
+
+    Args:
+        kept: The kinds of findings that are no faults, by the question's id, as audit.yaml has them.
+    """
+    left = []
+    for one in findings:
+        suspects = tuple(suspect for suspect in one.suspects if one.kind not in kept.get(suspect.question, ()))
+        if suspects or not one.suspects:
+            left.append(replace(one, suspects=suspects))
+    return left

@@ -72,6 +72,7 @@ class Plan:
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
     origins: SourceFiles = field(compare=False, repr=False)  # keeps the documents' files
     source: Relation = field(compare=False, repr=False)  # the rows as they were read
+    kept: Mapping[int, set[str]] = field(repr=False)  # findings that are no faults, by question, of audit.yaml
 
     @property
     def group_sizes(self) -> list[int]:
@@ -187,6 +188,7 @@ def plan(
         index.own_urls(),
         origins,
         source,
+        decisions.kept,
     )
     return Plan(spec, documents, quarantine, counts, digest, notes, *spooled)
 

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.workspace import Workspace, default_root
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 REPORT_CONNECTIONS = 64  # open at once; each holds at most one read, 256 KB, of what its client sends
 LOOPBACK = ("localhost", "127.0.0.1")
 LABEL_BYTES = 10_000
+AUDIT_BYTES = 4_000_000
 NOT_IN_REPORT = "This page is not in the report. A run's page is drawn by the aggregation that follows it.\n"
 
 
@@ -86,6 +89,37 @@ def _save_label(workspace: Workspace, evaluation_id: str, body: bytes, *, is_sur
     save_label(labels_path(workspace, evaluation_id), Label.model_validate_json(body), is_sure=is_sure)
 
 
+_audit_lock = threading.Lock()
+
+
+def _audit_decisions(workspace: Workspace, benchmark: str, text: bytes | None = None, of: str = "") -> bytes:
+    """Write a benchmark's audit.yaml if there is a text, and return its decisions and SHA-256 as JSON.
+
+    Args:
+        of: SHA-256 of the file that was changed to this text; empty if there was none.
+
+    Raises:
+        InputError: What is wrong with the text, or `audit_changed`.
+    """
+    from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, parse_decisions, read_decisions
+
+    paths = workspace.existing_benchmark(benchmark)
+    with _audit_lock:
+        if text is not None:
+            decisions = parse_decisions(paths, text)
+            if (audit_sha256(paths) or "") != of:
+                raise InputError(
+                    "audit_changed", paths.audit, "the file that the page has shown", hint="Load it again."
+                )
+            if decisions:
+                atomic_write(paths.audit, text)
+            else:
+                paths.audit.unlink(missing_ok=True)
+        decisions = read_decisions(paths)
+        found = [one.model_dump(mode="json", exclude_defaults=True) for one in decisions]
+        return json.dumps({"sha256": audit_sha256(paths) or "", "decisions": found}).encode()
+
+
 def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
     """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
 
@@ -133,28 +167,49 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
     folder = reports or Workspace(Path(default_root()).resolve()).reports
     workspace = Workspace(folder.parents[1])
 
-    async def save(request: Request) -> Response:
-        """Save or remove one label, sent by a page of this report, in the file that `rag-eval calibrate` reads."""
+    def refusal(request: Request, what: str) -> Response | None:
+        """Refuse what is not sent by a page of this report on this machine."""
         address = request.headers.get("host", "")
         if not is_local or urlsplit(f"//{address}").hostname not in (*LOOPBACK, host):
-            return PlainTextResponse("labels are saved only on a loopback address\n", status_code=403)
-        if request.headers.get("origin") != f"http://{address}":
-            return PlainTextResponse("labels are saved only from the pages of this report\n", status_code=403)
+            return PlainTextResponse(f"{what} only on a loopback address\n", status_code=403)
+        if request.method != "GET" and request.headers.get("origin") != f"http://{address}":
+            return PlainTextResponse(f"{what} only from the pages of this report\n", status_code=403)
+        return None
+
+    async def answer(request: Request, limit: int, done: Callable[[bytes], bytes]) -> Response:
         body = b""
         async for part in request.stream():
             body += part
-            if len(body) > LABEL_BYTES:
-                return PlainTextResponse(f"a label has at most {LABEL_BYTES} bytes\n", status_code=413)
+            if len(body) > limit:
+                return PlainTextResponse(f"at most {limit} bytes can be saved\n", status_code=413)
         try:
-            name, is_sure = request.path_params["evaluation_id"], request.method == "POST"
-            await run_in_threadpool(_save_label, workspace, name, body, is_sure=is_sure)
+            return Response(await run_in_threadpool(done, body), media_type="application/json")
         except (InputError, ServiceError, ValueError) as error:
             return PlainTextResponse(f"{error}\n", status_code=400)
-        return PlainTextResponse("")
+
+    async def save(request: Request) -> Response:
+        """Save or remove one label, sent by a page of this report, in the file that `rag-eval calibrate` reads."""
+        name, is_sure = request.path_params["evaluation_id"], request.method == "POST"
+
+        def done(body: bytes) -> bytes:
+            _save_label(workspace, name, body, is_sure=is_sure)
+            return b"{}"
+
+        return refusal(request, "labels are saved") or await answer(request, LABEL_BYTES, done)
+
+    async def audit(request: Request) -> Response:
+        """Return the decisions of a benchmark's audit.yaml, or write the file, sent by a page of this report."""
+        name, of = request.path_params["benchmark"], request.query_params.get("of", "")
+
+        def done(body: bytes) -> bytes:
+            return _audit_decisions(workspace, name, body if request.method == "POST" else None, of)
+
+        return refusal(request, "decisions are saved") or await answer(request, AUDIT_BYTES, done)
 
     return Starlette(
         routes=[
             Route("/labels/{evaluation_id}", save, methods=["POST", "DELETE"]),
+            Route("/audits/{benchmark}", audit, methods=["GET", "POST"]),
             Mount("/", ReportFiles(directory=folder, html=True, check_dir=False)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],

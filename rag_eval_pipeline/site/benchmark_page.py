@@ -12,6 +12,7 @@ from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import headline_order
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.site.audit_page import Counts
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import Line, Point, evidence_chart, trend
 from rag_eval_pipeline.site.data import COMPARED_AS, ReportData, comparison_name
@@ -25,8 +26,12 @@ NIGHTS_FOR_TREND = 3
 CHARTS_SHOWN = 3  # the others are folded
 
 
-def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> None:
-    """Write the page of a benchmark."""
+def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str, audited: Counts | None) -> None:
+    """Write the page of a benchmark.
+
+    Args:
+        audited: How many questions its audit suspects; None if it has no page.
+    """
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
     metrics = headline_metrics(rows)
@@ -42,6 +47,7 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str) -> Non
         "benchmark.html",
         root="../",
         benchmark=benchmark,
+        audited=audited,
         report=report,
         rows=rows,
         board=board_rows(report, rows, metrics),

@@ -157,12 +157,12 @@ class SiteFolder:
 
 
 @cache
-def code_digest() -> str:
-    """Return a digest of all templates, style sheets, scripts and modules."""
+def code_digest(package: str = _PACKAGE.name) -> str:
+    """Return a digest of all templates, style sheets, scripts and modules of a package, by default this one."""
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*")):
+    for path in sorted(_PACKAGE.with_name(package).rglob("*")):
         if path.suffix in (".py", ".html", ".css", ".js"):
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(path.relative_to(_PACKAGE.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
 
 

@@ -2,19 +2,21 @@
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
+from rag_eval_pipeline.audit.audit_benchmark import audit_answers, audit_questions
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.regressions import Comparisons
 from rag_eval_pipeline.site.answer_files import ANSWER_NIGHTS, write_answers
+from rag_eval_pipeline.site.audit_page import write_audit
 from rag_eval_pipeline.site.badges import write_badges
 from rag_eval_pipeline.site.baseline_runs import (
     Earlier,
@@ -50,7 +52,7 @@ NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts a
 PICTURES_A_RUN = 30  # runs share the pictures of the same pages
 PICTURE_BYTES_A_RUN = 2_500_000
 
-_ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js")
+_ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js", "audit.js")
 
 
 def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
@@ -85,7 +87,12 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
             history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
-        write_benchmark(site, report, benchmark)
+        audited = write_audit(
+            site, report, benchmark,
+            find=partial(audit_questions, workspace, benchmark),
+            find_in_answers=partial(audit_answers, workspace, benchmark),
+        )  # fmt: skip
+        write_benchmark(site, report, benchmark, audited)
 
     @lru_cache(2)  # there is no room for all runs
     def questions(name: str) -> RunFile:

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import re
 import socket
 import threading
@@ -106,6 +107,34 @@ def test_report_server_saves_no_labels_for_other_machines(listens, named, report
         found = ask("/labels/one", method="POST", host=named, origin=f"http://{named}", body=LABEL % "correct")
 
     assert (found[0], "only on a loopback address" in found[2]) == (403, True)
+
+
+def test_report_server_saves_the_audit_yaml_of_its_own_pages(reports, tmp_path):
+    folder = tmp_path / "data" / "sources" / "scratch"
+    folder.mkdir(parents=True)
+    (folder / "benchmark.yaml").write_text("name: scratch\n")
+    audit, text = folder / "audit.yaml", "decisions: [{id: 1, question: b, decision: drop}]\n"
+    own = {"path": "/audits/scratch?of=", "method": "POST", "host": "127.0.0.1:3001", "body": text}
+    own["origin"] = "http://127.0.0.1:3001"
+    refused = {
+        "another site's page": ({"origin": "http://evil.example"}, 403, "only from the pages of this report"),
+        "no page": ({"origin": None}, 403, "only from the pages of this report"),
+        "a decision that there is not": ({"body": text.replace("drop", "cut")}, 400, "audit.yaml, line 1"),
+        "a file that was changed meanwhile": ({"path": "/audits/scratch?of=1"}, 400, "audit_changed"),
+        "no benchmark": ({"path": "/audits/other?of="}, 400, "no_benchmark"),
+        "a way up": ({"path": "/audits/..%2fx"}, 405, "Method Not Allowed"),
+        "a very long one": ({"body": text + "#" * 4_000_000}, 413, "at most 4000000 bytes"),
+    }
+    with asking(reports) as ask:
+        for case, (other, status, words) in refused.items():
+            found = ask(**own | other)
+            assert (case, found[0], words in found[2], audit.exists()) == (case, status, True, False)
+        assert json.loads(ask("/audits/scratch")[2]) == {"sha256": "", "decisions": []}
+        saved = json.loads(ask(**own)[2])
+        assert audit.read_text() == text
+        assert saved["decisions"] == [{"id": "1", "question": "b", "decision": "drop"}]
+        assert ask(**own | {"path": f"/audits/scratch?of={saved['sha256']}", "body": "decisions: []"})[0] == 200
+    assert [path.name for path in folder.iterdir()] == ["benchmark.yaml"]
 
 
 ABSENT = {
