@@ -1,4 +1,4 @@
-"""Text files that are not UTF-8: what Windows saved in western Europe is read, rows in other encodings are counted."""
+"""Text files that are not UTF-8, and JSON with NaN: both are read where it is clear how, and counted where not."""
 
 import re
 from typing import Any
@@ -12,6 +12,8 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 _FOREIGN = re.compile("[^\x00-\x7f]{3}|[ÂÃâ][^a-zA-ZÀ-ÿ]")  # as cp1252: text of another script, or UTF-8
 
+_NAN = "`allow_nan: true`"  # what the message of a row with NaN offers
+
 
 def read_text(
     paths: BenchmarkPaths, name: str, stated: dict[str, Any]
@@ -19,7 +21,8 @@ def read_text(
     """Return a relation, the keys of `source` with which it was read, and notes.
 
     `encoding: cp1252` is added if the file is not UTF-8 and its letters beyond ASCII mostly stand alone, as they do
-    not in other scripts, nor in UTF-8 that is read as cp1252; `quote: none` if quotes would swallow rows.
+    not in other scripts, nor in UTF-8 that is read as cp1252; `quote: none` if quotes would swallow rows; `allow_nan`
+    where rows of JSON have NaN.
 
     Raises:
         InputError: The relation cannot be read; `bad_encoding` if its header is in an unknown encoding.
@@ -30,9 +33,13 @@ def read_text(
         if error.code == "quotes_as_text":
             relation, stated, notes = read_text(paths, name, {**stated, "quote": "none"})
             return relation, stated, (f"quote: quotes in {name} are text, not around cells.", *notes)
+        if _NAN in error.expected and "allow_nan" not in stated:
+            return _read_nan(paths, name, stated)
         if error.code != "bad_encoding" or (western := _read_western(paths, name, stated)) is None:
             raise
         return western
+    if any(_NAN in row.expected for row in relation.rejected) and "allow_nan" not in stated:
+        return _read_nan(paths, name, stated)
     unread = _badly_encoded(relation)
     if not unread:
         return relation, stated, ()
@@ -41,6 +48,13 @@ def read_text(
         "`encoding` in `source`."
     )
     return _read_western(paths, name, stated) or (relation, stated, (text,))
+
+
+def _read_nan(
+    paths: BenchmarkPaths, name: str, stated: dict[str, Any]
+) -> tuple[Relation, dict[str, Any], tuple[str, ...]]:
+    relation, stated, notes = read_text(paths, name, {**stated, "allow_nan": True})
+    return relation, stated, (f"allow_nan: {name} has NaN, which JSON does not know and which is read as null.", *notes)
 
 
 def _read(paths: BenchmarkPaths, name: str, stated: dict[str, Any]) -> Relation:

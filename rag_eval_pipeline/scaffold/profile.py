@@ -19,7 +19,15 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, field_of
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.nesting import nested_columns
-from rag_eval_pipeline.scaffold.source_tables import WHOLE_FILE, XML, inner_lists, missing_samples, sheets, sources
+from rag_eval_pipeline.scaffold.source_tables import (
+    SPLITS,
+    WHOLE_FILE,
+    XML,
+    inner_lists,
+    missing_samples,
+    sheets,
+    sources,
+)
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -57,9 +65,10 @@ class Origin(NamedTuple):
     format: str | None = None
     encoding: str | None = None  # of text that is not UTF-8
     quote: str | None = None  # none: quotes are text
+    allow_nan: bool | None = None  # JSON with NaN
     columns: tuple[str, ...] | None = None  # of a file without a header
 
-    def keys(self) -> dict[str, str | tuple[str, ...]]:
+    def keys(self) -> dict[str, str | bool | tuple[str, ...]]:
         """Return the keys that are set, in the order in which they are written."""
         return {key: value for key, value in self._asdict().items() if value is not None}
 
@@ -217,7 +226,10 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
     if not stated:
         kind = _trec_format(path)
         try:
-            return [_data_file(paths, name, url, format=kind)]
+            file = _data_file(paths, name, url, format=kind)
+            stated = [{"root": f"{split}.*"} for split in _splits(file)]
+            if not stated:
+                return [file]
         except InputError as error:
             stated = inner_lists(path, error) if kind is None else []
             if not stated:
@@ -231,6 +243,15 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
             if len(stated) == 1:
                 raise
     return found
+
+
+def _splits(file: DataFile) -> list[str]:
+    """Return the splits that an object of objects has, each of which is an object of questions by their ids."""
+    keys = file.column("source_key")
+    names = [] if keys is None else [str(key) for key in keys.present]
+    others = [column for column in file.columns if column is not keys]
+    is_nested = bool(others) and all(column.kind == "struct" for column in others)
+    return names if is_nested and {*names} <= {*SPLITS} else []
 
 
 def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str | None) -> DataFile:

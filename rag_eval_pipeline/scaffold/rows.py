@@ -13,7 +13,8 @@ from rag_eval_pipeline.scaffold.links import Link, files_corpus, no_documents
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import find_roles, retrieved_columns
 from rag_eval_pipeline.scaffold.row_links import find_link, text_link
-from rag_eval_pipeline.scaffold.selection import SPLITS, best_file
+from rag_eval_pipeline.scaffold.selection import best_file
+from rag_eval_pipeline.scaffold.source_tables import SPLITS
 from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, as_column, context
 

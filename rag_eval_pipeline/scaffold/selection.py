@@ -13,6 +13,7 @@ from rag_eval_pipeline.scaffold.headers import ROLES, is_gold, names_documents, 
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import find_roles
 from rag_eval_pipeline.scaffold.row_links import NOT_DOCUMENTS, holds_urls
+from rag_eval_pipeline.scaffold.source_tables import SPLITS
 from rag_eval_pipeline.scaffold.structs import find_structs
 from rag_eval_pipeline.scaffold.writer import Draft, Guess
 
@@ -21,7 +22,6 @@ GOLD_FILES = frozenset("gold golden truth truths gt reference references labels 
 OUTPUT_FILES = frozenset(
     "answer answers output outputs response responses prediction predictions generated result results run runs".split()
 )
-SPLITS = ("test", "dev", "validation", "valid", "val", "train")  # the first one present is used
 MAX_NAMED = 10  # files of one kind in a sentence
 
 _POINTS = {"question": 4, "answer": 3, "documents": 2, "unanswerable": 1}

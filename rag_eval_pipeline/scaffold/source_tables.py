@@ -26,6 +26,7 @@ MEMBERS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".parquet"})  # of an ar
 MAX_SHEETS = 20  # the first ones of a workbook are read
 MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFinetuneDataset, each keyed by ids
 QUESTIONS = ("question", "query", "user_input", "prompt", "input")
+SPLITS = ("test", "dev", "validation", "valid", "val", "train")  # the first one present is used
 WHOLE_FILE = {"root": "$"}  # one row a file
 XML = ".xml"
 XML_DOCUMENTS = 5  # so many files of one element are documents, one row each; fewer may be the splits of a set

@@ -183,7 +183,9 @@ def _flow(origin: Origin) -> str:
     return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in keys.items()) + "}"
 
 
-def _flow_value(value: str | Sequence[str]) -> str:
+def _flow_value(value: str | bool | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return quote_scalar(value) if isinstance(value, str) else f"[{', '.join(map(quote_scalar, value))}]"
 
 

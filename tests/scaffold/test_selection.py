@@ -1,5 +1,7 @@
 """Of several files `init` takes the one with the most of a question, and says which it left out and why."""
 
+import json
+
 import pytest
 
 from rag_eval_pipeline.errors import InputError
@@ -133,3 +135,17 @@ def test_documents_of_office_programs_alone_are_refused_with_what_to_do(started)
         started({"Travel.docx": b"PK\x03\x04", "pay.pdf": b"%PDF-"})
 
     assert raised.value.code == "nothing_to_propose"
+
+
+def test_objects_by_split_and_id_are_rows_of_the_split_to_test_with(started):
+    content = {split: {f"{split}-1": {"question": f"{split}?", "answer": {"text": "a"}}} for split in ("train", "dev")}
+
+    assert "\nsource: {path: q.json, root: dev.*}\n" in started({"q.json": json.dumps(content)}).text
+
+
+def test_rows_with_nan_are_read(planned):
+    row = '{"question": "A?", "answer": "a", "score": NaN}\n'
+    found = planned({"q.jsonl": row})
+
+    assert [question.answers for question in found.questions] == [("a",)]
+    assert found.counts.quarantined == 0
