@@ -70,6 +70,39 @@ CREATE MACRO json_texts(list) AS CASE
     ELSE CAST(list AS VARCHAR[]) END;
 CREATE MACRO byte_slice(text, first, last) AS decode(encode(text)[first + 1 : last]);
 CREATE MACRO char_offset(text, byte) AS length(decode(encode(text)[1 : byte]));
+-- An item of a dataset is a text, a list of texts, chat messages, or an object with one of these in a field.
+CREATE MACRO item_json(value) AS CASE
+    WHEN typeof(value) = 'JSON' OR typeof(value) = 'VARCHAR' AND regexp_matches(CAST(value AS VARCHAR), '^\s*[{\["]')
+    THEN coalesce(TRY_CAST(CAST(value AS VARCHAR) AS JSON), to_json(CAST(value AS VARCHAR))) ELSE to_json(value) END;
+CREATE MACRO item_key(item, key) AS json_extract(item, '/' || replace(replace(key, '~', '~0'), '/', '~1'));
+CREATE MACRO item_word(key) AS
+    lower(regexp_replace(regexp_replace(key, '([a-z0-9])([A-Z])', '\1_\2', 'g'), '\W+', '_', 'g'));
+CREATE MACRO item_field(item, names) AS list_transform(
+    [list_filter(json_keys(item), lambda key: json_type(item_key(item, key)) <> 'NULL')],
+    lambda keys: item_key(item, coalesce(
+        list_filter(list_transform(names, lambda name: list_filter(keys, lambda key: item_word(key) = name)[1]),
+                    lambda key: key IS NOT NULL)[1],
+        list_transform([list_filter(keys, lambda key: json_type(item_key(item, key)) = 'VARCHAR')],
+                       lambda texts: CASE WHEN len(texts) = 1 THEN texts[1] END)[1],
+        CASE WHEN len(keys) = 1 THEN keys[1] END)))[1];
+CREATE MACRO item_said(item, roles) AS CASE json_type(item)
+    WHEN 'ARRAY' THEN CASE WHEN json_type(json_extract(item, '$[0]')) = 'OBJECT'
+        THEN [json_extract_string(list_filter(json_extract(item, '$[*]'), lambda message: list_contains(roles,
+            coalesce(json_extract_string(message, '$.role'), json_extract_string(message, '$.type')))
+            )[-1], '$.content')]
+        ELSE json_extract_string(item, '$[*]') END
+    WHEN 'OBJECT' THEN [json_extract_string(item, '$.content')]
+    ELSE [json_extract_string(item, '$')] END;
+CREATE MACRO item_texts(value, names, roles) AS list_filter(list_transform([item_json(value)], lambda item: item_said(
+    CASE WHEN json_type(item) = 'OBJECT' THEN item_field(item, string_split(names, ' ')) ELSE item END, roles))[1],
+    lambda text: text IS NOT NULL);
+CREATE MACRO question_text(value) AS item_texts(value,
+    'question query user_input query_text question_text input_question user_query user_question prompt instruction '
+    || 'input content messages', ['user', 'human'])[1];
+CREATE MACRO answer_texts(value) AS item_texts(value,
+    'ground_truth ground_truth_answer gold_answer correct_answer reference_answer expected_answer expected_output '
+    || 'expected_response expected ideal_answer ideal reference answer answer_text final_answer answers target output '
+    || 'response text content messages', ['assistant', 'ai']);
 """
 
 

@@ -22,6 +22,7 @@ from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 from rag_eval_pipeline.text.normalise import composed
 
 URL = re.compile(r"https?://[^\s<>\"\\]+")
+FILE_SCHEME = "file://"
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
@@ -194,6 +195,8 @@ def _file_targets(profile: FolderProfile) -> Iterator[Target]:
     segment = "regexp_extract({}, '([^/?#]+)(?:[?#].*)?$', 1)"
     decoded = f"coalesce(try(url_decode({segment})), {segment})"
     yield _file_target(profile, names, decoded, "URLs that end in names of files", _last_segment)
+    path = f"replace({{}}, {literal(FILE_SCHEME)}, '')"
+    yield _file_target(profile, names, path, f"paths after {FILE_SCHEME}", lambda v: v.removeprefix(FILE_SCHEME))
     for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
         inside = {path.removeprefix(f"{folder}/"): path for path in profile.documents if path.startswith(f"{folder}/")}
         yield _file_target(profile, inside, f"{literal(f'{folder}/')} || {{}}", f"paths of files in {folder}")

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.scaffold.columns import Column
-from rag_eval_pipeline.scaffold.dataset_items import EXPECTED, INPUTS
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.roles import list_forms, normalised
 
@@ -47,9 +46,6 @@ def with_chosen_answers(file: DataFile) -> DataFile:
     """Return a file in which a key into options is a column with the right options' texts, and the options are gone."""
     every = (*file.columns, *file.nested)
     keys = [c for word in KEYS for c in every if normalised(c.name.rpartition(".")[2]) == word]
-    names = {normalised(column.name) for column in file.columns}
-    if not names.isdisjoint(INPUTS) and not names.isdisjoint(EXPECTED):  # their shape reads the choices
-        return file
     for options in _find_options(every):
         given = [key for key in keys if key.name not in options.names and key.kind in {"text", "integer", "number"}]
         cells = [(key, [_key(value) for value in key.values]) for key in given]

@@ -78,6 +78,9 @@ class Recipe(Model):
     documents: Choice | None = None
     retrieval_only: bool = False
     on_missing_document: Literal["keep"] | None = None
+    inner: tuple[str, ...] = Field(
+        default=(), description="Columns of objects, whose other fields of any name may lead to the documents."
+    )
     unused: tuple[str, ...] = Field(default=(), description="Columns that are no part of a question, such as outputs.")
     says: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         default=(), description="What a person should know of the mapping: `documents: one per article.`"

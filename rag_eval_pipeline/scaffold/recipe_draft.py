@@ -32,6 +32,7 @@ TEXTS, TEXTS_FILE = "texts", "texts_file"
 _PLACEHOLDER = re.compile(r"\{([^{}:]+)\}")
 _KEYS = ("source", "tables", "questions", "documents", "retrieval_only", "where")
 _KEEPS_COLUMNS = re.compile(rf"{SOURCE}$|\(\s*SELECT \*,", re.IGNORECASE)
+_FROM_SOURCE = re.compile(rf"\bFROM {SOURCE}\b")
 _WORD = re.compile(r'"([^"]+)"|(\w+)')
 
 
@@ -129,7 +130,8 @@ class _Sql:
             if not choice:
                 return None
         text = _PLACEHOLDER.sub(self._replaced, choice).strip()
-        self.read.update((quoted or bare).casefold() for quoted, bare in _WORD.findall(text))
+        words = _WORD.findall(_FROM_SOURCE.sub("", text))
+        self.read.update((quoted or bare).casefold() for quoted, bare in words)
         return text
 
     def _holds(self, condition: str) -> bool:
@@ -170,9 +172,15 @@ def _unread(source: DataFile, match: Match, sql: _Sql) -> list[Column]:
 
     def is_gone(column: Column) -> bool:
         name = column.name.casefold()
+        if _is_inner(column, match.recipe):
+            return column.kind not in ("text", "texts")
         return name in gone or (column.path is not None and name.partition(".")[0] in gone)
 
     return [column for column in (*source.columns, *source.nested) if not is_gone(column)]
+
+
+def _is_inner(column: Column, recipe: Recipe) -> bool:
+    return column.path is not None and column.name.rpartition(".")[0] in recipe.inner
 
 
 def _unused(source: DataFile, recipe: Recipe) -> list[Column]:
@@ -225,8 +233,12 @@ def _derived(profile: FolderProfile, match: Match, exprs: dict[str, str], relati
     columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in selected.items())
     table = _run(profile, match.files, {"questions": f"SELECT {columns} FROM {relation}"}, source.sampled)["questions"]
     found = {column.name: column for column in columns_of(unquoted_table(table), len(table))}
-    made = {name: _named(source, name, text, found[name]) for name, text in exprs.items()}
+    made = {name: _named(source, name, text, found[name]) for name, text in exprs.items() if found[name].present}
     others = [replace(column, values=found[f"__other_{n}"].values) for n, column in enumerate(others)]
+    stated = [made[name] for name in ("question", "answer", "answers") if name in made]
+    first = [tuple(v[0] if v else None for v in c.values) if c.kind == "texts" else c.values for c in stated]
+    others = [_as_own(column, recipe) for column in others if column.values not in first]
+    dropped = [(text, found[f"__where_{n}"].values.count(False)) for n, text in enumerate(conditions)]
     gold, gold_file = (
         replace(made.pop(name), name=_read(source, exprs[name])) if name in made else None
         for name in (TEXTS, TEXTS_FILE)
@@ -234,13 +246,18 @@ def _derived(profile: FolderProfile, match: Match, exprs: dict[str, str], relati
     return Derived(
         recipe.title,
         (*made.values(), *others),
+        tuple(
+            Guess("where", f"where: {count} of {len(table)} rows are left out by `{text}`.")
+            for text, count in dropped
+            if count
+        ),
         gold=gold,
         gold_file=gold_file,
         where=tuple(
             (condition, _column(source, name), found[f"__where_{number}"].values)
             for number, (condition, name) in enumerate(zip(conditions, read, strict=True))
         ),
-        names=tuple((name, _original(source, text)) for name, text in exprs.items()),
+        names=tuple((name, _original(source, text)) for name, text in exprs.items() if name in made),
         relation=relation,
         unused=tuple(_unused(source, recipe)),
     )
@@ -251,6 +268,11 @@ def _named(source: DataFile, name: str, text: str, made: Column) -> Column:
     original = source.column(_original(source, text))
     is_unique = made.is_unique if original is None else original.is_unique
     return replace(made, name=name, path=text, is_unique=is_unique)
+
+
+def _as_own(column: Column, recipe: Recipe) -> Column:
+    """Return a field of an object with fields of the user's choice as a column of the file."""
+    return replace(column, name=column.name.rpartition(".")[2]) if _is_inner(column, recipe) else column
 
 
 def _read(source: DataFile, text: str) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from rag_eval_pipeline.scaffold.assertions import promptfoo
-from rag_eval_pipeline.scaffold.dataset_items import dataset_items
 from rag_eval_pipeline.scaffold.inner_questions import inner_questions
 from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import FolderProfile
@@ -17,13 +15,13 @@ from rag_eval_pipeline.scaffold.recipe_draft import draft_by_recipe
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
 from rag_eval_pipeline.scaffold.shapes import evret, qrels
+from rag_eval_pipeline.scaffold.traces import traces
 from rag_eval_pipeline.scaffold.writer import Draft
 
 SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     qrels,
     evret,
-    promptfoo,
-    dataset_items,
+    traces,
     rows,
     inner_questions,
 )

@@ -22,6 +22,7 @@ from rag_eval_pipeline.scaffold.headers import (
     role_of,
 )
 from rag_eval_pipeline.scaffold.links import (
+    FILE_SCHEME,
     LINKED_SHARE,
     URL,
     Link,
@@ -90,7 +91,7 @@ def _quotes(column: Column) -> bool:
     if column.kind not in {"text", "texts", "text lists"} or not column.present:
         return False
     texts = [value for cell in next(list_forms(column)).values for value in cell]
-    if column.kind == "text" and all(map(URL.fullmatch, texts)):
+    if column.kind == "text" and all(URL.fullmatch(text) or text.startswith(FILE_SCHEME) for text in texts):
         return False
     sentences = sum(len(text.split()) >= 4 or (not text.isascii() and len(text) >= 10) for text in texts)
     return bare(leaf(column.name)) in ROLES["passage"] or 2 * sentences > len(texts)

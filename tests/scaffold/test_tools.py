@@ -64,10 +64,10 @@ def test_page_shows_what_init_prints(empty, tmp_path, name, origin, printed):
 
 SAID = {
     # files                                                                       what the proposal says
-    "traced item":        ({"items.json": json.dumps({"data": [{**ITEM, "sourceTraceId": "t1"}]})}, "1 items were made from traces"),
-    "archived item":      (FILES["Langfuse, API"][0],                             "1 archived items are left out"),
+    "traced item":        ({"items.json": json.dumps({"data": [{**ITEM, "sourceTraceId": "t1"}]})}, "items that were made from traces"),
+    "archived item":      (FILES["Langfuse, API"][0],                             "1 of 3 rows are left out by `trim(status, '\"') <> 'ARCHIVED'`"),
     "outputs left out":   (FILES["ragas, results"][0],                            "'response', 'retrieved_contexts'"),
-    "assertions left out": (FILES["promptfoo, CSV"][0],                           "llm-rubric (2), not-contains (1)"),
+    "assertions left out": (FILES["promptfoo, CSV"][0],                           "Assertions that judge an output without stating the answer"),
     "no answer":          (FILES["DeepEval, JSON"][0],                            "1 of 2 rows state no answer"),
     "made documents":     (FILES["ragas, JSONL"][0],                              "each gold text is made a document"),
     "searched documents": (FILES["ragas, CSV, files"][0],                         "looked for in all documents"),
