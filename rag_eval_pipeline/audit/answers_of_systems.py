@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, content_words, quoted
-from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
+from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.text.alignment import contains
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
@@ -33,9 +33,10 @@ SYSTEMS_MIN = 2  # that have to agree, or to fail
 RUNS_MIN = 3  # the same of a single system
 WAVERING_RUNS_MIN = 4
 WAVERING_CHANGES_MIN = 2  # one change from right to wrong, or the reverse, is one of the system
-FEW_NEVER = 0.1  # share of the questions up to which those that no system answers are suspicious; above, systems are
+FEW = 0.1  # share of the questions up to which they are suspicious; where more are missed, systems are
 SHARED_MIN = 0.3  # share of a question's words that a sentence about it has
 SAID_MIN = 0.6  # share of an answer's other words that a sentence has which states it in words of its own
+SEARCHED_MAX = 2000  # questions; each takes some ten milliseconds
 PASSAGES_SEARCHED = 5  # of each answer, the first ones
 LEANS_RIGHT = 0.5  # score of a comparison, from which an answer is rather right
 SHOWN_BEFORE = 40  # characters of a sentence before the answer
@@ -61,6 +62,11 @@ class _System:
     def known(self, query_id: str) -> list[bool]:
         """Return the same of the runs for which it is certain."""
         return [one for one in self.scored(query_id) if one is not None]
+
+    def is_mostly_right(self, queries: Iterable[EvaluationQuery]) -> bool:
+        """Return whether half of the answers to some questions are right, or more."""
+        known = [one for query in queries for one in self.known(query.query_id)]
+        return bool(known) and 2 * sum(known) >= len(known)
 
 
 class _Stated(NamedTuple):
@@ -151,45 +157,51 @@ def _contradictions(
         for query in asked
         if _are_enough(scored := [system.scored(query.query_id) for system in systems]) and not any(map(any, scored))
     }
-    if len(systems) >= SYSTEMS_MIN:
-        voices = {system.name: _answers(system.runs[-1], missed) for system in systems}
-    else:  # the newest runs of the only one speak for themselves
-        runs = [run for system in systems for run in system.runs[-RUNS_MIN:]]
-        voices = {run.record.evaluation_id: _answers(run, missed) for run in runs}
+    # What only quotes pages always gives an answer that a page states.
+    speaking = [one for one in systems if one.runs[-1].record.configuration.get("kind") != "embedded"]
+    credible = {
+        kind: {one.name for one in speaking if one.is_mostly_right(q for q in asked if q.is_impossible is kind)}
+        for kind in (False, True)
+    }
+    voices: dict[str, tuple[str, Mapping[str, RagAnswer]]] = {}
+    for system in systems:
+        is_alone = speaking == [system] and len(system.runs) >= RUNS_MIN  # then its runs speak for themselves
+        for run in system.runs[-RUNS_MIN if is_alone else -1 :]:
+            voices[run.record.evaluation_id if is_alone else system.name] = system.name, _answers(run, missed)
     settings = [one.record.settings.judge.settings for system in systems for one in system.runs[-1:]]
     search = _Search(paths, next((one for one in settings if isinstance(one, LexicalSettings)), LexicalSettings()))
     agreed: list[tuple[bool, float, Suspect]] = []
     never: list[tuple[bool, Suspect]] = []
-    for query_id, query in missed.items():
-        given = {name: answers[query_id] for name, answers in voices.items() if query_id in answers}
-        most = search.said_by_most(query, list(given.values()))
-        stated = None if most is None else search.stated(query, given.values(), most[0])
+    for number, (query_id, query) in enumerate(missed.items()):
+        given = {name: answers[query_id] for name, (_, answers) in voices.items() if query_id in answers}
+        heard = {name: one for name, one in given.items() if voices[name][0] in credible[query.is_impossible]}
+        most = search.said_by_most(query, list(heard.values())) if number < SEARCHED_MAX else None
+        stated = None if most is None else search.stated(query, heard.values(), most[0])
         texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
         if most is None or stated is None:
             one = suspect(query, f"{_gold(query)}; {texts}")
         else:
             text, count = most
-            texts = f"{', '.join(given)} answer {quoted(text)}" if count == len(given) else texts
+            texts = f"{', '.join(heard)} answer {quoted(text)}" if count == len(heard) else texts
             also = ", and the gold answer as well" if stated.has_gold else ""
             place = f"{stated.document}, page {stated.page}, states {quoted(stated.excerpt)}{also}"
             one = suspect(query, f"{_gold(query)}; {texts}; {place}", (text,))
-            if count == len(given):
+            if count == len(heard):
                 agreed.append((stated.has_gold, -stated.shared, one))
                 continue
         if _are_enough([system.known(query_id) for system in systems]):
             never.append((stated is None, one))
     yield AuditFinding(
         "agreed_otherwise",
-        "doubtful",
-        "Every system gives another answer than the benchmark, all the same one, and a page of the corpus states it.",
+        "doubtful" if len(agreed) <= FEW * len(asked) else "note",
+        "All systems that are mostly right give the same answer, which is not the gold answer, and a page states it.",
         "Look at the page: fix the gold answer if the page is right, keep it if the page answers another question.",
         tuple(one for *_, one in sorted(agreed, key=lambda one: (*one[:2], one[2].question))),
     )
-    are_few = len(never) <= FEW_NEVER * len(asked)
-    severity: Severity = "doubtful" if are_few else "note"
+    are_few = len(never) <= FEW * len(asked)
     yield AuditFinding(
         "never_answered",
-        severity,
+        "doubtful" if are_few else "note",
         f"No system ever answered these questions right ({len(never)} of {len(asked)}).",
         "Look whether the gold answer is right and in the corpus; drop questions that nobody could answer."
         if are_few
@@ -251,6 +263,8 @@ class _Search:
         return _Stated(found.document, found.page, excerpt, shared, has_gold)
 
     def _says(self, query: EvaluationQuery, text: str, wanted: str) -> bool:
+        if text == wanted:
+            return True
         found = judge_correctness(text, _ANSWERED, query.query_text, [wanted], self._settings)
         return normalise_answer(wanted) in normalise_answer(text) if found is None else found.verdict == "correct"
 

@@ -17,14 +17,14 @@ from rag_eval_pipeline.systems.config import parse_system
 
 RAILWAY = "skarn-railway"
 FIRST = datetime(2026, 11, 9, 2, tzinfo=UTC)
-ASKED = 8  # questions, the first ones
+ASKED = 12  # questions, the first ones
 REFUSAL = "The documents do not answer this question."
 
 # Source's id -> what each run answers in place of the gold answer.
 WRONG = {
     "one": [
         # The page has "They were paid 2.40 crowns a day, and a strike raised this to 2.75."
-        {"svr-004": "2.40 crowns a day", "svr-006": REFUSAL, "svr-007": "Carl Rudbeck", "svr-002": "600 mm"}
+        {"svr-004": "2.40 crowns a day", "svr-006": REFUSAL, "svr-007": "Carl Rudbeck"}
     ],
     "two": [
         {"svr-004": "They got 2.40 crowns.", "svr-006": REFUSAL, "svr-007": "Carl Rudbeck"} | more
@@ -82,7 +82,7 @@ def test_audit_reads_answers_of_systems(answered):
     severities = {kind: (one.severity, [suspect.question for suspect in one.suspects]) for kind, one in found.items()}
     assert severities == {
         "agreed_otherwise": ("doubtful", [3]),
-        "never_answered": ("note", [5, 6]),  # 2 of 8: the systems are to blame
+        "never_answered": ("note", [5, 6]),  # 2 of 12: the systems are to blame
         "wavers": ("note", [7]),  # question 2 was lost once and may be the system's loss
         "closed_book": ("note", [0]),  # question 2 came with a passage
     }
@@ -98,7 +98,7 @@ def test_audit_reads_answers_of_systems(answered):
     assert refused.evidence.endswith("one refuses, two refuses")
     assert elsewhere.evidence.endswith("one answers 'Carl Rudbeck', two answers 'Carl Rudbeck'")  # not on that page
     assert found["wavers"].suspects[0].evidence == "two: right in 2 of 4 runs"
-    assert "1 of 7 answerable questions (14%)" in found["closed_book"].text
+    assert "1 of 10 answerable questions (10%)" in found["closed_book"].text
     assert found["closed_book"].suspects[0].evidence == (
         "without documents, bare answers '9 June 1888', right in 1 of 1 runs"
     )
