@@ -1,5 +1,6 @@
 """What the documents beside a table say: which of its columns are answers, and which name documents by their titles."""
 
+import contextlib
 import html
 import re
 import unicodedata
@@ -7,12 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from rag_eval_pipeline.conversion.mapping import literal
+from rag_eval_pipeline.corpus.text.pdf import read_texts
+from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 
 READ_SUFFIXES = frozenset({".md", ".txt", ".html", ".htm", ".xhtml"})
 READ_BYTES = 20_000_000  # of all documents together
 ANSWER_CHARACTERS = (3, 200)
+CLEAR_SHARE = 0.5  # of the texts found for the best column that another one may have
+READ_PDFS = 5  # the smallest of the folder
 FOUND_SHARE = 0.3  # of the texts of a column of answers occur in a document
 TITLE_SHARE = 0.5  # of the values of a column are titles
 
@@ -25,10 +30,20 @@ _TITLES = (
 )
 
 
-def find_answers(profile: FolderProfile, columns: Sequence[Column]) -> tuple[Column, int] | None:
-    """Return the column of short, different texts of which most occur in the documents, and how many of them do."""
-    texts = [_plain(text) for text in _read(profile).values()]
-    found = []
+def find_answers(
+    profile: FolderProfile, columns: Sequence[Column], tables: Sequence[Column]
+) -> tuple[Column, int] | None:
+    """Return the column of short, different texts of which many occur in the documents, and how many of them do.
+
+    Args:
+        tables: The columns of texts in tables of documents.
+
+    Returns:
+        None, too, if another column has nearly as many.
+    """
+    found: list[tuple[Column, int]] = []
+    bodies = (str(text) for column in tables for text in column.present)
+    texts = [_plain(text) for text in (*_read(profile).values(), *_read_pdfs(profile), *bodies)] if columns else []
     for column in columns if texts else ():
         least, most = ANSWER_CHARACTERS
         values = column.present if column.kind == "text" else []
@@ -36,7 +51,8 @@ def find_answers(profile: FolderProfile, columns: Sequence[Column]) -> tuple[Col
         known = sum(any(value in text for text in texts) for value in distinct if re.search(r"[^\W\d_]", value))
         if 2 * len(distinct) > len(values) and known and known >= FOUND_SHARE * len(distinct):
             found.append((column, known))
-    return max(found, key=lambda item: item[1], default=None)
+    found.sort(key=lambda item: -item[1])
+    return None if not found or (len(found) > 1 and found[1][1] > CLEAR_SHARE * found[0][1]) else found[0]
 
 
 def titles_offer(profile: FolderProfile, columns: Sequence[Column]) -> tuple[str, tuple[str, ...]] | None:
@@ -68,6 +84,15 @@ def _read(profile: FolderProfile) -> dict[str, str]:
         if PurePosixPath(name).suffix.lower() not in READ_SUFFIXES or (size := size + path.stat().st_size) > READ_BYTES:
             continue
         texts[name] = path.read_bytes().decode("utf-8-sig", "replace")
+    return texts
+
+
+def _read_pdfs(profile: FolderProfile) -> list[str]:
+    paths = [Path(profile.folder, name) for name in profile.documents if name.lower().endswith(".pdf")]
+    texts = []
+    for path in sorted(paths, key=lambda path: path.stat().st_size)[:READ_PDFS]:
+        with contextlib.suppress(DocumentError):
+            texts.append(" ".join(read_texts(path)))
     return texts
 
 

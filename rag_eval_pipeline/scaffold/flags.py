@@ -23,13 +23,13 @@ def impossible(
     if flag is not None:
         is_plain = flag.kind == "boolean" or all(str(value).lower() in IMPOSSIBLE for value in flag.values)
         return (
-            as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag.sql, _YES)),
+            as_column(flag) if is_plain else ColumnExpr(_is_one_of(flag.sql, _said(flag, _YES))),
             flag,
             f"column {flag.described}.",
         )
     flag = next(iter(named_columns(columns, "answerable", _is_flag)), None)
     if flag is not None:
-        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag.sql, _NO)
+        sql = f"NOT {flag.sql}" if flag.kind == "boolean" else _is_one_of(flag.sql, _said(flag, _NO))
         return ColumnExpr(sql), flag, f"column {flag.described}, negated."
     return None if answer is None else _unanswered(answer, documents)
 
@@ -99,6 +99,12 @@ def _is_empty(column: Column) -> str:
     return f"NOT regexp_matches(coalesce({column.as_text}, ''), '[\\pL\\pN]')"  # an empty list in a cell names none
 
 
+def _said(flag: Column, words: Sequence[str]) -> list[str]:
+    """Return those of some words for yes or no that a flag uses."""
+    used = {str(value).strip().lower() for value in flag.present}
+    return [word for word in words if word in used]
+
+
 def _is_one_of(sql: str, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
     return f"coalesce(lower(trim(CAST({sql} AS VARCHAR))) IN ({listed}), false)"
@@ -121,7 +127,7 @@ def wrong_rows(file: DataFile, question: str | None) -> tuple[Column, str, Guess
     if mark is None or len(set(asked)) == len(asked):
         return None
     rows = sum(str(value).strip().lower() in _NO for value in mark.values)
-    where = _is_one_of(f"metadata.{identifier(mark.name)}", _YES)
+    where = _is_one_of(f"metadata.{identifier(mark.name)}", _said(mark, _YES))
     text = (
         f"where: questions occur with right and wrong answers, and {mark.name!r} is 0 or false for {rows} of "
         f"{len(mark.values)} rows, which are left out. Turn it round if it marks the wrong ones."

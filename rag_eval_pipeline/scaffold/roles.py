@@ -42,6 +42,7 @@ OUTPUT_WORDS = frozenset("actual bot generated gpt llm model predicted predictio
 RETRIEVED = frozenset("chunks context contexts docs hits passages retrieved_docs".split())  # beside a system's answers
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
+_DOCUMENT_NAME = re.compile(r"\s*(?:https?://\S+|\S.{0,200}\.(?:pdf|html?|txt|md|docx?|pptx?|xlsx?))\s*", re.IGNORECASE)
 _SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one per line", ",": "separated by ','"}
 
 
@@ -76,7 +77,9 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     words = {word for column in every for word in normalised(column.name).split("_")}
     if words & SYSTEM_WORDS:
         every = tuple(column for column in every if normalised(column.name) not in OUTPUTS)
-    rest = [column for column in every if column.name not in taken and is_gold(column)]
+    # Of an object in a cell of text, the text is no answer, but one of its fields may be.
+    objects = {column.name.rpartition(".")[0] for column in file.nested}
+    rest = [c for c in every if c.name not in taken and is_gold(c) and not (c.kind == "text" and c.name in objects)]
     exprs: dict[str, ColumnExpr] = {}
     guesses: list[Guess] = []
     used: set[str] = set()
@@ -115,6 +118,9 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     lists = named_columns(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
     lists += named_columns(rest, "answer", lambda column: column.kind == "texts")
     answers = lists[0] if lists else None
+    if answer is not None and _rank(answer, "answer") == 2 and any(bare(c.name) in ROLES["answers"] for c in lists):
+        answer = None  # such as `well-formed answer` beside `answers`
+        doubts.pop("answer", None)
     numbered = numbered_answers(rest) if answer is None and answers is None else []
     if answer is not None:
         is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
@@ -158,8 +164,7 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         ("difficulty", partial(_uses_words, DIFFICULTIES)),
     ):
         assign(role, next(iter(named_columns(rest, role, fits)), None))
-    known = used | {name.rpartition(".")[0] for name in used}
-    labels = [column for column in rest if column.name not in known and is_label(column)]
+    labels = [column for column in rest if column.name not in used and is_label(column)]
     used.update(column.name for column in labels)
     metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
     metadata = dict(reversed(metadata.items()))
@@ -183,6 +188,8 @@ def _rivals(role: str, fitting: Sequence[Column]) -> list[Column]:
     same = [column for column in fitting if column.values != best.values and _rank(column, role) == _rank(best, role)]
     if role == "answer" and is_numeric(best):
         same += [column for column in fitting if column not in same and not is_numeric(column)]
+    elif role == "answer" and bare(best.name) == "reference":  # of evaluation tools the truth, of people a document
+        same = [column for column in fitting if _rank(column, role) == 0 and column.values != best.values]
     elif (role == "answer" and says_truth(best.name)) or _rank(best, role) == 1:
         return [best]
     return [best, *same]
@@ -326,6 +333,10 @@ def _split_answers(column: Column) -> tuple[ColumnExpr, str]:
 def _is_answer(column: Column) -> bool:
     if column.kind in {"integer", "number"} and normalised(column.name) == "label":
         return not set(column.present) <= {0, 1}  # a class, or a mark of right and wrong answers
+    if not is_whole(column.name, "answer") and column.kind == "text":
+        named = sum(map(bool, map(_DOCUMENT_NAME.fullmatch, column.present)))
+        if named and 2 * named > len(column.present):
+            return False
     return column.kind in {"text", "integer", "number", "boolean"}
 
 

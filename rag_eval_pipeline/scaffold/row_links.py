@@ -99,11 +99,11 @@ def _quotes(column: Column) -> bool:
 
 def _target_link(profile: FolderProfile, file: DataFile, columns: Sequence[Column], least: float) -> Link | None:
     """Return the first link of a column whose values name documents; with a lower share, only files are documents."""
-    # Integers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
+    # Numbers count from 0 or 1 everywhere, so the number of a question would be found among the ids of any table.
     likely = sorted(columns, key=lambda column: not names_documents(column))
     found = [target for target in targets(profile, file) if least == LINKED_SHARE or target.field == "file"]
     for column in likely:
-        if not names_documents(column) and (column.kind == "integer" or normalised(column.name) in ROLES["source_id"]):
+        if not names_documents(column) and (is_numeric(column) or normalised(column.name) in ROLES["source_id"]):
             continue
         for target in found:
             link = column_link(column, target, free_word("part", file.columns), least)

@@ -3,13 +3,20 @@
 from collections import Counter
 from dataclasses import replace
 
-from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
 from rag_eval_pipeline.scaffold.embedded_json import cited_link, listed_link, pages_link, row_page, with_corpus
 from rag_eval_pipeline.scaffold.flags import wrong_rows
-from rag_eval_pipeline.scaffold.headers import is_gold, named_columns, names_documents, normalised, role_of
-from rag_eval_pipeline.scaffold.links import Link, files_corpus, no_documents
+from rag_eval_pipeline.scaffold.headers import is_gold, is_numeric, named_columns, names_documents, normalised, role_of
+from rag_eval_pipeline.scaffold.links import (
+    URL,
+    DocumentTable,
+    Link,
+    document_tables,
+    files_corpus,
+    no_documents,
+    table_corpus,
+)
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import find_roles, retrieved_columns
 from rag_eval_pipeline.scaffold.row_links import find_link, text_link
@@ -19,6 +26,7 @@ from rag_eval_pipeline.scaffold.structs import find_structs, struct_link
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, as_column, context
 
 FILL_IN = "FILL_IN"  # a placeholder for a column that the user has to name
+MAX_CHOICES = 6
 FILL_IN_COLUMN = ColumnExpr(FILL_IN, FILL_IN)
 
 
@@ -91,8 +99,13 @@ def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, lis
     if "question" not in roles.exprs or {"answer", "answers"} & {*roles.exprs, *map(_name, file.columns)}:
         return file, []
     known = {*roles.columns.values()}
-    columns = [c for c in file.columns if c.name not in known and is_gold(c) and not names_documents(c)]
-    found = find_answers(profile, columns)
+    columns = [c for c in file.columns if c.name not in known and not names_documents(c) and _can_be_answer(c)]
+    bodies = [
+        column
+        for table in {table.file.origin: table for table in _pure_tables(profile, file)}.values()
+        for column in named_columns(table.file.columns, "body", lambda column: column.kind == "text")[:1]
+    ]
+    found = find_answers(profile, columns, bodies)
     if found is None:
         return file, []
     column, number = found
@@ -110,15 +123,19 @@ def _name(column: Column) -> str:
 def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> Draft:
     """Return the draft of a file's questions with their link to documents."""
     roles = find_roles(file, tuple(link.used) if link is not None else ())
-    link = link or _unlinked(profile)
+    link = link or _unlinked(profile, file)
     questions = {**roles.exprs, **link.exprs}
     guesses = (*roles.guesses, *link.guesses, *link.corpus.guesses)
     missing = (no_documents(link.unfound),) if link.unfound is not None else ()
     is_retrieval_only = False
+    choices: list[str] = []
+    metadata, where = roles.metadata, None
     if "question" in questions and not {"answer", "answers"} & set(questions):
+        unread = [column for column in file.columns if column.name not in {*link.used, roles.columns["question"]}]
+        possible = list(filter(_can_be_answer, unread))
         # Answers in a form that is not understood are answers.
-        unread = any(role_of(c.name) in {"answer", "answers"} for c in file.columns if c.name not in link.used)
-        is_retrieval_only = bool(link.exprs) and not unread
+        is_said = any(role_of(column.name) in {"answer", "answers"} for column in unread)
+        is_retrieval_only = bool(link.exprs) and not possible and not is_said
         if is_retrieval_only:
             text = (
                 "retrieval_only: no column of answers was recognised, so only retrieval can be scored. If there is "
@@ -129,20 +146,22 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
             order = [role for role in ("source_id", "question") if role in questions]
             questions = {**{role: questions.pop(role) for role in order}, "answer": FILL_IN_COLUMN, **questions}
             missing = (*missing, fill_in("answer"))
+            choices += [f"answer: {column.sql}   # {column.described}" for column in possible[:MAX_CHOICES]]
+            metadata = {key: sql for key, sql in metadata.items() if sql not in {c.sql for c in possible[:MAX_CHOICES]}}
     doubts = {role: [(c, as_column(c)) for c in columns] for role, columns in roles.doubts.items() if role in questions}
     doubts |= {role: list(link.doubts) for role in link.exprs if link.doubts}
     for role, ways in doubts.items():
-        is_plain = all(expr.column is not None for _, expr in ways)
-        questions[role] = FILL_IN_COLUMN if is_plain else ColumnExpr(FILL_IN)
+        questions[role] = ColumnExpr(FILL_IN)
         shown = " and ".join(repr(column.name) for column, _ in ways)
-        missing = (*missing, f"{role}: {shown} fit equally well. Replace FILL_IN by a line below `questions`, or both.")
-    choices = [
-        f"{role}: {identifier(expr.column) if expr.column is not None else expr.sql}   # {column.described}"
-        for role, ways in doubts.items()
-        for column, expr in ways
-    ]
+        text = f"{role}: {shown} fit equally well. Replace FILL_IN by one of the expressions below `questions`."
+        missing = (*missing, text)
+        choices += [f"{role}: {expr.sql}   # {column.described}" for column, expr in ways]
+        every = ", ".join(expr.sql for _, expr in ways)
+        choices += {
+            "answer": [f"answers: [{every}]   # if all are accepted"],
+            "contexts": [f"contexts: list_concat({every})   # if all have the answer"],
+        }.get(role, [])
     guesses = tuple(guess for guess in guesses if guess.text.partition(":")[0] not in doubts)
-    metadata, where = roles.metadata, None
     if (marked := wrong_rows(file, roles.columns.get("question"))) is not None:
         mark, where, guess = marked
         metadata, guesses = {**metadata, mark.name: mark.sql}, (*guesses, guess)
@@ -157,8 +176,8 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         shape = "questions that name their documents" if link.corpus.documents else "questions with gold texts"
     else:
         shape = "questions and answers"
-    read = {*roles.used, *link.used}
-    used = read | {column.name.partition(".")[0] for column in file.nested if column.name in read}
+    read = {*roles.used, *link.used} - {*roles.metadata}
+    used = {*read, *metadata} | {column.name.partition(".")[0] for column in file.nested if column.name in read}
     return Draft(
         shape=shape,
         source=file.origin,
@@ -171,9 +190,17 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         on_missing_document=link.corpus.on_missing_document,
         guesses=guesses,
         missing=missing,
-        unused=tuple(column.described for column in file.columns if column.name not in {*used, *metadata}),
+        unused=tuple(column.described for column in file.columns if column.name not in used),
         choices=tuple(choices),
     )
+
+
+def _can_be_answer(column: Column) -> bool:
+    """Return whether a column may be one of answers that has another name: texts that mostly differ."""
+    texts = column.present if column.kind == "text" else []
+    is_free = role_of(column.name) in {None, "passage", "body", "answer"} and is_gold(column)
+    is_plain = not is_numeric(column) and not any(map(URL.match, texts))
+    return is_free and is_plain and 2 * len(set(texts)) > len(column.values)
 
 
 def skeleton(file: DataFile) -> Draft:
@@ -199,8 +226,15 @@ def fill_in(role: str) -> str:
     return f"{role}: replace FILL_IN with the name of the column of {role}s."
 
 
-def _unlinked(profile: FolderProfile) -> Link:
+def _pure_tables(profile: FolderProfile, file: DataFile) -> list[DocumentTable]:
+    """Return the tables of documents that have no questions, as other splits with gold texts have."""
+    return [t for t in document_tables(profile, file) if "question" not in find_roles(t.file).exprs]
+
+
+def _unlinked(profile: FolderProfile, file: DataFile) -> Link:
     corpus = files_corpus(profile)
+    if corpus.documents is None and (tables := _pure_tables(profile, file)):
+        corpus = table_corpus(tables[0])
     if corpus.documents is None:
         text = "documents: none were found, so the corpus is empty. Add `tables` and `documents`, or `urls`."
         return Link(guesses=(Guess("documents", text),))

