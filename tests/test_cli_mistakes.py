@@ -66,6 +66,7 @@ MISTAKES = {
     "benchmark unlike":   (nothing, ("plan", "nowhere"),                       "Known benchmarks: cairnmoor-observatory, "),
     "system":             (nothing, (*EVALUATE, "embeded"),                    "a system, found 'embeded' [no_system]. Did you mean embedded"),
     "system unlike":      (nothing, (*EVALUATE, "nobody"),                     "Known systems: embedded, embedded-weak."),
+    "system left out":    (nothing, ("evaluate", RAILWAY),                     "expected a system, found 'embedded, embedded-weak' [missing_system]. Choose one of these."),
     "system pin":         (nothing, ("pin", RAILWAY, "embeded"),               "Did you mean embedded"),
     "benchmark compare":  (nothing, ("compare", "skarn-railwy", "embedded"),   "[no_benchmark]. Did you mean skarn-railway?"),
     "compare swapped":    (nothing, ("compare", "embedded", RAILWAY),          "a benchmark, found 'embedded' [no_benchmark]. Known benchmarks: "),

@@ -16,6 +16,7 @@ from rag_eval_pipeline.cli.output import (
     painted,
     print_next,
 )
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -75,6 +76,33 @@ def compare(
     if found.regressed:
         raise typer.Exit(REGRESSION)
     print_next(as_json, "rag-eval report --open")
+
+
+def newest_verdict(root: Workspace, benchmark: str, system: str) -> dict[str, str | None] | None:
+    """Return the verdict of a pair's newest evaluation against its baseline, and where a regression comes from.
+
+    None without a baseline, and for an evaluation that is part of it.
+    """
+    from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+    from rag_eval_pipeline.monitoring.incidents import comparison_headline
+    from rag_eval_pipeline.monitoring.regressions import compare_with_baseline
+
+    pinned = read_baseline(root, benchmark, system)
+    if pinned is None:
+        return None
+    try:
+        found = compare_with_baseline(root, benchmark, system)
+    except InputError as error:
+        return None if error.code == "is_baseline" else {"word": "not compared", "change": str(error), "cause": None}
+    word, change = comparison_headline(found)
+    return {"word": word, "change": change, "cause": _worst(root, found, pinned.evaluations)[0]}
+
+
+def verdict_text(verdict: dict[str, str | None]) -> str:
+    """Return a verdict as a line: `REGRESSED  F1 33 -> 23 (...). Look at retrieval: ...`."""
+    word, cause = verdict["word"] or "", verdict["cause"]
+    line = f"{painted(word.upper(), COLOURS.get(word, 'yellow'))}  {verdict['change']}"
+    return f"{line}. {cause}" if cause else line
 
 
 def _head(found: "Comparison", word: str, change: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rag_eval_pipeline import clock
+from rag_eval_pipeline.cli.compare import newest_verdict, verdict_text
 from rag_eval_pipeline.cli.output import (
     BENCHMARK,
     EVALUATION,
@@ -26,6 +27,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     for_each,
     metrics_line,
+    only_system,
     print_next,
     print_notes,
     progress_bars,
@@ -54,7 +56,9 @@ def _sortable_metrics() -> dict[str, str]:
 
 def evaluate(
     names: Names,
-    system: Annotated[str, typer.Option(**SYSTEM, help=SYSTEM_HELP)],
+    system: Annotated[
+        str | None, typer.Option(**SYSTEM, help=f"{SYSTEM_HELP} It may be left out where there is only one.")
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -78,6 +82,7 @@ def evaluate(
     from rag_eval_pipeline.monitoring.status import not_nightly_hint
 
     root = find_workspace(workspace)
+    system = system or only_system(root)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
     command = f"rag-eval evaluate {' '.join(names)} --system {system}"
     if dry_run:
@@ -126,6 +131,7 @@ def evaluate(
             "rescored_from": published.rescored_from,
             "detects": detects,
             "warning": warning,
+            "verdict": newest_verdict(root, name, system),
         }
 
     def line(done: dict[str, Any]) -> str:
@@ -144,6 +150,8 @@ def evaluate(
         for name, corrected in done["corrected"].items():
             found = CorrectedRate(**corrected)
             text += f"\n  {metrics_line({name: numbers[name]})}, {found.text}. {found.basis}"
+        if done["verdict"] is not None:
+            text += f"\n  {verdict_text(done['verdict'])}"
         return f"{text}\n  {done['detects']}" if done["detects"] else text
 
     for done in for_each(names, one, line, as_json):

@@ -62,6 +62,19 @@ _CONTROL = re.compile(r"(\x1b\[(?:0|1|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u20
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 
+def only_system(workspace: Workspace) -> str:
+    """Return the workspace's system where there is only one.
+
+    Raises:
+        InputError: `missing_system`.
+    """
+    systems = workspace.systems()
+    if len(systems) == 1:
+        return systems[0]
+    hint = "Make one: rag-eval system init NAME --url URL" if not systems else "Choose one of these."
+    raise InputError("missing_system", "--system", "a system", found=", ".join(systems) or "none", hint=hint)
+
+
 def find_workspace(given: Path | None) -> Workspace:
     """Return the workspace given, or the nearest folder upwards that holds data/sources."""
     workspace = find_workspace_if_any(given)
