@@ -98,6 +98,17 @@ def newest_verdict(root: Workspace, benchmark: str, system: str) -> dict[str, st
     return {"word": word, "change": change, "cause": _worst(root, found, pinned.evaluations)[0]}
 
 
+def change_text(row: "Comparison") -> str:
+    """Return the verdict of a pair's newest night as a line; "" if nothing changed, and of systems side by side."""
+    from rag_eval_pipeline.metrics.verdicts import CHANGES
+    from rag_eval_pipeline.monitoring.incidents import comparison_headline
+
+    if row.kind != "baseline" or not row.verdicts:
+        return ""
+    word, change = comparison_headline(row)
+    return verdict_text({"word": word, "change": change, "cause": None}) if word in CHANGES else ""
+
+
 def verdict_text(verdict: dict[str, str | None]) -> str:
     """Return a verdict as a line: `REGRESSED  F1 33 -> 23 (...). Look at retrieval: ...`."""
     word, cause = verdict["word"] or "", verdict["cause"]

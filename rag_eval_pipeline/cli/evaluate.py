@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.cli.compare import newest_verdict, verdict_text
+from rag_eval_pipeline.cli.compare import change_text, newest_verdict, verdict_text
 from rag_eval_pipeline.cli.output import (
     BENCHMARK,
     EVALUATION,
@@ -306,6 +306,7 @@ def report(
     write_report(root, found)
     report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
+    print_notes(f"{row.benchmark} x {row.new}: {text}" for row in found.rows if (text := change_text(row)))
     if show and not open_in_browser(Path(paths["report"])):
         print_notes(["no browser could be opened here; open the file above in one"])
     print_next(as_json, "rag-eval up")

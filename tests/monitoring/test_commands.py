@@ -289,6 +289,8 @@ def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, ev
 
     lines = rag_eval("compare", RAILWAY, "embedded", code=3).splitlines()
     assert f"\n  {lines[0]}. Look at " in done
+    reported = CliRunner().invoke(app, ["report", "--workspace", str(evaluated.root)])
+    assert f"rag-eval: {RAILWAY} x embedded: {lines[0]}\n" in reported.stderr
     assert lines[1] == f"{RAILWAY}: embedded against baseline"
     assert not any("single runs" in line for line in lines)
     # The weak system is now the newest of both: against the good one's evaluation, the changes are the same.
