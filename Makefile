@@ -49,7 +49,7 @@ test-cluster: .venv-cluster/.browser  ## tests/cluster: several machines with Po
 LOWEST := sources metrics formats text storage judges exports conversion/test_sql.py conversion/test_sql_checks.py conversion/test_json_values.py
 
 # What runs SQL, prints pages and reads their text: what stands on private or unstable forms of other packages.
-NEWEST := conversion sources scaffold/test_published_specs.py corpus e2e/test_same_bytes.py test_definitions.py
+NEWEST := conversion sources scaffold/test_recipes.py corpus e2e/test_same_bytes.py test_definitions.py
 
 test-lowest: .venv-lowest/.browser  ## the core tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -q -n 2 $(addprefix tests/,$(LOWEST)) -m "not long and not browser and not ui"
