@@ -4,7 +4,7 @@ Every check takes time in proportion to the questions and to the text of the doc
 each other.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
@@ -25,6 +25,7 @@ from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 SEVERITIES = ("wrong", "doubtful", "note")
+PARTS = ("questions", "answers")
 
 
 def audit(workspace: Workspace, name: str) -> list[AuditFinding]:
@@ -37,40 +38,27 @@ def audit(workspace: Workspace, name: str) -> list[AuditFinding]:
         InputError: A benchmark.yaml or a file that cannot be read.
     """
     paths = workspace.existing_benchmark(name)
-    if not has_documents(paths):
-        return audit_plan(plan(paths))
-    questions = converted_questions(workspace, name)
-    return in_order([*audit_questions(workspace, name, questions), *audit_answers(workspace, name, questions)])
+    return audit_converted(workspace, name) if has_documents(paths) else audit_plan(plan(paths))
 
 
-def converted_questions(workspace: Workspace, name: str) -> AuditedQuestions:
-    """Return the questions of a benchmark's conversion.
+def audit_converted(workspace: Workspace, name: str, parts: Sequence[str] = PARTS) -> list[AuditFinding]:
+    """Return the findings of a converted benchmark, or only those in the questions, or in systems' answers.
 
     Raises:
         InputError: `not_converted`, or `stale_conversion` if the source has changed since.
     """
-    paths = workspace.existing_benchmark(name)
-    digest = source_digest(paths)
-    current_stamp(paths, digest)
-    return AuditedQuestions(remaining_questions(Conversion(workspace, paths, read_spec(paths), digest)))
-
-
-def audit_questions(workspace: Workspace, name: str, questions: AuditedQuestions | None = None) -> list[AuditFinding]:
-    """Return the findings on a converted benchmark that need no system's answers."""
-    questions = converted_questions(workspace, name) if questions is None else questions
     paths = workspace.benchmark(name)
-    spec = read_spec(paths)
-    corpus = AuditedCorpus(read_pages(paths.pages), read_gold_spans(paths.gold_spans))
-    source = read_relation(paths, spec.source, source_columns=True)
-    findings = find_faults(questions, corpus, source, spec.language)
+    spec, digest = read_spec(paths), source_digest(paths)
+    current_stamp(paths, digest)
+    questions = AuditedQuestions(remaining_questions(Conversion(workspace, paths, spec, digest)))
+    findings: list[AuditFinding] = []
+    if "questions" in parts:
+        corpus = AuditedCorpus(read_pages(paths.pages), read_gold_spans(paths.gold_spans))
+        source = read_relation(paths, spec.source, source_columns=True)
+        findings += find_faults(questions, corpus, source, spec.language)
+    if "answers" in parts:
+        findings += findings_from_answers(workspace, name, questions)
     return in_order(undecided(findings, converted_decisions(paths).kept))
-
-
-def audit_answers(workspace: Workspace, name: str, questions: AuditedQuestions | None = None) -> list[AuditFinding]:
-    """Return what systems' answers show of the questions of a converted benchmark."""
-    questions = converted_questions(workspace, name) if questions is None else questions
-    findings = findings_from_answers(workspace, name, questions)
-    return in_order(undecided(findings, converted_decisions(workspace.benchmark(name)).kept))
 
 
 def has_documents(paths: BenchmarkPaths) -> bool:

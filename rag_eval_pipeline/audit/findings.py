@@ -34,11 +34,7 @@ class AuditFinding:
 
 
 def undecided(findings: Iterable[AuditFinding], kept: Mapping[int, Collection[str]]) -> list[AuditFinding]:
-    """Return findings without the questions that a person keeps.
-
-    Args:
-        kept: The kinds of findings that are no faults, by the question's id, as audit.yaml has them.
-    """
+    """Return findings without the questions of which a person says that this kind of finding is no fault (`kept`)."""
     left = []
     for one in findings:
         suspects = tuple(suspect for suspect in one.suspects if one.kind not in kept.get(suspect.question, ()))

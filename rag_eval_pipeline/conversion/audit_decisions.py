@@ -5,7 +5,7 @@ A plan applies them to the rows of the source, so that all files of a conversion
 
 import datetime
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -77,30 +77,28 @@ class Row(NamedTuple):
 class PlacedDecisions:
     """Decisions by the number of their question."""
 
-    changes: dict[int, Decision] = field(default_factory=dict)  # to drop or to fix it
+    drops: dict[int, Decision] = field(default_factory=dict)
+    fixes: dict[int, Decision] = field(default_factory=dict)
     kept: dict[int, set[str]] = field(default_factory=dict)  # kinds of findings that are no faults of it
     notes: list[str] = field(default_factory=list)  # on decisions without a question
 
     def fixed(self, questions: pa.RecordBatch) -> tuple[pa.RecordBatch, set[int]]:
         """Return accepted questions with their other answers, and the numbers of those that have some."""
         ids = questions.column("id").to_pylist()
-        fixes = {number: self.changes[number] for number in ids if number in self.changes}
-        for place, name in enumerate(questions.schema.names) if fixes else ():
-            if name in ("answer", "answers", "is_impossible"):
-                values = questions.column(name).to_pylist()
-                values = [
-                    _fixed_value(fixes[number], name) if number in fixes else value
-                    for number, value in zip(ids, values, strict=True)
-                ]
-                questions = questions.set_column(place, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
+        fixes = {number: self.fixes[number] for number in ids if number in self.fixes}
+        for name, fixed in _FIXED.items() if fixes else ():
+            given = zip(ids, questions.column(name).to_pylist(), strict=True)
+            values = [fixed(fixes[number]) if number in fixes else value for number, value in given]
+            column = SCHEMA.field(name)
+            questions = questions.set_column(SCHEMA.get_field_index(name), column, pa.array(values, column.type))
         return questions, set(fixes)
 
 
-def _fixed_value(decision: Decision, name: str) -> object:
-    if name == "is_impossible":
-        return decision.unanswerable
-    answers = list(dict.fromkeys(decision.answers))
-    return answers if name == "answers" else next(iter(answers), "")
+_FIXED: Mapping[str, Callable[[Decision], object]] = {
+    "answer": lambda one: next(iter(one.answers), ""),
+    "answers": lambda one: list(dict.fromkeys(one.answers)),
+    "is_impossible": lambda one: one.unanswerable,
+}
 
 
 def read_decisions(paths: BenchmarkPaths) -> tuple[Decision, ...]:
@@ -115,17 +113,9 @@ def parse_decisions(paths: BenchmarkPaths, text: bytes) -> tuple[Decision, ...]:
     if not isinstance(document.value, dict):
         raise InputError("bad_value", shown, "a mapping with `decisions`, a list", found=document.value)
     try:
-        decisions = AuditFile.model_validate(document.value).decisions
+        return AuditFile.model_validate(document.value).decisions
     except ValidationError as error:
         raise spec_error(error, document, shown, AuditFile) from None
-    changed: dict[tuple[str, str], int | None] = {}
-    for place, one in enumerate(decisions):
-        line = document.line(("decisions", place))
-        if one.decision != "keep" and (first := changed.setdefault((one.question, one.id), line)) != line:
-            hint = f"Line {first} has another."
-            expected = "one decision to drop or to fix a question"
-            raise InputError("bad_value", f"{shown}, line {line}", expected, found=one.question, hint=hint)
-    return decisions
 
 
 def audit_sha256(paths: BenchmarkPaths) -> str | None:
@@ -151,11 +141,8 @@ def converted_decisions(paths: BenchmarkPaths) -> PlacedDecisions:
     """Return the present decisions on the questions of the last conversion."""
     decisions = read_decisions(paths)
     batches = iterate_batches(paths.questions, Row._fields) if decisions else ()
-    return place_decisions(decisions, (row for batch in batches for row in _rows(batch)))
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    return map(Row._make, zip(*(batch.column(name).to_pylist() for name in Row._fields), strict=True))
+    columns = ([batch.column(name).to_pylist() for name in Row._fields] for batch in batches)
+    return place_decisions(decisions, (Row(*row) for one in columns for row in zip(*one, strict=True)))
 
 
 def place_decisions(decisions: Sequence[Decision], rows: Iterable[Row]) -> PlacedDecisions:
@@ -165,34 +152,23 @@ def place_decisions(decisions: Sequence[Decision], rows: Iterable[Row]) -> Place
     for row in rows if decisions else ():
         if row.question in texts:
             found[row.question].append(row)
+
+    def own(one: Decision) -> Row | None:
+        return next((row for row in found[one.question] if one.id == (row.source_id or str(row.id))), None)
+
     placed = PlacedDecisions()
-    exact: list[tuple[Decision, int]] = []
-    others: list[Decision] = []
-    for one in decisions:
-        own = next((row for row in found[one.question] if one.id == (row.source_id or str(row.id))), None)
-        if own is None:
-            others.append(one)
-        else:
-            exact.append((one, own.id))
-    for one, number in exact:
-        _add(placed, one, number)
-    for one in others:
+    for one in sorted(decisions, key=lambda one: own(one) is None):
         same = found[one.question]
-        if len(same) != 1:
+        number = next((row.id for row in (own(one), *same[: len(same) == 1]) if row), None)
+        if number is None:
             left = f"{len(same)} questions have this text, and none this id" if same else "no question has this text"
-            placed.notes.append(f"{_named_decision(one)} is not used: {left}.")
-        elif not _add(placed, one, same[0].id):
-            placed.notes.append(f"{_named_decision(one)} is not used: another decision is about the only question.")
+        elif one.decision == "keep":
+            placed.kept.setdefault(number, set()).add(one.finding or "")
+            continue
+        elif number in placed.drops or number in placed.fixes:
+            left = "another decision is about the same question"
+        else:
+            (placed.drops if one.decision == "drop" else placed.fixes)[number] = one
+            continue
+        placed.notes.append(f"audit.yaml: {one.decision} of {one.id}, {excerpt(one.question)}, is not used: {left}.")
     return placed
-
-
-def _add(placed: PlacedDecisions, decision: Decision, number: int) -> bool:
-    """Add a decision; return whether there was none to drop or to fix the same question."""
-    if decision.decision == "keep":
-        placed.kept.setdefault(number, set()).add(decision.finding or "")
-        return True
-    return placed.changes.setdefault(number, decision) is decision
-
-
-def _named_decision(decision: Decision) -> str:
-    return f"audit.yaml: {decision.decision} of {decision.id}, {excerpt(decision.question)},"

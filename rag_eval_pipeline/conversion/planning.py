@@ -161,7 +161,7 @@ def plan(
         rows=rows.rows + len(unread),
         accepted=rows.accepted,
         dropped=rows.dropped,
-        audit_dropped=rows.audit_dropped,
+        audit_dropped=len(decisions.drops),
         audit_fixed=len(rows.fixed),
         quarantined=len(unread) + len(rows.refused) - rows.dropped,
         impossible=rows.impossible,
@@ -198,7 +198,6 @@ class QuestionBuilder:
 
     def __init__(self, spec: BenchmarkSpec, index: DocumentIndex, source: Relation, decisions: PlacedDecisions) -> None:
         self.rows = self.accepted = self.dropped = self.impossible = self.contexts = 0
-        self.audit_dropped = 0  # of those dropped
         self.fixed: set[int] = set()  # numbers of accepted questions that audit.yaml gives other answers
         self.without_document = self.gold_texts = self.bare_texts = 0
         self.refused: list[QuarantineRecord] = []  # and dropped ones
@@ -216,16 +215,20 @@ class QuestionBuilder:
         """Validate mapped rows and keep the questions."""
         ids = pa.array(np.arange(self.rows, self.rows + batch.num_rows))
         self.rows += batch.num_rows
-        keep = batch.column(KEEP).fill_null(False)
+        drops = self._decisions.drops
+        keep = pc.and_not(batch.column(KEEP).fill_null(False), pc.is_in(ids, pa.array(list(drops), pa.int64())))
         if keep.false_count:
             dropped = batch.filter(pc.invert(keep))
             numbers = ids.filter(pc.invert(keep)).to_pylist()
             for position, (number, row) in enumerate(zip(numbers, mapped_rows(dropped), strict=True)):
-                error = RowError("dropped", "where", self._spec.where or "", row.values.get("question"))
-                self._refuse("where", number, dropped, position, error)
+                stage, expected = "where", self._spec.where or ""
+                if number in drops:
+                    why = drops[number].reason or drops[number].finding or "no reason is stated"
+                    stage, expected = AUDIT_STAGE, f"no decision in audit.yaml to drop it ({why})"
+                error = RowError("dropped", stage, expected, row.values.get("question"))
+                self._refuse(stage, number, dropped, position, error)
             self.dropped += len(dropped)
             batch, ids = batch.filter(keep), ids.filter(keep)
-        batch, ids = self._without_dropped(batch, ids)
         found = BatchValidation(
             batch,
             ids,
@@ -253,30 +256,13 @@ class QuestionBuilder:
         left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
         return [*_shortened(notes), *_shortened(left_out)]
 
-    def _without_dropped(self, batch: pa.RecordBatch, ids: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
-        """Drop the rows that audit.yaml drops."""
-        changes = self._decisions.changes
-        drops = pa.array([number for number, one in changes.items() if one.decision == "drop"], pa.int64())
-        dropped = pc.is_in(ids, drops)
-        for position in np.flatnonzero(dropped.to_numpy(zero_copy_only=False)) if len(drops) else ():
-            one = changes[ids[position].as_py()]
-            expected = f"no decision to drop it ({one.reason or one.finding or 'no reason is stated'})"
-            error = RowError("dropped", "audit.yaml", expected, one.question)
-            self._refuse(AUDIT_STAGE, ids[position].as_py(), batch, int(position), error)
-        self.dropped += dropped.true_count
-        self.audit_dropped += dropped.true_count
-        return batch.filter(pc.invert(dropped)), ids.filter(pc.invert(dropped))
-
     def _audit_notes(self) -> list[str]:
         """Return what audit.yaml has changed, and which of its decisions are not used."""
-        changes = self._decisions.changes
-        unused = [one for number, one in changes.items() if one.decision == "fix" and number not in self.fixed]
-        notes = [f"audit.yaml: the fix of {one.id} is not used: its row is refused." for one in unused]
-        notes += self._decisions.notes
-        if self.fixed or self.audit_dropped:
-            counts = f"{self.audit_dropped} dropped, {len(self.fixed)} with other answers"
-            return [f"audit.yaml: {counts}.", *_shortened(notes)]
-        return _shortened(notes)
+        drops, fixes, notes = self._decisions.drops, self._decisions.fixes, self._decisions.notes
+        unused = [one.id for number, one in fixes.items() if number not in self.fixed]
+        notes = [f"audit.yaml: fix of {one} is not used: its row is refused." for one in unused] + notes
+        counts = f"audit.yaml: {len(drops)} dropped, {len(self.fixed)} with other answers."
+        return [*([counts] if drops or fixes else []), *_shortened(notes)]
 
     def _accept(self, questions: pa.RecordBatch) -> None:
         questions, fixed = self._decisions.fixed(questions)

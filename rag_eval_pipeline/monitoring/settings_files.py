@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rag_eval_pipeline.conversion.audit_decisions import read_decisions
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.shards import read_conversion_settings
 from rag_eval_pipeline.errors import InputError
@@ -23,7 +22,7 @@ def _alert_settings(workspace: Workspace) -> None:
         raise fault
 
 
-SPEC, AUDIT = "benchmark.yaml", "audit.yaml"
+SPEC = "benchmark.yaml"
 DEFAULTS = "evaluation_defaults.config.yaml"
 READERS: dict[str, Callable[[Workspace], object]] = {
     "alerts.config.yaml": _alert_settings,
@@ -40,7 +39,7 @@ def check_settings(path: Path) -> None:
     """Read a settings file of a workspace.
 
     Args:
-        path: Of `data/config/*.config.yaml`, a system's file below it, a benchmark's `benchmark.yaml` or `audit.yaml`.
+        path: Of `data/config/*.config.yaml`, a system's file below it, or a benchmark's `benchmark.yaml`.
 
     Raises:
         InputError: `unknown_form` for another file, `missing_file`, or what is wrong with it.
@@ -52,15 +51,12 @@ def check_settings(path: Path) -> None:
     config, source = Workspace(above[2]).config, Workspace(above[3])
     if file.name == SPEC and file.parent.parent == source.sources:
         read_spec(source.benchmark(file.parent.name))
-    elif file.name == AUDIT and file.parent.parent == source.sources:
-        read_decisions(source.benchmark(file.parent.name))
     elif file.parent == Workspace(above[3]).config / "systems":
         read_system_file(file)
     elif file.parent == config and file.name in READERS:
         READERS[file.name](Workspace(above[2]))
     else:
-        own = f"in data/sources: */{SPEC}, */{AUDIT}."
-        hint = f"Known in data/config: {', '.join(READERS)} and systems/*.config.yaml; {own}"
+        hint = f"Known in data/config: {', '.join(READERS)} and systems/*.config.yaml; in data/sources: */{SPEC}."
         raise InputError("unknown_form", path, "a settings file in its place in a workspace", hint=hint)
 
 

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
@@ -19,6 +19,7 @@ from rag_eval_pipeline.workspace import Workspace, default_root
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.requests import Request
 
 REPORT_CONNECTIONS = 64  # open at once; each holds at most one read, 256 KB, of what its client sends
 LOOPBACK = ("localhost", "127.0.0.1")
@@ -81,42 +82,36 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _save_label(workspace: Workspace, evaluation_id: str, body: bytes, *, is_sure: bool) -> None:
+def _save_label(workspace: Workspace, request: "Request", body: bytes) -> bytes:
+    """Save or remove one label in the file that `rag-eval calibrate` reads."""
     from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
     from rag_eval_pipeline.judges.labels import Label, labels_path, save_label
 
+    evaluation_id = request.path_params["evaluation_id"]
     load_evaluation(workspace, evaluation_id)
-    save_label(labels_path(workspace, evaluation_id), Label.model_validate_json(body), is_sure=is_sure)
+    label = Label.model_validate_json(body)
+    save_label(labels_path(workspace, evaluation_id), label, is_sure=request.method == "POST")
+    return b"{}"
 
 
 _audit_lock = threading.Lock()
 
 
-def _audit_decisions(workspace: Workspace, benchmark: str, text: bytes | None = None, of: str = "") -> bytes:
-    """Write a benchmark's audit.yaml if there is a text, and return its decisions and SHA-256 as JSON.
-
-    Args:
-        of: SHA-256 of the file that was changed to this text; empty if there was none.
-
-    Raises:
-        InputError: What is wrong with the text, or `audit_changed`.
-    """
+def _save_audit(workspace: Workspace, request: "Request", body: bytes) -> bytes:
+    """Write a benchmark's audit.yaml if that is posted, and return its decisions and SHA-256."""
     from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, parse_decisions, read_decisions
 
-    paths = workspace.existing_benchmark(benchmark)
+    paths = workspace.existing_benchmark(request.path_params["benchmark"])
     with _audit_lock:
-        if text is not None:
-            decisions = parse_decisions(paths, text)
-            if (audit_sha256(paths) or "") != of:
-                raise InputError(
-                    "audit_changed", paths.audit, "the file that the page has shown", hint="Load it again."
-                )
+        if request.method == "POST":
+            decisions = parse_decisions(paths, body)
+            if (audit_sha256(paths) or "") != request.query_params.get("of", ""):
+                raise InputError("audit_changed", paths.audit, "the file that the page shows", hint="Load it again.")
             if decisions:
-                atomic_write(paths.audit, text)
+                atomic_write(paths.audit, body)
             else:
                 paths.audit.unlink(missing_ok=True)
-        decisions = read_decisions(paths)
-        found = [one.model_dump(mode="json", exclude_defaults=True) for one in decisions]
+        found = [one.model_dump(mode="json", exclude_defaults=True) for one in read_decisions(paths)]
         return json.dumps({"sha256": audit_sha256(paths) or "", "decisions": found}).encode()
 
 
@@ -167,49 +162,32 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
     folder = reports or Workspace(Path(default_root()).resolve()).reports
     workspace = Workspace(folder.parents[1])
 
-    def refusal(request: Request, what: str) -> Response | None:
-        """Refuse what is not sent by a page of this report on this machine."""
-        address = request.headers.get("host", "")
-        if not is_local or urlsplit(f"//{address}").hostname not in (*LOOPBACK, host):
-            return PlainTextResponse(f"{what} only on a loopback address\n", status_code=403)
-        if request.method != "GET" and request.headers.get("origin") != f"http://{address}":
-            return PlainTextResponse(f"{what} only from the pages of this report\n", status_code=403)
-        return None
+    def saving(what: str, limit: int, save: Callable[[Workspace, Request, bytes], bytes]) -> Any:
+        """Return a handler that passes on what a page of this report sends on this machine."""
 
-    async def answer(request: Request, limit: int, done: Callable[[bytes], bytes]) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > limit:
-                return PlainTextResponse(f"at most {limit} bytes can be saved\n", status_code=413)
-        try:
-            return Response(await run_in_threadpool(done, body), media_type="application/json")
-        except (InputError, ServiceError, ValueError) as error:
-            return PlainTextResponse(f"{error}\n", status_code=400)
+        async def handle(request: Request) -> Response:
+            address = request.headers.get("host", "")
+            if not is_local or urlsplit(f"//{address}").hostname not in (*LOOPBACK, host):
+                return PlainTextResponse(f"{what} are saved only on a loopback address\n", status_code=403)
+            if request.method != "GET" and request.headers.get("origin") != f"http://{address}":
+                return PlainTextResponse(f"{what} are saved only from the pages of this report\n", status_code=403)
+            body = b""
+            async for part in request.stream():
+                body += part
+                if len(body) > limit:
+                    return PlainTextResponse(f"{what} have at most {limit} bytes\n", status_code=413)
+            try:
+                found = await run_in_threadpool(save, workspace, request, body)
+            except (InputError, ServiceError, ValueError) as error:
+                return PlainTextResponse(f"{error}\n", status_code=400)
+            return Response(found, media_type="application/json")
 
-    async def save(request: Request) -> Response:
-        """Save or remove one label, sent by a page of this report, in the file that `rag-eval calibrate` reads."""
-        name, is_sure = request.path_params["evaluation_id"], request.method == "POST"
-
-        def done(body: bytes) -> bytes:
-            _save_label(workspace, name, body, is_sure=is_sure)
-            return b"{}"
-
-        return refusal(request, "labels are saved") or await answer(request, LABEL_BYTES, done)
-
-    async def audit(request: Request) -> Response:
-        """Return the decisions of a benchmark's audit.yaml, or write the file, sent by a page of this report."""
-        name, of = request.path_params["benchmark"], request.query_params.get("of", "")
-
-        def done(body: bytes) -> bytes:
-            return _audit_decisions(workspace, name, body if request.method == "POST" else None, of)
-
-        return refusal(request, "decisions are saved") or await answer(request, AUDIT_BYTES, done)
+        return handle
 
     return Starlette(
         routes=[
-            Route("/labels/{evaluation_id}", save, methods=["POST", "DELETE"]),
-            Route("/audits/{benchmark}", audit, methods=["GET", "POST"]),
+            Route("/labels/{evaluation_id}", saving("labels", LABEL_BYTES, _save_label), methods=["POST", "DELETE"]),
+            Route("/audits/{benchmark}", saving("decisions", AUDIT_BYTES, _save_audit), methods=["GET", "POST"]),
             Mount("/", ReportFiles(directory=folder, html=True, check_dir=False)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],

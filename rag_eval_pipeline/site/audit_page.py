@@ -5,10 +5,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from rag_eval_pipeline.audit.audit_benchmark import PARTS, SEVERITIES
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity
 from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, read_decisions
-from rag_eval_pipeline.conversion.question_spool import iterate_batches
+from rag_eval_pipeline.conversion.question_spool import iterate_batches, questions_of
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars
@@ -17,26 +20,19 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SUSPECTS_SHOWN = 200  # of a finding, the surest; `rag-eval audit` lists all
 DOCUMENTS_SHOWN = 50
-SUSPECT: tuple[Severity, ...] = ("wrong", "doubtful")
-_COLUMNS = ("id", "question", "answers", "is_impossible", "source_id")
 
 Counts = dict[Severity, int]
 """Questions by the worst severity of the findings that name them; notes are left out."""
 
-Find = Callable[[], Sequence[AuditFinding]]
+Find = Callable[[Sequence[str]], Sequence[AuditFinding]]
+"""Audits `questions`, or systems' `answers` to them."""
 
 
-def write_audit(
-    site: SiteFolder, report: ReportData, benchmark: str, *, find: Find, find_in_answers: Find
-) -> Counts | None:
+def write_audit(site: SiteFolder, report: ReportData, benchmark: str, find: Find) -> Counts | None:
     """Write the page of the audit of a benchmark's last conversion, and return how many questions are suspect.
 
-    Args:
-        find: Audits the questions; it is called only if the conversion is another than when the page was written.
-        find_in_answers: Audits them by systems' answers; it is called only if there are new runs as well.
-
-    Returns:
-        None if the benchmark is not converted or cannot be audited; then it has no page.
+    Questions are audited only if the conversion is another than when the page was written, answers also if there are
+    other runs. None if the benchmark is not converted or cannot be audited; then it has no page.
     """
     stamp, name = report.stamps.get(benchmark), f"benchmarks/{benchmark}"
     if stamp is None:
@@ -45,18 +41,14 @@ def write_audit(
     headers = [header for pair, own in report.by_pair.items() if pair[0] == benchmark for header in own]
     converted = (stamp.source_digest, stamp.dataset_fingerprint, stamp.corpus_fingerprint)
     runs = sorted(header.evaluation_id for header in headers)
-    made = {
-        "audit": _write_findings(site, paths, f"{name}.audit", converted, find),
-        "answers_audit": _write_findings(site, paths, f"{name}.answers_audit", (*converted, *runs), find_in_answers),
-    }
-    if not any(made.values()):
+    made_from = {"questions": converted, "answers": (*converted, *runs)}
+    parts = [part for part in PARTS if _write_findings(site, paths, part, made_from[part], find)]
+    if not parts:
         return None
-    decisions: list[Any] = []
-    fault = None
     try:
         decisions = [one.model_dump(mode="json", exclude_defaults=True) for one in read_decisions(paths)]
-    except InputError as error:
-        fault = str(error)
+    except InputError:
+        return None  # convert says what is wrong
     same = [header for header in headers if header.fingerprints.get("dataset") == stamp.dataset_fingerprint]
     newest = max(same, key=lambda header: header.timestamp, default=None)
     page = render(
@@ -66,40 +58,35 @@ def write_audit(
         version=stamp.dataset_version,
         decisions=decisions,
         sha256=audit_sha256(paths) or "",
-        fault=fault,
         run="" if newest is None else newest.evaluation_id,
-        parts=[part for part, is_made in made.items() if is_made],
+        parts=parts,
     )
     site.write(f"{name}.audit.html", page)
-    return _counts(site, [f"{name}.{part}.json" for part, is_made in made.items() if is_made])
+    found = [
+        msgspec.json.decode((site.root / f"{name}.audit-{part}.json").read_bytes(), type=dict[int, Severity])
+        for part in parts
+    ]
+    worst = [min((one[n] for one in found if n in one), key=SEVERITIES.index) for n in set().union(*found)]
+    return {severity: worst.count(severity) for severity in SEVERITIES[:2] if severity in worst}
 
 
-def _write_findings(site: SiteFolder, paths: BenchmarkPaths, name: str, made_from: Sequence[str], find: Find) -> bool:
+def _write_findings(site: SiteFolder, paths: BenchmarkPaths, part: str, made_from: Sequence[str], find: Find) -> bool:
     """Write findings, unless those of the last report were made from the same; return whether there are some now."""
-    parts = (code_digest(), code_digest("audit"), *made_from)
-    key = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    name = f"benchmarks/{paths.name}.audit-{part}"
+    digests = (code_digest(), code_digest("audit"), *made_from)
+    key = hashlib.blake2b(repr(digests).encode(), digest_size=16).hexdigest()
     if not site.is_made(name, key):
         try:
-            findings = find()
+            findings = find([part])
             data = _data(paths, findings)
         except (InputError, OSError):
             return False
-        named = {
-            severity: sorted({one.question for f in findings if f.severity == severity for one in f.suspects})
-            for severity in SUSPECT
-        }
+        worst = {one.question: finding.severity for finding in reversed(findings) for one in finding.suspects}
         site.making(name, key)
-        site.write(f"{name}.js", data_script(name.rpartition(".")[2], data))
-        site.write(f"{name}.json", msgspec.json.encode(named))
+        site.write(f"{name}.js", data_script(f"audit-{part}", data))
+        site.write(f"{name}.json", msgspec.json.encode(worst))
         site.made()
     return True
-
-
-def _counts(site: SiteFolder, files: Sequence[str]) -> Counts:
-    named = [msgspec.json.decode((site.root / file).read_bytes(), type=dict[Severity, set[int]]) for file in files]
-    wrong, doubtful = (set().union(*(one[severity] for one in named)) for severity in SUSPECT)
-    counts = dict(zip(SUSPECT, (len(wrong), len(doubtful - wrong)), strict=True))
-    return {severity: n for severity, n in counts.items() if n}
 
 
 def _data(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> dict[str, Any]:
@@ -122,16 +109,15 @@ def _data(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> dict[str, 
 
 def _questions(paths: BenchmarkPaths, named: Collection[int]) -> dict[str, dict[str, Any]]:
     """Return the questions of the last conversion with these ids, whole: decisions find them by their text."""
-    found = {}
-    for batch in iterate_batches(paths.questions, _COLUMNS) if named else ():
-        columns = {name: batch.column(name) for name in _COLUMNS}
-        for place, number in enumerate(columns["id"].to_pylist()):
-            if number in named:
-                row = {name: values[place].as_py() for name, values in columns.items()}
-                found[str(number)] = {
-                    "id": row["source_id"] or str(number),
-                    "question": row["question"],
-                    "answers": row["answers"],
-                    "unanswerable": row["is_impossible"],
-                }
-    return found
+    ids = pa.array(sorted(named), pa.int64())
+    batches = iterate_batches(paths.questions) if named else ()
+    found = (one for batch in batches for one in questions_of(batch.filter(pc.is_in(batch.column("id"), ids))))
+    return {
+        str(one.id): {
+            "id": one.source_id or str(one.id),
+            "question": one.question,
+            "answers": one.answers,
+            "unanswerable": one.is_impossible,
+        }
+        for one in found
+    }

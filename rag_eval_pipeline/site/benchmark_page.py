@@ -27,11 +27,7 @@ CHARTS_SHOWN = 3  # the others are folded
 
 
 def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str, audited: Counts | None) -> None:
-    """Write the page of a benchmark.
-
-    Args:
-        audited: How many questions its audit suspects; None if it has no page.
-    """
+    """Write the page of a benchmark; `audited` is how many questions its audit suspects, None if that has no page."""
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
     metrics = headline_metrics(rows)

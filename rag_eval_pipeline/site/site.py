@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rag_eval_pipeline.audit.audit_benchmark import audit_answers, audit_questions
+from rag_eval_pipeline.audit.audit_benchmark import audit_converted
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -87,11 +87,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
             history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
-        audited = write_audit(
-            site, report, benchmark,
-            find=partial(audit_questions, workspace, benchmark),
-            find_in_answers=partial(audit_answers, workspace, benchmark),
-        )  # fmt: skip
+        audited = write_audit(site, report, benchmark, partial(audit_converted, workspace, benchmark))
         write_benchmark(site, report, benchmark, audited)
 
     @lru_cache(2)  # there is no room for all runs

@@ -105,11 +105,8 @@ class SourceFiles:
             found = [source / pattern]
         else:
             matching = (path for path in source.glob(pattern) if path.is_symlink() or path.is_file())
-            own = (self.paths.spec, self.paths.audit)
-            found = [
-                path for path in matching
-                if path not in own and not is_mac_metadata(path.relative_to(source).as_posix())
-            ]  # fmt: skip
+            found = [path for path in matching if not is_mac_metadata(path.relative_to(source).as_posix())]
+            found = [path for path in found if path not in (self.paths.spec, self.paths.audit)]
         names = sorted(path.relative_to(source).as_posix() for path in found)
         for name in names:
             self.local(name)

@@ -27,8 +27,10 @@ FINDINGS = [
 
 
 def written(workspace):
-    site, report = SiteFolder(workspace.reports), read_report_data(workspace)
-    return write_audit(site, report, RAILWAY, find=lambda: FINDINGS[:2], find_in_answers=lambda: FINDINGS[2:])
+    parts = {"questions": FINDINGS[:2], "answers": FINDINGS[2:]}
+    return write_audit(
+        SiteFolder(workspace.reports), read_report_data(workspace), RAILWAY, lambda named: parts[named[0]]
+    )
 
 
 @pytest.fixture
@@ -112,8 +114,6 @@ def test_page_of_an_audit_works_from_a_file(audited, width, open_page):
     page = open_page(audited.reports / "benchmarks" / f"{RAILWAY}.audit.html", width=width)
     finding = page.locator("details.finding").first
 
-    expect(finding.locator("li")).to_have_count(20)
-    finding.get_by_role("button", name="Show 10 more").click()
     expect(finding.locator("li")).to_have_count(30)
     finding.get_by_role("button", name="Drop").first.click()
     expect(page.get_by_role("button", name="Withdraw")).to_have_count(2)

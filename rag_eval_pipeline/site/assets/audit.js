@@ -3,7 +3,6 @@
 "use strict";
 
 const { element, chip } = ragEval;
-const AT_ONCE = 20; // suspects of a finding that are drawn until somebody asks for all
 const SHORT = 240; // characters of an answer; a longer one is folded
 const CHOICES = [["keep", "Keep"], ["fix", "Fix"], ["drop", "Drop"]];
 const SEVERITIES = ["wrong", "doubtful", "note"];
@@ -24,10 +23,10 @@ const folded = (label, text) => (text.length <= SHORT
 class AuditPage {
   // data: {findings, questions}; base: {decisions, sha256} of the file; isServed: whether it can be saved.
   constructor(place, data, base, isServed) {
-    Object.assign(this, { place, data, base, isServed, by: stored("rag-eval annotator") ?? "", draws: new Map(), texts: new Map() });
+    Object.assign(this, { place, data, base, isServed, by: ragEval.stored("rag-eval annotator") ?? "", draws: new Map(), texts: new Map() });
     const { benchmark } = place.dataset;
     this.key = `rag-eval audit ${benchmark}`;
-    const draft = stored(this.key);
+    const draft = ragEval.stored(this.key);
     this.decisions = structuredClone(draft?.of === base.sha256 ? draft.decisions : base.decisions);
     for (const one of Object.values(data.questions)) this.texts.set(one.question, [...(this.texts.get(one.question) ?? []), one.id]);
     this.list = element("div", {});
@@ -37,15 +36,14 @@ class AuditPage {
     const name = element("input", { type: "text", autocomplete: "off", value: this.by });
     name.addEventListener("input", () => {
       this.by = name.value.trim();
-      keep("rag-eval annotator", this.by);
+      ragEval.store("rag-eval annotator", this.by);
     });
-    const number = (one) => one.suspects.filter(([id]) => !this.choice(data.questions[id], one.kind)).length;
     const parts = [
       element("div", { class: "controls" }, element("label", {}, "Your name, written with your decisions", name)),
-      ...data.findings.map((one) => this.finding(one, number(one))),
+      ...data.findings.map((one) => this.finding(one)),
       data.findings.length ? null : element("p", { class: "nothing" }, "Nothing was found."),
       element("h2", { id: "decisions" }, "Decisions"), this.list,
-      element("div", { class: "controls" }, this.save, this.button("Copy", () => this.copy()), this.button("Download audit.yaml", () => this.download())),
+      element("div", { class: "controls" }, this.save, this.button("Copy", () => this.copy()), this.button("Download audit.yaml", () => ragEval.download("audit.yaml", "application/yaml", this.text()))),
       this.status, element("details", { open: true }, element("summary", {}, "audit.yaml"), this.yaml),
       element("p", { class: "quiet" }, "Then: raise ", element("code", {}, "version"), " in ", element("code", {}, `data/sources/${benchmark}/benchmark.yaml`), " if a question is fixed or dropped, and ", element("code", {}, `rag-eval convert ${benchmark}`), "."),
     ];
@@ -65,18 +63,16 @@ class AuditPage {
     return this.decisions.find((one) => isIts(one) && (one.decision !== "keep" || one.finding === kind));
   }
 
-  finding(one, open) {
+  finding(one) {
     const title = [chip(one.severity), " ", ...coded(one.text), " ", element("span", { class: "quiet" }, `${one.count.toLocaleString("en")} ${one.suspects.length ? "question" : "document"}${one.count === 1 ? "" : "s"}`)];
     const items = element("ul", { class: "passages" });
-    const more = element("p", {});
-    const draw = (count) => items.replaceChildren(...one.suspects.slice(0, count).map((suspect) => this.suspect(one, suspect)));
-    const left = one.suspects.length - AT_ONCE;
-    if (left > 0) more.append(this.button(`Show ${left} more`, () => { draw(one.suspects.length); more.remove(); }));
     const cut = one.suspects.length && one.count > one.suspects.length ? element("p", { class: "quiet" }, `The first ${one.suspects.length} of them; `, element("code", {}, `rag-eval audit ${this.place.dataset.benchmark}`), " lists all.") : null;
     const documents = one.documents.length ? element("p", {}, ...one.documents.flatMap((name, place) => [place ? ", " : "", element("code", {}, visible(name))]), one.suspects.length || one.count <= one.documents.length ? "" : ", …") : null;
-    const made = element("details", { class: "card finding" }, element("summary", {}, ...title), ...[element("p", {}, ...coded(one.remedy)), documents, items, more, cut].filter(Boolean));
-    made.addEventListener("toggle", () => { if (made.open && !items.childElementCount) draw(AT_ONCE); });
-    made.open = open > 0 && one.severity === "wrong";
+    const made = element("details", { class: "card finding" }, element("summary", {}, ...title), ...[element("p", {}, ...coded(one.remedy)), documents, items, cut].filter(Boolean));
+    made.addEventListener("toggle", () => {
+      if (!items.childElementCount) items.append(...one.suspects.map((suspect) => this.suspect(one, suspect)));
+    });
+    made.open = one.severity === "wrong";
     return made;
   }
 
@@ -123,8 +119,7 @@ class AuditPage {
     none.checked = Boolean(decision.unanswerable);
     const read = () => {
       const given = [...boxes.children].map((box) => box.value).filter((text) => text.trim());
-      boxes.hidden = none.checked;
-      another.hidden = none.checked;
+      boxes.hidden = another.hidden = none.checked;
       delete decision.answers;
       delete decision.unanswerable;
       if (none.checked) decision.unanswerable = true;
@@ -147,19 +142,14 @@ class AuditPage {
 
   decide(question, finding, choice, proposed) {
     const present = this.choice(question, finding.kind);
-    const others = this.decisions.filter((one) => one !== present && !(choice && this.isAbout(one, question, choice)));
-    this.decisions = others;
+    // A question is dropped, fixed, or kept for some findings.
+    const isAbout = (one) => one.question === question.question && one.id === question.id && (choice !== "keep" || one.decision !== "keep");
+    this.decisions = this.decisions.filter((one) => one !== present && !(choice && isAbout(one)));
     if (choice) {
-      const made = { id: question.id, question: question.question, decision: choice };
-      if (choice === "fix") made.answers = proposed.length ? [...proposed] : [...question.answers];
-      this.decisions = [...others, { ...made, finding: finding.kind, reason: "", by: this.by, on: new Date().toISOString().slice(0, 10) }];
+      const answers = choice !== "fix" ? undefined : proposed.length ? [...proposed] : [...question.answers];
+      this.decisions.push({ id: question.id, question: question.question, decision: choice, answers, finding: finding.kind, by: this.by, on: new Date().toISOString().slice(0, 10) });
     }
     this.redraw();
-  }
-
-  // Whether a decision cannot stand beside a new one: a question is dropped, fixed, or kept for some findings.
-  isAbout(one, question, choice) {
-    return one.question === question.question && one.id === question.id && (choice !== "keep" || one.decision !== "keep");
   }
 
   redraw() {
@@ -167,13 +157,8 @@ class AuditPage {
     this.changed();
   }
 
-  // Decisions that can be written: a fix needs an answer.
-  whole(decisions = this.decisions) {
-    return decisions.filter((one) => one.decision !== "fix" || one.unanswerable || one.answers?.length);
-  }
-
   text(decisions = this.decisions) {
-    const lines = this.whole(decisions).map((one) => {
+    const lines = decisions.map((one) => {
       const fields = [["id", quoted(one.id)], ["question", quoted(one.question)], ["decision", one.decision]];
       if (one.answers?.length) fields.push(["answers", `[${one.answers.map(quoted).join(", ")}]`]);
       if (one.unanswerable) fields.push(["unanswerable", "true"]);
@@ -186,13 +171,11 @@ class AuditPage {
 
   changed() {
     const isSaved = this.text() === this.text(this.base.decisions);
-    keep(this.key, isSaved ? null : { of: this.base.sha256, decisions: this.decisions });
+    ragEval.store(this.key, isSaved ? null : { of: this.base.sha256, decisions: this.decisions });
     this.yaml.value = this.text();
     this.yaml.rows = Math.min(16, this.yaml.value.split("\n").length);
-    const left = this.decisions.length - this.whole().length;
-    const words = [isSaved ? (this.base.sha256 ? "This is audit.yaml as it is." : "There is no audit.yaml yet.") : this.isServed ? "Not saved yet." : `Not in the workspace yet: put the file into data/sources/${this.place.dataset.benchmark}.`];
-    if (left) words.push(`${left} without an answer ${left === 1 ? "is" : "are"} left out.`);
-    this.status.textContent = words.join(" ");
+    const where = this.isServed ? "Not saved yet." : `Not in the workspace yet: put the file into data/sources/${this.place.dataset.benchmark}.`;
+    this.status.textContent = !isSaved ? where : this.base.sha256 ? "This is audit.yaml as it is." : "There is no audit.yaml yet.";
     if (this.save) this.save.disabled = isSaved;
     const rows = this.decisions.map((one) => {
       const withdraw = this.button("Withdraw", () => { this.decisions = this.decisions.filter((other) => other !== one); this.redraw(); });
@@ -203,20 +186,10 @@ class AuditPage {
     this.list.replaceChildren(rows.length ? element("ul", { class: "passages" }, ...rows) : element("p", { class: "nothing" }, "None yet."));
   }
 
-  async copy() {
+  copy() {
     this.yaml.select();
-    try {
-      await navigator.clipboard.writeText(this.yaml.value);
-      this.status.textContent = "Copied.";
-    } catch {
-      this.status.textContent = "Selected: copy it with your keyboard.";
-    }
-  }
-
-  download() {
-    const link = element("a", { href: URL.createObjectURL(new Blob([this.text()], { type: "application/yaml" })), download: "audit.yaml" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    document.execCommand("copy"); // the newer way is refused to pages that were opened from a file
+    this.status.textContent = "Copied.";
   }
 
   async write() {
@@ -230,24 +203,6 @@ class AuditPage {
     } catch (error) {
       this.status.textContent = `Not saved: ${error.message}`;
     }
-  }
-}
-
-// Some browsers keep nothing for files: what is not saved then lasts as long as the page.
-function stored(key) {
-  try {
-    return JSON.parse(localStorage.getItem(key));
-  } catch {
-    return null;
-  }
-}
-
-function keep(key, value) {
-  try {
-    if (value === null) localStorage.removeItem(key);
-    else localStorage.setItem(key, JSON.stringify(value));
-  } catch {
-    // nothing is kept
   }
 }
 
@@ -267,7 +222,7 @@ document.addEventListener("DOMContentLoaded", async () => {
   const place = document.getElementById("audit");
   try {
     const { parts, benchmark } = place.dataset;
-    const loaded = parts.split(" ").map((part) => ragEval.load(part, `${benchmark}.${part}.js`));
+    const loaded = parts.split(" ").map((part) => ragEval.load(`audit-${part}`, `${benchmark}.audit-${part}.js`));
     const [[base, isServed], ...all] = await Promise.all([presentFile(place.dataset), ...loaded]);
     const findings = SEVERITIES.flatMap((severity) => all.flatMap((one) => one.findings).filter((one) => one.severity === severity));
     new AuditPage(place, { findings, questions: Object.assign({}, ...all.map((one) => one.questions)) }, base, isServed);

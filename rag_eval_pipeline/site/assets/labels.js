@@ -13,26 +13,9 @@ class Labels {
     this.isServed = location.protocol.startsWith("http");
     this.saved = null; // "" if the last label was saved in the workspace, else why not; null before the first
     this.key = `rag-eval labels ${about.run}`;
-    this.given = new Map(Object.entries(this.stored(this.key) ?? {}));
-    this.annotator = this.stored("rag-eval annotator") ?? "";
-    this.setOpen(this.stored("rag-eval labelling") === true);
-  }
-
-  // Some browsers keep nothing for files: labels then last as long as the page.
-  stored(key) {
-    try {
-      return JSON.parse(localStorage.getItem(key));
-    } catch {
-      return null;
-    }
-  }
-
-  store(key, value) {
-    try {
-      localStorage.setItem(key, JSON.stringify(value));
-    } catch {
-      this.isKept = false;
-    }
+    this.given = new Map(Object.entries(ragEval.stored(this.key) ?? {}));
+    this.annotator = ragEval.stored("rag-eval annotator") ?? "";
+    this.setOpen(ragEval.stored("rag-eval labelling") === true);
   }
 
   // While somebody labels, the judge's verdicts are hidden: nobody should read them before.
@@ -76,7 +59,7 @@ class Labels {
       button.addEventListener("click", async () => {
         if (this.given.get(question.id) === label) this.given.delete(question.id);
         else this.given.set(question.id, label);
-        this.store(this.key, Object.fromEntries(this.given));
+        ragEval.store(this.key, Object.fromEntries(this.given));
         show();
         await this.save(question.id, this.given.get(question.id));
         show();
@@ -84,11 +67,11 @@ class Labels {
       return [label, button];
     });
     const download = element("button", { type: "button", class: "action" }, "Download labels.jsonl");
-    download.addEventListener("click", () => this.download());
+    download.addEventListener("click", () => ragEval.download("labels.jsonl", "application/jsonl", `${this.lines().join("\n")}\n`));
     const name = element("input", { type: "text", autocomplete: "off", value: this.annotator });
     name.addEventListener("input", () => {
       this.annotator = name.value.trim();
-      this.store("rag-eval annotator", this.annotator);
+      ragEval.store("rag-eval annotator", this.annotator);
     });
     const command = element("code", {});
     const offered = element("div", {});
@@ -110,7 +93,7 @@ class Labels {
     );
     details.addEventListener("toggle", () => {
       this.setOpen(details.open);
-      this.store("rag-eval labelling", details.open);
+      ragEval.store("rag-eval labelling", details.open);
     });
     return details;
   }
@@ -123,11 +106,5 @@ class Labels {
 
   line(query, label) {
     return JSON.stringify({ query_id: query, task: "correctness", label, ...(this.annotator ? { annotator: this.annotator } : {}) });
-  }
-
-  download() {
-    const link = ragEval.element("a", { href: URL.createObjectURL(new Blob([`${this.lines().join("\n")}\n`], { type: "application/jsonl" })), download: "labels.jsonl" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 }

@@ -51,6 +51,29 @@ const ragEval = {
     return ragEval.element("span", { class: `chip ${word}` }, label ?? word.replaceAll("_", " "));
   },
 
+  // What the browser keeps; some keep nothing for files: it then lasts as long as the page.
+  stored(key) {
+    try {
+      return JSON.parse(localStorage.getItem(key));
+    } catch {
+      return null;
+    }
+  },
+
+  store(key, value) {
+    try {
+      localStorage.setItem(key, JSON.stringify(value));
+    } catch {
+      // nothing is kept
+    }
+  },
+
+  download(name, type, text) {
+    const link = ragEval.element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  },
+
   number(value, digits = 3) {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   },
