@@ -12,19 +12,22 @@ import pyarrow as pa
 
 from rag_eval_pipeline.audit.findings import Suspect
 from rag_eval_pipeline.conversion.datasets import GoldSpan
-from rag_eval_pipeline.conversion.question_checks import place_of, shown_rows
+from rag_eval_pipeline.conversion.question_checks import shown_rows
 from rag_eval_pipeline.corpus.text.alignment import TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
+from rag_eval_pipeline.errors import row_text
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.systems.embedded_bm25 import STOP_WORDS
 from rag_eval_pipeline.text.normalise import fold, unify
-from rag_eval_pipeline.text.tokens import english_stem, tokenize
+from rag_eval_pipeline.text.numbers import NumberIndex, quantities
+from rag_eval_pipeline.text.tokens import english_stem, has_unspaced, tokenize
 
 _HYPHENS = re.compile("[-\u00ad\u0002\ufffe]\\s*\n\\s*")
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ARTICLES = frozenset(("a", "an", "the", "der", "die", "das", "le", "la", "les", "el", "los", "las", "il", "lo"))
 _INDEXES = 64  # documents whose text is kept ready for searches
+_SEARCHED = 10_000_000_000  # characters
 _SHOWN = 90  # characters of a text in a sentence
 
 
@@ -39,6 +42,12 @@ def content_words(text: str) -> list[str]:
     return [english_stem(word) for word in tokenize(fold(unify(text))) if word not in STOP_WORDS]
 
 
+def spelled(text: str) -> str:
+    """Return a text without case, punctuation and articles, between blanks if its words have blanks between them."""
+    plain = normalise_answer(text)
+    return plain if has_unspaced(plain) else f" {plain} "
+
+
 def digits(text: str) -> list[str]:
     """Return the numbers of a text that are written in digits, without marks of thousands."""
     return [number.replace(",", "") for number in _NUMBER.findall(unify(text))]
@@ -49,12 +58,12 @@ class AuditedQuestions:
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self.batches = [batch for batch in batches if len(batch)]
-        self._starts = list(accumulate((len(batch) for batch in self.batches), initial=0))
         self.ids = self._column("id")
         self.questions = self._column("question")
         self.answers = self._column("answers")  # the accepted ones; none of unanswerable questions
         self.stated = self._column("answer")  # also of unanswerable questions, if the source has one
         self.is_impossible: npt.NDArray[np.bool_] = np.array(self._column("is_impossible"), np.bool_)
+        self._places = [self._column(name) for name in ("source_file", "source_row", "source_item")]
         contexts = self._column("contexts")
         # File names, without repeats; and gold texts with the file name or None.
         self.documents = [tuple(dict.fromkeys(c["file_name"] for c in row if c["file_name"])) for row in contexts]
@@ -63,7 +72,7 @@ class AuditedQuestions:
         self.words = [[word for word in tokenize(fold(text)) if word not in _ARTICLES] for text in self.questions]
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return len(self.ids)
 
     def _column(self, name: str) -> list:  # type: ignore[type-arg]  # of as many types as columns
         return [value for batch in self.batches for value in batch.column(name).to_pylist()]
@@ -74,8 +83,9 @@ class AuditedQuestions:
 
     def place(self, number: int) -> str:
         """Return the file and row of a question; its id if these are not known."""
-        batch = int(np.searchsorted(self._starts, number, "right")) - 1
-        return shown_rows([place_of(self.batches[batch], number - self._starts[batch])], 1)
+        file, row, item = (column[number] for column in self._places)
+        place = (None, str(self.ids[number])) if row is None else (file, row_text(row, item=item))
+        return shown_rows([place], 1)
 
     def suspect(self, number: int, evidence: str, answers: Sequence[str] = ()) -> Suspect:
         """Return a question as a finding names it."""
@@ -92,6 +102,7 @@ class AuditedCorpus:
         self.spelling = cache(self._spelling)
         self.words = cache(self._words)
         self.numbers = cache(self._numbers)
+        self.quantities = cache(lambda name: NumberIndex(quantities(self.text(name))))
         self.index = lru_cache(_INDEXES)(lambda name: TextIndex(self.pages[name]))
 
     def text(self, name: str) -> str:
@@ -109,7 +120,7 @@ class AuditedCorpus:
 
     def has(self, name: str, text: str) -> bool:
         """Whether a document has a text, but for case, punctuation, hyphens and the like."""
-        if not _DIGIT.search(text) and f" {normalise_answer(text)} " in self.spelling(name):
+        if not _DIGIT.search(text) and spelled(text) in self.spelling(name):
             return True
         return bool(self.index(name).locate(text))
 
@@ -118,8 +129,13 @@ class AuditedCorpus:
         texts = list(map(self.spelling, self.pages))
         return "".join(texts), list(accumulate(map(len, texts), initial=0))
 
+    @property
+    def searches(self) -> int:
+        """How many texts may be looked for in all documents, so that it takes seconds."""
+        return _SEARCHED // (1 + len(self._all[0]))
+
     def find(self, text: str) -> str | None:
         """Return the first document that has a text, but for case and punctuation."""
         spellings, starts = self._all
-        at = spellings.find(f" {normalise_answer(text)} ")
+        at = spellings.find(spelled(text))
         return None if at < 0 else list(self.pages)[bisect_right(starts, at) - 1]

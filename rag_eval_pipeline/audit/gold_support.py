@@ -1,33 +1,44 @@
 """Whether gold answers stand where their documents and gold texts are.
 
 Nothing says which benchmarks take their answers from the documents word for word, so the benchmark itself decides: only
-where nine of ten answers stand in their texts is one that does not a suspect. Sentences in words of their own are
+where all but a few answers stand in their texts is one that does not a suspect. Sentences in words of their own are
 compared by how many of their words the documents have, and again only where the others have nearly all.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from rag_eval_pipeline.audit.audited_texts import AuditedCorpus, AuditedQuestions, content_words, digits, quoted
-from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
+from rag_eval_pipeline.audit.audited_texts import (
+    AuditedCorpus,
+    AuditedQuestions,
+    content_words,
+    digits,
+    quoted,
+    spelled,
+)
+from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
+from rag_eval_pipeline.conversion.question_checks import means_something
 from rag_eval_pipeline.corpus.text.alignment import contains
 from rag_eval_pipeline.metrics.answers import normalise_answer
+from rag_eval_pipeline.text.numbers import quantities
 
 QUESTIONS_MIN = 8  # answers from which it is known what is usual
-USUAL_SHARE = 0.9  # of answers that stand in their texts
-RARE_SHARE = 0.1  # of answers that are longer than their texts; where more are, it is meant
+RARE_SHARE = 0.07  # of answers unlike the others; where more are, it is meant
 SHORT_WORDS = 12  # of an answer that is a name, a number or a phrase
 WORDS_SHARE_MAX = 0.7  # of an answer's words in its documents; with less it is a suspect
+MISSING_MIN = 3  # of its words that are not
+WORDS_MARGIN = 0.1  # of that share, below nearly all other answers
 DISTINCT_LENGTH = 8  # characters; a shorter word is in other documents by chance
-SEARCHES = 2_000  # answers that are looked for in all documents
 YES_NO = frozenset(
     "yes no true false none ja nein oui non si sí no sim não nee да нет tak nie evet hayır 是 否 はい いいえ".split()  # noqa: SIM905  # as words
 )
 
-_KINDS = {
+_KINDS: dict[str, tuple[Severity, str, str]] = {
     "gold_text_gone": (
         "wrong", "Gold texts are not in their documents, so that a right citation is scored as wrong.",
         "See whether the document has changed or another one is meant; correct the text or the document in the source.",
@@ -63,25 +74,24 @@ _KINDS = {
 }  # fmt: skip
 
 
-class _Texts(NamedTuple):
-    """What supports the answer of a question: its gold texts together, or the documents that it names."""
-
-    gold: str  # "" without gold texts
-    documents: list[str]  # those that have text
-
-
 class _Answer(NamedTuple):
-    """How much of the best accepted answer stands in its texts."""
+    """How much of the best accepted answer stands in its texts: the gold texts together, else the documents named."""
 
     number: int
-    texts: _Texts
+    documents: list[str]  # those that have text
+    gold: str  # "" without gold texts
     is_short: bool
-    in_gold: bool | None  # None without gold texts
+    in_gold: bool
     in_document: bool
-    cut: str | None  # the word of the text that the answer has a part of
-    missing: Sequence[str]  # content words, of the answer with fewest, that are nowhere in its texts
-    share: float  # of its content words that are
-    numbers: Sequence[str]  # in digits, that are nowhere in its texts
+    cut: str | None = None  # the word of the text that the answer has a part of
+    missing: Sequence[str] = ()  # content words that are nowhere in the texts
+    share: float = 1.0  # of its content words that are
+    numbers: Sequence[str] = ()  # in digits, that are nowhere in the texts
+
+    @property
+    def is_reworded(self) -> bool:
+        """Whether all that it says is there in another order or with other words between."""
+        return not self.missing and not self.numbers
 
 
 def support_findings(questions: AuditedQuestions, corpus: AuditedCorpus) -> Iterator[AuditFinding]:
@@ -92,60 +102,84 @@ def support_findings(questions: AuditedQuestions, corpus: AuditedCorpus) -> Iter
         if span.method is None and span.question_id in numbers:
             text = f"the gold text {quoted(span.text)} is not in {span.file_name}"
             found["gold_text_gone"].append(questions.suspect(numbers[span.question_id], text))
-    answers = [_examine(questions, corpus, number) for number in questions.answerable()]
-    for kind, suspect in _unsupported(questions, corpus, [answer for answer in answers if answer is not None]):
+    # By document, so that each text is made ready for searches once.
+    order = sorted(questions.answerable(), key=lambda number: questions.documents[number][:1])
+    answers = sorted(filter(None, (_examine(questions, corpus, number) for number in order)))
+    for kind, suspect in chain(
+        _unsupported(questions, corpus, answers),
+        _nowhere(questions, corpus),
+    ):
         found[kind].append(suspect)
-    for number in np.flatnonzero(questions.is_impossible).tolist():
+    says_something = means_something(pa.array(questions.stated, pa.string())) & questions.is_impossible
+    for number in np.flatnonzero(says_something).tolist():
         stated = questions.stated[number]
-        if _is_distinct(stated) and (document := corpus.find(stated)) is not None:
-            found["unanswerable_in_corpus"].append(
-                questions.suspect(number, f"{quoted(stated)} stands in {document}", [stated])
-            )
+        if is_distinct(stated) and (document := corpus.find(stated)) is not None:
+            suspect = questions.suspect(number, f"{quoted(stated)} stands in {document}", [stated])
+            found["unanswerable_in_corpus"].append(suspect)
     for kind, (severity, text, remedy) in _KINDS.items():
         if found[kind]:
-            yield AuditFinding(kind, severity, text, remedy, tuple(found[kind]))  # type: ignore[arg-type]
+            yield AuditFinding(kind, severity, text, remedy, tuple(found[kind]))
+
+
+def _worded(answers: Sequence[str]) -> list[str]:
+    """Return the answers that are more than a yes or no."""
+    return [text for text in answers if set(normalise_answer(text).split()) - YES_NO]
 
 
 def _examine(questions: AuditedQuestions, corpus: AuditedCorpus, number: int) -> _Answer | None:
-    """Return None for a yes, a no, and what has no words or no text to compare them with."""
-    accepted = [text for text in questions.answers[number] if set(normalise_answer(text).split()) - YES_NO]
+    """Return None for a yes, a no, and what has no text to compare it with."""
+    accepted = _worded(questions.answers[number])
     documents = [name for name in questions.documents[number] if name in corpus.pages]
-    gold = " ".join(text for _, text in questions.gold[number])
     if not accepted or not documents:
         return None
-    is_short = min(len(text.split()) for text in accepted) <= SHORT_WORDS
-    texts = _Texts(gold, documents)
-    in_gold = False
-    if gold:
-        spelling = f" {normalise_answer(gold)} "
-        whole = any(f" {normalise_answer(text)} " in spelling for text in accepted)
-        in_gold = whole or any(contains(gold, text) for text in accepted)
-    else:
-        whole = any(f" {normalise_answer(text)} " in corpus.spelling(name) for text in accepted for name in documents)
-    if whole and not any(map(digits, accepted)):
-        return _Answer(number, texts, is_short, in_gold if gold else None, True, None, (), 1.0, ())
-    asked = set(content_words(questions.questions[number]))
-    known = set(content_words(gold)) if gold else set().union(*(corpus.words(name) for name in documents))
-    known_numbers = set(digits(gold)) if gold else set().union(*(corpus.numbers(name) for name in documents))
-    best: tuple[float, list[str], list[str], str] = (-1.0, [], [], "")
+    gold = " ".join(text for _, text in questions.gold[number])
+    spellings = [f" {normalise_answer(gold)} "] if gold else list(map(corpus.spelling, documents))
+    first = (number, documents, gold, min(len(text.split()) for text in accepted) <= SHORT_WORDS)
+    numbers: Set[str] = frozenset(digits(gold)) if gold else _union(map(corpus.numbers, documents))
+    is_whole = any(spelled(text) in spelling for text in accepted for spelling in spellings)
+    if is_whole and all(numbers >= {*digits(text)} for text in accepted):
+        return _Answer(*first, in_gold=bool(gold), in_document=True)
+    words: Set[str] = frozenset(content_words(gold)) if gold else _union(map(corpus.words, documents))
+    asked = {*content_words(questions.questions[number])}
+    known = numbers | {*digits(questions.questions[number])}
+    parts = []
     for text in accepted:
-        words = list(dict.fromkeys(word for word in content_words(text) if word not in asked)) or content_words(text)
-        missing = [word for word in words if word not in known]
-        lost = [
-            one for one in digits(text) if one not in known_numbers and one not in digits(questions.questions[number])
-        ]
-        share = 1 - len(missing) / len(words) if words else 1.0
-        best = max(best, (share - len(lost), missing, lost, text), key=lambda one: one[0])
-    _, missing, lost, text = best
+        plain = [
+            word for word in dict.fromkeys(content_words(text)) if not word.isdecimal()
+        ]  # numbers are by themselves
+        own = [word for word in plain if word not in asked] or plain
+        missing = [word for word in own if word not in words]
+        lost = [one for one in dict.fromkeys(digits(text)) if one not in known]
+        if lost and not _has_quantities(corpus, documents, text, lost):
+            lost = []
+        parts.append((1 - len(missing) / len(own) if own else 1.0, missing, lost, text))
+    share, missing, lost, text = max(parts, key=lambda part: (part[0] - len(part[2]), len(part[3])))
+    in_gold = bool(gold) and (is_whole or any(contains(gold, one) for one in accepted))
     # The search for a long text is slow, and one with words that are not there is not found.
-    is_sought = is_short or not missing
+    is_sought = first[-1] or not missing
     in_document = in_gold or (is_sought and any(corpus.has(name, one) for one in accepted for name in documents))
-    cut = _cut_word(text, known) if len(missing) == 1 else None
-    share = best[0] + len(lost)
-    return _Answer(number, texts, is_short, in_gold if gold else None, in_document, cut, missing, share, lost)
+    cut = _cut_word(text, words) if len(missing) == 1 else None
+    return _Answer(*first, in_gold, in_document, cut, missing, share, lost)
 
 
-def _cut_word(answer: str, known: set[str]) -> str | None:
+def _union(parts: Iterable[frozenset[str]]) -> Set[str]:
+    first, *others = parts
+    return first.union(*others) if others else first
+
+
+def _has_quantities(corpus: AuditedCorpus, documents: Sequence[str], text: str, lost: Sequence[str]) -> bool:
+    """Whether one of these numbers of an answer is not in the documents in another unit or rounded, either."""
+    wanted = [one for one in quantities(text) if any(number in digits(one.text) for number in lost)]
+    return any(all(corpus.quantities(name).match(one, 0.0) == "no" for name in documents) for one in wanted)
+
+
+def _stated_numbers(text: str, numbers: Sequence[str]) -> list[str]:
+    """Return the numbers that an answer has not calculated or estimated: no percentages, and no 100 or 2000."""
+    stated = {number for one in quantities(text) if one.unit != "%" for number in digits(one.text)}
+    return [number for number in numbers if number in stated and len(number.rstrip("0")) > 1]
+
+
+def _cut_word(answer: str, known: Set[str]) -> str | None:
     """Return the word that the first or last word of an answer is a part of."""
     words = content_words(answer)
     for edge, is_part in ((words[-1], str.startswith), (words[0], str.endswith)):
@@ -154,64 +188,83 @@ def _cut_word(answer: str, known: set[str]) -> str | None:
     return None
 
 
+def _is_usual(holds: Sequence[bool]) -> bool:
+    """Whether something holds for so many that the others are suspects."""
+    return len(holds) >= QUESTIONS_MIN and holds.count(False) <= max(1, RARE_SHARE * len(holds))
+
+
 def _unsupported(
     questions: AuditedQuestions, corpus: AuditedCorpus, answers: Sequence[_Answer]
 ) -> Iterator[tuple[str, Suspect]]:
     """Yield answers that do not stand where those of the benchmark usually do."""
-    counts: Counter[tuple[str, bool]] = Counter()
-    for answer in answers:
-        counts["gold", answer.is_short] += answer.in_gold is not None
-        counts["in gold", answer.is_short] += bool(answer.in_gold)
-        counts["document", answer.is_short] += 1
-        counts["in document", answer.is_short] += answer.in_document
-    usual = {
-        (level, is_short): counts[level, is_short] >= QUESTIONS_MIN
-        and counts[f"in {level}", is_short] >= USUAL_SHARE * counts[level, is_short]
-        for level in ("gold", "document")
-        for is_short in (True, False)
+    by_length = [[answer for answer in answers if answer.is_short is is_short] for is_short in (False, True)]
+    in_gold = [_is_usual([answer.in_gold for answer in group if answer.gold]) for group in by_length]
+    in_document = [_is_usual([answer.in_document for answer in group]) for group in by_length]
+    unknown = {
+        answer.number: _stated_numbers(questions.answers[answer.number][0], answer.numbers) for answer in answers
     }
+    numbers = _is_usual([not unknown[n] for n in unknown if any(map(digits, questions.answers[n]))])
+    is_longer = {a.number: len(min(questions.answers[a.number], key=len)) > len(a.gold) > 0 for a in answers}
+    length = _is_usual([not is_longer[answer.number] for answer in answers if answer.gold])
     shares = np.array([answer.share for answer in answers] or [0.0])
-    has_words = len(answers) >= QUESTIONS_MIN and np.quantile(shares, 0.2) >= WORDS_SHARE_MAX + 0.05
-    least = min(WORDS_SHARE_MAX, float(np.quantile(shares, 0.1)) - 0.1)
-    with_numbers = [answer for answer in answers if any(map(digits, questions.answers[answer.number]))]
-    kept = sum(not answer.numbers for answer in with_numbers)
-    has_numbers = len(with_numbers) >= QUESTIONS_MIN and kept >= USUAL_SHARE * len(with_numbers)
-    is_longer = {a.number: len(min(questions.answers[a.number], key=len)) > len(a.texts.gold) > 0 for a in answers}
+    least = min(WORDS_SHARE_MAX, float(np.quantile(shares, RARE_SHARE)) - WORDS_MARGIN)
+    if len(answers) < QUESTIONS_MIN or np.quantile(shares, 0.2) < WORDS_SHARE_MAX + WORDS_MARGIN:
+        least = 0.0
     searches = 0
     for answer in answers:
-        number, (gold, documents) = answer.number, answer.texts
-        shown = quoted(questions.answers[number][0])
-        by_gold = bool(gold) and usual["gold", answer.is_short]
-        is_usual = by_gold or usual["document", answer.is_short]
+        number, documents = answer.number, answer.documents
+        accepted = questions.answers[number]
+        shown, names = quoted(accepted[0]), ", ".join(documents[:3]) + (", ..." if len(documents) > 3 else "")
+        by_gold = bool(answer.gold) and in_gold[answer.is_short]
+        is_usual = by_gold or in_document[answer.is_short]
         is_there = answer.in_gold if by_gold else answer.in_document
-        is_reworded = answer.share == 1.0 and not answer.numbers
-        if gold and is_longer[number] and not answer.in_gold and sum(is_longer.values()) <= RARE_SHARE * len(answers):
-            yield "answer_longer_than_text", questions.suspect(number, f"{shown} is longer than {quoted(gold)}")
+        if length and is_longer[number] and not answer.in_gold:
+            yield "answer_longer_than_text", questions.suspect(number, f"{shown} is longer than {quoted(answer.gold)}")
         elif is_usual and answer.cut is not None:
             yield "answer_cut", questions.suspect(number, f"{shown}, where the text has '{answer.cut}'")
-        elif (is_usual and not is_there and not is_reworded) or (has_words and answer.share < least):
+        elif (is_usual and not is_there and not answer.is_reworded) or (
+            answer.share < least and len(answer.missing) >= MISSING_MIN
+        ):
             searches += 1
-            names = ", ".join(documents[:3]) + (", ..." if len(documents) > 3 else "")
             if answer.in_document:
-                yield "answer_not_in_gold_text", questions.suspect(number, f"{shown} is not in {quoted(gold)}")
-            elif searches <= SEARCHES and (other := _elsewhere(questions.answers[number], corpus)):
+                if not any(spelled(text) in spelled(questions.questions[number]) for text in accepted):
+                    evidence = f"{shown} is not in {quoted(answer.gold)}"
+                    yield "answer_not_in_gold_text", questions.suspect(number, evidence)
+            elif searches <= corpus.searches and (other := _elsewhere(accepted, corpus)) is not None:
                 yield "answer_in_other_document", questions.suspect(number, f"{shown} is in {other}, not in {names}")
             else:
-                evidence = f"{shown} is not in {names}"
-                if answer.share > 0 and answer.missing:
-                    evidence += f": nothing of {', '.join(answer.missing[:5])}"
+                missing = [*answer.missing, *answer.numbers][:5]
+                evidence = f"{shown} is not in {names}" + (f": nothing of {', '.join(missing)}" if missing else "")
                 yield "answer_not_in_document", questions.suspect(number, evidence)
-        elif has_numbers and answer.numbers:
-            evidence = f"{', '.join(answer.numbers[:3])} of {shown} is not in {', '.join(documents[:3])}"
+        elif numbers and unknown[number]:
+            evidence = f"{', '.join(unknown[number][:3])} of {shown} is not in {names}"
             yield "number_not_in_document", questions.suspect(number, evidence)
+
+
+def _nowhere(questions: AuditedQuestions, corpus: AuditedCorpus) -> Iterator[tuple[str, Suspect]]:
+    """Yield short answers of questions that name no document, if all but a few are in the corpus."""
+    sought = {
+        number: answers
+        for number in questions.answerable()
+        if not questions.documents[number]
+        and (answers := _worded(questions.answers[number]))
+        and min(len(text.split()) for text in answers) <= SHORT_WORDS
+    }
+    if len(sought) > corpus.searches:
+        return
+    is_there = {n: any(corpus.find(text) is not None for text in answers) for n, answers in sought.items()}
+    if _is_usual(list(is_there.values())):
+        for number in (number for number, is_found in is_there.items() if not is_found):
+            yield "answer_not_in_document", questions.suspect(number, f"{quoted(sought[number][0])} is in no document")
 
 
 def _elsewhere(accepted: Sequence[str], corpus: AuditedCorpus) -> str | None:
     """Return a document that has an answer which no text has by chance."""
-    return next((name for text in accepted if _is_distinct(text) and (name := corpus.find(text)) is not None), None)
+    return next((name for text in accepted if is_distinct(text) and (name := corpus.find(text)) is not None), None)
 
 
-def _is_distinct(text: str) -> bool:
+def is_distinct(text: str) -> bool:
+    """Whether a text is so long that no document has it by chance."""
     return len(normalise_answer(text)) >= DISTINCT_LENGTH
 
 

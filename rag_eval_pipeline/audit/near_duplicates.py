@@ -1,16 +1,17 @@
 """Questions that are asked twice: word for word, or in words that differ by a slip.
 
-Candidates share a band of MinHash signatures, so that no question is compared with all others; a pair has to differ in
-nothing but articles or the spelling of one long word, because one other name or number makes another question.
-Source: Broder, On the resemblance and containment of documents, 1997.
+Two questions that differ in one word are equal without it, so questions are sorted by what is left of them without each
+of their words, and none is compared with all others. The word has to be a misspelling, because one other name or number
+makes another question.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations, pairwise
+from itertools import combinations, pairwise
+from operator import ne
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
 from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, quoted
@@ -18,9 +19,8 @@ from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
 from rag_eval_pipeline.conversion.question_checks import ASKED_TWICE, Statement, asked
 from rag_eval_pipeline.metrics.answers import answer_tokens, token_f1
 
-BANDS, ROWS = 12, 2  # of a signature; pairs that share 8 of 10 words meet in a band with certainty
 SEED = 1
-CROWD = 6  # questions in a band that are compared each with each; more of them only with their neighbours
+CROWD = 6  # questions that are compared each with each; of more of them each only with the next by its word
 WORDS_MIN = 4  # of a question in which one may be misspelled
 SLIP_LENGTH = 5  # letters of a word that may be misspelled
 ALIKE = 0.5  # token F1 of answers that mean the same
@@ -81,42 +81,51 @@ def _agree(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 def _pairs(words: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
     """Return the pairs of questions that ask the same, in order."""
     found = set()
-    for group in _candidates(words):
-        members = group if len(group) <= CROWD else sorted(group, key=lambda number: list(words[number]))
-        near = combinations(members, 2) if len(group) <= CROWD else pairwise(members)
-        found |= {(min(pair), max(pair)) for pair in near}
-    return sorted(pair for pair in found if _is_same(words[pair[0]], words[pair[1]]))
+    for group in _equal_but_for_one_word(words):
+        near: Iterable[tuple[_Member, _Member]] = combinations(group, 2)
+        if len(group) > CROWD:
+            near = pairwise(sorted(group, key=lambda one: words[one.number][one.place]))
+        found |= {
+            (min(a.number, b.number), max(a.number, b.number))
+            for a, b in near
+            if _is_slip(words[a.number][a.place], words[b.number][b.place], len(words[a.number]))
+        }
+    # Hashes of other questions may be equal.
+    return sorted(pair for pair in found if sum(map(ne, words[pair[0]], words[pair[1]])) < 2)
 
 
-def _is_same(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the words are equal, but for a misspelling of one long word."""
+def _is_slip(one: str, other: str, length: int) -> bool:
+    """Whether two words are equal, or one is a misspelling of the other in a question of so many words."""
     if one == other:
         return True
-    if len(one) != len(other) or len(one) < WORDS_MIN:
-        return False
-    [(a, b), *more] = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
-    return not more and min(len(a), len(b)) >= SLIP_LENGTH and a.isalpha() and b.isalpha() and OSA.distance(a, b) == 1
+    is_long = min(len(one), len(other)) >= SLIP_LENGTH and length >= WORDS_MIN
+    return is_long and one.isalpha() and other.isalpha() and OSA.distance(one, other, score_cutoff=1) == 1
 
 
-def _candidates(words: Sequence[Sequence[str]]) -> Iterable[list[int]]:
-    """Yield groups of questions with an equal band of signatures."""
-    asking = [number for number, own in enumerate(words) if own]
-    if len(asking) < 2:
-        return ()
+class _Member(NamedTuple):
+    """A question without the word at a place."""
+
+    number: int
+    place: int
+
+
+def _equal_but_for_one_word(words: Sequence[Sequence[str]]) -> Iterator[list[_Member]]:
+    """Yield groups of questions that are equal without one word, which is at the same place in each."""
+    lengths = np.array([len(own) for own in words], np.int64)
     codes: dict[str, int] = {}
-    flat = np.array([codes.setdefault(word, len(codes)) for n in asking for word in words[n]], np.int64)
-    starts = np.cumsum([0, *(len(words[n]) for n in asking)])[:-1]
+    flat = np.array([codes.setdefault(word, len(codes)) for own in words for word in own], np.int64)
+    if not len(flat):
+        return
+    numbers = np.repeat(np.arange(len(words)), lengths)
+    places = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rng = np.random.default_rng(SEED)
-    hashes = rng.integers(0, 2**63, (BANDS * ROWS, len(codes)), np.int64)
-    signature: list[npt.NDArray[np.int64]] = [np.minimum.reduceat(row[flat], starts) for row in hashes]
-    return chain.from_iterable(
-        _equal(signature[at] ^ (signature[at + 1] * 31), asking) for at in range(0, BANDS * ROWS, ROWS)
-    )
-
-
-def _equal(keys: npt.NDArray[np.int64], numbers: Sequence[int]) -> Iterator[list[int]]:
+    of_word, of_place, of_gap = (rng.integers(2**63, size=n) for n in (len(codes), lengths.max(), lengths.max()))
+    hashes = of_word[flat] * (of_place[places] | 1)  # sums and products wrap around
+    totals = np.zeros(len(words), np.int64)
+    np.add.at(totals, numbers, hashes)
+    keys = totals[numbers] - hashes + of_gap[places] * lengths[numbers]
     order = np.argsort(keys, kind="stable")
-    bounds = np.flatnonzero(np.diff(keys[order])) + 1
-    for group in np.split(order, bounds):
-        if len(group) > 1:
-            yield [numbers[at] for at in group.tolist()]
+    is_repeated = keys[order][1:] == keys[order][:-1]
+    bounds = np.flatnonzero(np.diff(is_repeated.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+    for start, end in bounds.tolist():
+        yield [_Member(int(numbers[at]), int(places[at])) for at in order[start : end + 1]]

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from html import unescape
 from itertools import islice
 from math import log
@@ -18,14 +19,15 @@ from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, literal
 from rag_eval_pipeline.conversion.question_checks import CHECKS, SHOWN_VALUES, Batch, Check, folded
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.sources.relations import Relation
-from rag_eval_pipeline.text.normalise import fold
 from rag_eval_pipeline.text.refusals import common_words
-from rag_eval_pipeline.text.tokens import tokenize
 
 SWAPPED_ODDS = 3.0  # natural logarithm of the odds that a text is in the other column; both texts have to have them
 COLUMNS_MIN = 20  # rows from which it is known how questions and answers look
 LANGUAGE_SAMPLE = 1_000  # questions
-_SPLIT_COLUMN = re.compile(r"(?i)(?:data_?)?(?:split|subset|partition|set)")
+USUAL_SHARE = 0.8  # of questions that end in a question mark, where that is the habit
+_MARKS = frozenset("?？؟")
+_SPLIT_COLUMN = re.compile(r"(?:data_?)?(?:split|subset|partition|set)", re.IGNORECASE)
+_SPLIT_KEY = re.compile(rf'"{_SPLIT_COLUMN.pattern}":', re.IGNORECASE)
 _SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test", "dev": "dev",
            "validation": "dev", "valid": "dev", "val": "dev", "eval": "test"}  # fmt: skip
 _CHOICE = regex.compile(r"(?i)\b(?:or|oder|ou|o|of|czy|veya|или|либо)\b|还是|或|または|それとも")
@@ -60,7 +62,9 @@ def row_findings(questions: AuditedQuestions, header: Iterable[str]) -> Iterator
     for kind, check in CHECKS.items():
         found = marked[kind]
         if kind == "swapped_columns" and len(found) <= check.share * answerable:
-            found = [(number, questions.stated[number]) for number in _swapped(questions)]
+            asks = sum(text.rstrip()[-1:] in _MARKS for text in questions.questions)
+            single = {number for number, _ in found} if asks >= USUAL_SHARE * len(questions) else set()
+            found = [(number, questions.stated[number]) for number in sorted(single | set(_swapped(questions)))]
         elif not check.is_certain and len(found) <= check.share * answerable:
             continue
         if found:
@@ -125,17 +129,17 @@ def _swapped(questions: AuditedQuestions) -> Iterator[int]:
 
 
 def _traits(text: str) -> tuple[str, str, str]:
-    words = tokenize(fold(text[:200]))
-    length = min(len(words), 24) // 4
-    return f"begins {words[0] if words else ''}", f"ends {text.rstrip()[-1:] in '?？؟'}", f"length {length}"
+    first, _, rest = text[:200].lower().partition(" ")
+    return f"begins {first}", f"ends {text.rstrip()[-1:] in _MARKS}", f"length {min(rest.count(' '), 24) // 4}"
 
 
 def wording_findings(questions: AuditedQuestions, language: str | None) -> Iterator[AuditFinding]:
     """Yield questions that have their answer in them, and questions in another language than stated."""
     told = []
     for number in questions.answerable():
-        question = f" {normalise_answer(questions.questions[number])} "
-        answers = [normalise_answer(answer) for answer in questions.answers[number]]
+        lowered = questions.questions[number].lower()
+        answers = [normalise_answer(text) for text in questions.answers[number] if text.lower().strip() in lowered]
+        question = f" {normalise_answer(lowered)} " if answers else ""
         inside = next((answer for answer in answers if len(answer) > 2 and f" {answer} " in question), None)
         if inside is not None and question.strip() != inside and not _CHOICE.search(questions.questions[number]):
             told.append(questions.suspect(number, f"{quoted(questions.questions[number])} has {quoted(inside)}"))
@@ -185,14 +189,14 @@ def split_findings(questions: AuditedQuestions, source: Relation | None) -> Iter
     """Yield the rows for training, if there are others for tests: by a column such as `split`, or by file."""
     split: list[str | None] = [None] * len(questions)
     by_row = {} if source is None else _splits_of_rows(source)
+    of_file = cache(_split_of_file)
     number = 0
     for batch in questions.batches:
         columns = (batch.column(name).to_pylist() for name in ("source_file", "source_row", "metadata"))
         for file, row, metadata in zip(*columns, strict=True):
-            stated = (value for key, value in json.loads(metadata).items() if _SPLIT_COLUMN.fullmatch(key))
-            words = re.split(r"[^a-z]+", (file or "").lower())
-            found = [by_row.get((file, row)), *map(_split, stated), *map(_split, words)]
-            split[number] = next(filter(None, found), None)
+            values = json.loads(metadata) if _SPLIT_KEY.search(metadata) else {}
+            stated = (_split(value) for key, value in values.items() if _SPLIT_COLUMN.fullmatch(key))
+            split[number] = next(filter(None, (by_row.get((file, row)), *stated, of_file(file))), None)
             number += 1
     training = [number for number, name in enumerate(split) if name == "train"]
     if training and len(set(filter(None, split))) > 1:
@@ -212,6 +216,10 @@ def _splits_of_rows(source: Relation) -> dict[tuple[str, int], str]:
             if (name := _split(value)) is not None:
                 found[file, row] = name
     return found
+
+
+def _split_of_file(name: str | None) -> str | None:
+    return next(filter(None, map(_split, re.split(r"[^a-z]+", (name or "").lower()))), None)
 
 
 def _split(value: object) -> str | None:

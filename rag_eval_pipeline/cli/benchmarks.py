@@ -1,7 +1,7 @@
 """Commands on benchmarks and their files: init, plan, convert, validate, export, render."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,6 +30,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 if TYPE_CHECKING:
+    from rag_eval_pipeline.audit.findings import AuditFinding
     from rag_eval_pipeline.conversion.stamp import Recheck
     from rag_eval_pipeline.corpus.documents import CorpusDocument
     from rag_eval_pipeline.web.egress import EgressPolicy
@@ -43,6 +44,7 @@ PHASES = {
     "evaluation_dataset": "locating gold texts",
     "ground_truth": "writing the ground truth",
 }
+AUDITED_MAX = 50_000  # questions
 NEW_SYSTEM = "rag-eval system init NAME --url URL"
 
 
@@ -104,7 +106,7 @@ def plan(
 
     import msgspec
 
-    from rag_eval_pipeline.audit.audit_benchmark import audit_plan, summary
+    from rag_eval_pipeline.audit.audit_benchmark import audit_plan
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine import quarantine_notes
     from rag_eval_pipeline.conversion.summaries import plan_sentences
@@ -141,12 +143,19 @@ def plan(
         found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
         first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
         value["warning"] = power.warning(name)
-        audited = value["audit"] = summary(name, audit_plan(planned))
+        audited = value["audit"] = _audit_line(name, planned.counts.accepted, lambda: audit_plan(planned))
         emit(value, as_json, [*first, *lines, *filter(None, [audited])])
         print_notes(filter(None, [value["warning"]]))
     if strict and planned.counts.quarantined:
         raise typer.Exit(STRICT)
     print_next(as_json or names, f"rag-eval convert {name}")
+
+
+def _audit_line(name: str, questions: int, audit: "Callable[[], list[AuditFinding]]") -> str:
+    """Return how many questions an audit doubts; of a large benchmark, only a person who waits for it asks for one."""
+    from rag_eval_pipeline.audit.audit_benchmark import summary
+
+    return "" if questions > AUDITED_MAX else summary(name, audit())
 
 
 def _name_fields(row: Mapping[str, Any]) -> list[str]:
@@ -188,7 +197,7 @@ def convert(
 
     Example: rag-eval convert skarn-railway
     """
-    from rag_eval_pipeline.audit.audit_benchmark import audit, summary
+    from rag_eval_pipeline.audit.audit_benchmark import audit
     from rag_eval_pipeline.conversion.convert import convert as run
     from rag_eval_pipeline.conversion.summaries import conversion_sentences
     from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
@@ -215,7 +224,7 @@ def convert(
             "train_json": str(root.benchmark(name).train_json),
             "power": power.record(),
             "sentences": [*conversion_sentences(counts), power.sentence(settings)],
-            "audit": summary(name, audit(root, name)),
+            "audit": _audit_line(name, counts["train_json"]["accepted"], lambda: audit(root, name)),
             "warning": power.warning(name),
         }
 

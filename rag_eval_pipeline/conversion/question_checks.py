@@ -43,6 +43,7 @@ PATTERNS = {
     "type": rf"(?i)^\W*(?:{_TYPES})\W*$|^[(\[][\pL \d/%.]{{1,20}}[)\]]$",
     "index": r"^\s*[0-9]\s*$",
     "letter": r"^\s*(?:[A-H]|[(\[]?[A-Ha-h][)\].:])\s*$",
+    "options": r"(?:^|\W)[(\[]?[BCbc][)\].:]\s",
     "true or false": r"(?i)^\s*(?:true|false)\s*$",
 }  # fmt: skip
 
@@ -118,8 +119,9 @@ def means_nothing(texts: pa.Array) -> Marks:
     return _array(pc.is_in(folded(texts), pa.array(sorted(NOTHING)))) | _matches(texts, "no word")
 
 
-def _means_something(batch: Batch) -> Marks:
-    texts = folded(batch.answer)
+def means_something(texts: pa.Array) -> Marks:
+    """Return which texts neither stand for nor say that there is no answer."""
+    texts = folded(texts)
     return ~(means_nothing(texts) | _array(pc.is_in(pc.utf8_rtrim(texts, "."), pa.array(["", *sorted(NO_ANSWERS)]))))
 
 
@@ -159,7 +161,8 @@ CHECKS = {
         "`where: answer NOT IN ({values})`.",
     ),
     "unanswerable_with_answer": Check(
-        severity="doubtful", field="is_impossible", marks=lambda batch: batch.is_impossible & _means_something(batch),
+        severity="doubtful", field="is_impossible",
+        marks=lambda batch: batch.is_impossible & means_something(batch.answer),
         text="unanswerable questions have answers, such as {values}{rows}; these are not used.",
         remedy="If they are right, `is_impossible` is read the wrong way round.",
     ),
@@ -175,7 +178,8 @@ CHECKS = {
         remedy="Check which columns `questions` names.",
     ),
     "letter_as_answer": Check(
-        severity="wrong", field="answer", marks=lambda batch: _matches(batch.answer, "letter"), share=0.5,
+        severity="wrong", field="answer", share=0.5,
+        marks=lambda batch: _matches(batch.answer, "letter") & ~_matches(batch.question, "options"),
         text="{most}answers are single letters{rows}, such as {values}.",
         remedy="If they stand for options, put the option's text in their place: a system that is not shown the "
         "options cannot answer with a letter.",
@@ -299,7 +303,7 @@ class QuestionChecks:
             for place, text in enumerate(texts):
                 if hash(text) in suspects:
                     answers = frozenset(str(given).casefold() for given in batch.column("answers")[place].as_py())
-                    asked_for.setdefault(text, []).append((place_of(batch, place), answers))
+                    asked_for.setdefault(text, []).append((_place(batch, place), answers))
         found = {kind: Finding() for kind in ASKED_TWICE}
         for rows in asked_for.values():
             if len(rows) > 1:
@@ -323,7 +327,7 @@ def _add(
     rows = np.flatnonzero(marks).tolist()
     finding.count += len(rows)
     for row in rows[: SHOWN - len(finding.places)]:
-        finding.places.append(place_of(questions, row))
+        finding.places.append(_place(questions, row))
     if shown is None:
         return
     for row in rows if len(finding.values) <= SHOWN_VALUES else ():
@@ -332,8 +336,7 @@ def _add(
             break
 
 
-def place_of(questions: pa.RecordBatch, row: int) -> tuple[str | None, str]:
-    """Return a question's file and row as messages name it, or None and its id if these are not known."""
+def _place(questions: pa.RecordBatch, row: int) -> tuple[str | None, str]:
     names = ("id", "source_file", "source_row", "source_item")
     number, file, source_row, item = (questions.column(name)[row].as_py() for name in names)
     return (None, str(number)) if source_row is None else (file, row_text(source_row, item=item))

@@ -30,7 +30,8 @@ def lights() -> list[Question]:
     made = []
     for number, (name, text, asked, (start, end)) in enumerate(rows):
         answer = " ".join(text.split()[start:end]).strip(".")
-        contexts = (Context(name, f"{name}.pdf", f"{text.split('. ')[0]}." if "lit" in asked else None),)
+        gold = None if "made" in asked else f"{text.split('. ')['kept' in asked]}."
+        contexts = (Context(name, f"{name}.pdf", gold),)
         made.append(Question(number, asked.format(name), answer, (answer,), False, contexts))
     return made
 
