@@ -144,9 +144,11 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
             refused[name] = error
     data = _one_row_files(paths, data)
     notes += _unread_notes(files, refused)
-    others = Counter(_kind(name) for name in set(stated) - set(candidates) if not _is_known(name))
+    data_names = set(candidates)
+    others = Counter(_kind(name) for name in stated if name not in data_names and not _is_known(name))
     if others:
-        kinds = ", ".join(kind or "no suffix" for kind, _ in others.most_common(MAX_KINDS))
+        ordered = sorted(others, key=lambda kind: (-others[kind], kind == "", kind))
+        kinds = ", ".join(kind or "no suffix" for kind in ordered[:MAX_KINDS])
         notes.append(f"Files of other kinds ({kinds}) were left out: {others.total()}.")
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes), folder)
 
