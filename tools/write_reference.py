@@ -144,6 +144,10 @@ def _metrics() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _last(choice: str | dict[str, str]) -> str:
+    return choice if isinstance(choice, str) else list(choice.values())[-1]
+
+
 def _recipes() -> str:
     head = ["| key | values | default | meaning |", "|---|---|---|---|"]
     lines = ["## Keys of a recipe", "", *head, *_rows(Recipe, "")]
@@ -157,7 +161,7 @@ def _recipes() -> str:
     ]
     for name, recipe in sorted(read_recipes().items()):
         columns = [f"{one}: {', '.join(fit.columns)}" for one, fit in recipe.recognise.items()]
-        said = " ".join([*recipe.says, *(f"FILL_IN {key}: {text}" for key, text in recipe.fill_in.items())])
+        said = " ".join([*recipe.says, *(f"FILL_IN {key}: {_last(text)}" for key, text in recipe.fill_in.items())])
         title = f"[{_cell(recipe.title)}]({recipe.source})"
         lines.append(f"| `{name}` | {title} | {_cell('; '.join(columns))} | {_cell(said)} |")
     return "\n".join(lines) + "\n"

@@ -85,7 +85,7 @@ class Recipe(Model):
     says: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         default=(), description="What a person should know of the mapping: `documents: one per article.`"
     )
-    fill_in: dict[str, str] = Field(default={}, description="What only a person can say, by column of `questions`.")
+    fill_in: dict[str, Choice] = Field(default={}, description="What only a person can say, by column of `questions`.")
     example: Example | None = None
 
     @model_validator(mode="after")

@@ -55,7 +55,8 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
     if left_out := [column.name for column in _unused(source, recipe) if column.present]:
         text = f"no part of the questions, such as what a tested system answered: {', '.join(map(repr, left_out))}."
         guesses.append(Guess("questions", text))
-    missing = tuple(f"{name}: {text}" for name, text in recipe.fill_in.items())
+    fill_in = {name: chosen for name, choice in recipe.fill_in.items() if (chosen := sql.chosen(choice))}
+    missing = tuple(f"{name}: {text}" for name, text in fill_in.items())
     documents = sql.of(recipe.documents) if recipe.documents is not None else None
     if isinstance(recipe.questions, str):
         questions: str | dict[str, ColumnExpr] = sql.of(recipe.questions) or ""
@@ -68,11 +69,11 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
             return replace(
                 draft,
                 guesses=(*guesses, *draft.guesses),
-                missing=(*missing, *(text for text in draft.missing if text.partition(":")[0] not in recipe.fill_in)),
+                missing=(*missing, *(text for text in draft.missing if text.partition(":")[0] not in fill_in)),
                 retrieval_only=draft.retrieval_only or recipe.retrieval_only,
             )
         questions = {name: _expr(source, text) for name, text in exprs.items() if name not in (TEXTS, TEXTS_FILE)}
-        questions |= dict.fromkeys(recipe.fill_in, FILL_IN_COLUMN)
+        questions |= {name: FILL_IN_COLUMN for name in fill_in if name != "documents"}
     tables = {name: file.origin for name, file in match.files.items() if name != SOURCE}
     conditions, extra = _where(match)
     labels: dict[str, str] = {}
@@ -123,13 +124,18 @@ class _Sql:
         for name, choice in match.recipe.let.items():
             self._let[name] = self.of(choice)
 
+    def chosen(self, choice: Choice) -> str | None:
+        """Return the text of a choice as it stands; None if no condition holds."""
+        if isinstance(choice, str):
+            return choice
+        return next((text for condition, text in choice.items() if self._holds(condition)), None) or None
+
     def of(self, choice: Choice) -> str | None:
         """Return the SQL of a choice; None if no condition holds."""
-        if isinstance(choice, dict):
-            choice = next((text for condition, text in choice.items() if self._holds(condition)), "")
-            if not choice:
-                return None
-        text = _PLACEHOLDER.sub(self._replaced, choice).strip()
+        chosen = self.chosen(choice)
+        if chosen is None:
+            return None
+        text = _PLACEHOLDER.sub(self._replaced, chosen).strip()
         words = _WORD.findall(_FROM_SOURCE.sub("", text))
         self.read.update((quoted or bare).casefold() for quoted, bare in words)
         return text

@@ -14,13 +14,12 @@ from rag_eval_pipeline.scaffold.recipe import Recipe
 from rag_eval_pipeline.scaffold.recipe_draft import draft_by_recipe
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
-from rag_eval_pipeline.scaffold.shapes import evret, qrels
+from rag_eval_pipeline.scaffold.shapes import qrels
 from rag_eval_pipeline.scaffold.traces import traces
 from rag_eval_pipeline.scaffold.writer import Draft
 
 SHAPES: tuple[Callable[[FolderProfile], Draft | None], ...] = (
     qrels,
-    evret,
     traces,
     rows,
     inner_questions,

@@ -10,25 +10,18 @@ from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
-    Link,
-    column_link,
-    files_corpus,
     find_target,
-    free_word,
     no_documents,
-    targets,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import list_forms, normalised
-from rag_eval_pipeline.scaffold.rows import draft_linked
+from rag_eval_pipeline.scaffold.roles import normalised
 from rag_eval_pipeline.scaffold.selection import split_of
-from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
+from rag_eval_pipeline.scaffold.writer import Draft, Guess, context
 
 MAX_QRELS_COLUMNS = 5
 
 _QRELS_GRADE = ("score", "relevance", "label", "rel", "grade")
 _TOPIC_TEXT = ("text", "query", "question", "title", "query_text")
-_EVRET_IDS = ("relevant_doc_ids", "expected_doc_ids", "relevant_docs", "relevant_documents")
 
 
 class _Qrels(NamedTuple):
@@ -140,57 +133,3 @@ WHERE {key.as_text} IN (SELECT {query} FROM qrels)"""
         missing=() if corpus else (no_documents(judgements.document.name),),
         unused=tuple(column.described for column in file.columns if column not in (key, text)),
     )
-
-
-def evret(profile: FolderProfile) -> Draft | None:
-    """Draft Evret: queries with ids of relevant documents, or with texts that support an answer; JSON or CSV.
-
-    Source: Evret, Dataset Format. The JSON datasets of Evaluation Data Formats 2.1 are close enough to be read as well.
-    """
-    for file in profile.data:
-        names = {normalised(column.name): column for column in file.columns if column.present}
-        ids = next((names[word] for word in _EVRET_IDS if word in names), None)
-        texts = names.get("expected_answers")
-        if {"query_text", "query"}.isdisjoint(names) or (ids is None and texts is None):
-            continue
-        link, missing = _evret_ids(profile, file, ids) if ids is not None else (None, ())
-        link = _evret_texts(profile, file, link, texts) if texts is not None else link
-        draft = draft_linked(profile, file, link)
-        shape = f"Evret, with {'ids of relevant documents' if ids is not None else 'expected answers'}"
-        return replace(draft, shape=shape, missing=(*draft.missing, *missing))
-    return None
-
-
-def _evret_ids(profile: FolderProfile, file: DataFile, ids: Column) -> tuple[Link, tuple[str, ...]]:
-    """Return contexts by document, and what is missing if the documents are not in the folder."""
-    word = free_word("part", file.columns)
-    for target in targets(profile, file):
-        link = column_link(ids, target, word)
-        if link is not None:
-            return link, ()
-    form = next(form for form in list_forms(ids, separators=",") if form.item is None or "," not in form.sql)
-    sql = f"list_transform({form.sql}, lambda {word}: {context({'document': word})})"
-    guess = Guess("questions", f"contexts: {ids.name!r} ({form.shown}) holds ids of documents.")
-    link = Link({"contexts": ColumnExpr(sql)}, frozenset({ids.name}), guesses=(guess,))
-    return link, (no_documents(ids.name),)
-
-
-def _evret_texts(profile: FolderProfile, file: DataFile, link: Link | None, texts: Column) -> Link:
-    """Return the link with gold texts; a row has ids, texts, or both."""
-    form = next(list_forms(texts))
-    text = f"contexts: gold texts from {texts.described}: they support an answer and are not answers themselves."
-    guess = Guess("questions", text)
-    if link is None:
-        # Documents in a table or in the folder are searched although no label names them.
-        tables = [target for target in targets(profile, file) if target.field == "document"]
-        corpus = tables[0].corpus(()) if tables else files_corpus(profile)
-        expr = ColumnExpr(form.sql, texts.name if texts.kind == "texts" else None)
-        return Link({"contexts": expr}, frozenset({texts.name}), corpus, (guess,))
-    word = free_word("part", file.columns)
-    quoted = f"list_transform({form.sql}, lambda {word}: {context({'text': word})})"
-    sql = f"list_concat(coalesce({link.exprs['contexts'].sql}, []), coalesce({quoted}, []))"
-    return Link({"contexts": ColumnExpr(sql)}, link.used | {texts.name}, link.corpus, (*link.guesses, guess))
-
-
-def _text_column(file: DataFile, word: str) -> Column | None:
-    return next((c for c in file.columns if normalised(c.name) == word and c.kind == "text"), None)
