@@ -1,11 +1,10 @@
-"""Drafts of files whose questions and answers stand inside other columns: rows of columns that a tool's shape derives.
+"""Drafts of files whose questions and answers stand inside other columns: rows of columns that a recipe derives.
 
 A derived column carries the SQL that reads it, so that roles and links treat it as a column of the file.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.embedded_json import with_corpus
@@ -20,7 +19,7 @@ ANSWERED = {"answer": "answer <> ''", "answers": "len(answers) > 0"}
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The columns that a shape makes of a file, each with the same number of sampled values."""
+    """The columns that a recipe makes of a file, each with the same number of sampled values."""
 
     shape: str
     columns: tuple[Column, ...]  # `question`, `answer` or `answers`, and others under any name
@@ -31,12 +30,6 @@ class Derived:
     names: tuple[tuple[str, str], ...] = ()  # of derived columns: what they are made from; "" if `guesses` say it
     relation: str = SOURCE  # SQL of what the columns' SQL reads
     unused: tuple[Column, ...] = ()  # columns of the file that are left out for a reason
-
-
-def text_column(name: str, values: Sequence[Any], sql: str) -> Column:
-    """Return a column of texts; `sql` reads it."""
-    is_unique = bool(values) and None not in values and len(set(values)) == len(values)
-    return Column(name, "text", tuple(values), (), is_unique, path=sql)
 
 
 def draft_derived(profile: FolderProfile, file: DataFile, derived: Derived) -> Draft:
