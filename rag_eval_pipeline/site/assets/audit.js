@@ -33,6 +33,10 @@ class AuditPage {
     this.yaml = element("textarea", { readonly: true, spellcheck: "false", class: "code", "aria-label": "audit.yaml" });
     this.status = element("p", { role: "status", class: "quiet" });
     this.save = isServed ? this.button("Save audit.yaml", () => this.write()) : null;
+    const copy = this.button("Copy", () => {
+      this.yaml.select();
+      document.execCommand("copy"); // the newer way is refused to pages that were opened from a file
+    });
     const name = element("input", { type: "text", autocomplete: "off", value: this.by });
     name.addEventListener("input", () => {
       this.by = name.value.trim();
@@ -43,7 +47,7 @@ class AuditPage {
       ...data.findings.map((one) => this.finding(one)),
       data.findings.length ? null : element("p", { class: "nothing" }, "Nothing was found."),
       element("h2", { id: "decisions" }, "Decisions"), this.list,
-      element("div", { class: "controls" }, this.save, this.button("Copy", () => this.copy()), this.button("Download audit.yaml", () => ragEval.download("audit.yaml", "application/yaml", this.text()))),
+      element("div", { class: "controls" }, this.save, copy, this.button("Download audit.yaml", () => ragEval.download("audit.yaml", "application/yaml", this.text()))),
       this.status, element("details", { open: true }, element("summary", {}, "audit.yaml"), this.yaml),
       element("p", { class: "quiet" }, "Then: raise ", element("code", {}, "version"), " in ", element("code", {}, `data/sources/${benchmark}/benchmark.yaml`), " if a question is fixed or dropped, and ", element("code", {}, `rag-eval convert ${benchmark}`), "."),
     ];
@@ -118,12 +122,8 @@ class AuditPage {
     const none = element("input", { type: "checkbox" });
     none.checked = Boolean(decision.unanswerable);
     const read = () => {
-      const given = [...boxes.children].map((box) => box.value).filter((text) => text.trim());
-      boxes.hidden = another.hidden = none.checked;
-      delete decision.answers;
-      delete decision.unanswerable;
-      if (none.checked) decision.unanswerable = true;
-      else decision.answers = given;
+      boxes.hidden = another.hidden = decision.unanswerable = none.checked;
+      decision.answers = none.checked ? undefined : [...boxes.children].map((box) => box.value).filter((text) => text.trim());
       this.changed();
     };
     const add = (text) => {
@@ -186,12 +186,6 @@ class AuditPage {
     this.list.replaceChildren(rows.length ? element("ul", { class: "passages" }, ...rows) : element("p", { class: "nothing" }, "None yet."));
   }
 
-  copy() {
-    this.yaml.select();
-    document.execCommand("copy"); // the newer way is refused to pages that were opened from a file
-    this.status.textContent = "Copied.";
-  }
-
   async write() {
     try {
       const answer = await fetch(`${this.place.dataset.save}?of=${this.base.sha256}`, { method: "POST", body: this.text() });
@@ -208,14 +202,8 @@ class AuditPage {
 
 // The decisions of the workspace now, where this page is served from it; else those when the page was written.
 async function presentFile(dataset) {
-  try {
-    if (!location.protocol.startsWith("http")) throw new Error("a file");
-    const answer = await fetch(dataset.save);
-    if (answer.ok) return [await answer.json(), true];
-  } catch {
-    // not served by the workspace
-  }
-  return [{ decisions: JSON.parse(dataset.decisions), sha256: dataset.sha256 }, false];
+  const answer = location.protocol.startsWith("http") ? await fetch(dataset.save).catch(() => null) : null;
+  return answer?.ok ? [await answer.json(), true] : [{ decisions: JSON.parse(dataset.decisions), sha256: dataset.sha256 }, false];
 }
 
 document.addEventListener("DOMContentLoaded", async () => {
