@@ -40,7 +40,6 @@ QUERIES = [
     {"query_id": "q1", "query_text": "does a flight need approval", "relevant_doc_ids": ["t2"]},
     {"query_id": "q2", "query_text": "what is the hotel limit", "relevant_doc_ids": ["t3", "t2"]},
 ]
-TEXT_QUERY = {"id": "q1", "query": "does a flight need approval", "expected_answers": [FLIGHTS["text"]]}
 BEIR = {
     "corpus.jsonl": jsonl(
         {"_id": "d1", "title": "T", "text": "one"}, {"_id": "d2", "title": "", "text": "two"}, {"_id": "d3", "title": "X", "text": "3"}
@@ -85,8 +84,6 @@ SHAPES = {
                                "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["t3", "t2"]],       {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
     "Evret, ids or texts":   ({"eval.csv": 'query,relevant_doc_ids,expected_answers\na flight,"[""t2""]",\na hotel,,"[""At 180.""]"\n',
                                "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["'At 180.'"]],      {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
-    "Evret, texts":          ({"eval.json": json.dumps({"queries": [TEXT_QUERY], "documents": [FLIGHTS, HOTELS]})},
-                                                                                       [[f"'{FLIGHTS['text']}'"]],   {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
     "BEIR":                  (BEIR,                                                    [["d1", "d2"], []],           {"d1": "T\n\none", "d2": "two", "d3": "X\n\n3"}),
     "BEIR, equal ids":       (NUMBERED_BEIR,                                           [["2"], ["1"]],               {str(n): f"text {n}" for n in range(1, 5)}),
     "TREC, files":           ({**TREC, **{f"docs/{n}.html": "<p>x</p>" for n in ("d1", "d2", "d3")}},

@@ -138,11 +138,6 @@ RESULT = {
 }  # fmt: skip
 RESULTS = [RESULT, {**RESULT, "promptIdx": 1, "response": {"output": "29 days"}}]
 RUBRIC = [{"type": "llm-rubric", "value": "{{expected_answer}}"}]
-CHOICES = [
-    {"id": "a", "epoch": 1, "input": "A?", "target": "B", "choices": ["x", "y"]},
-    {"id": "b", "epoch": 1, "input": "B?", "target": ["A"], "choices": ["x", "y"]},
-    {"id": "c", "epoch": 1, "input": "C?", "target": "D", "choices": None},
-]
 ANSWERED = {
     # file                                                                                       answers
     "promptfoo's results, each test once":
@@ -160,8 +155,6 @@ ANSWERED = {
     "traces with a reference":
         ({"log.csv": csv(("question", "ground_truth", "response", "latency", "total_tokens"), ("A?", "a", "b", "2.1", "512"))},
                                                                                                  [("a",)]),
-    "letters of choices become their texts":
-        ({"log.json": json.dumps({"samples": CHOICES})},                                         [("y",), ("x",), ("D",)]),
 }  # fmt: skip
 
 
