@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.embedded_json import with_corpus
+from rag_eval_pipeline.scaffold.headers import ROLE_SUFFIXES, ROLES, normalised
 from rag_eval_pipeline.scaffold.links import Corpus, Link, files_corpus, find_target, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import ROLE_SUFFIXES, ROLES, normalised
 from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, draft_linked, draft_rows, fill_in
 from rag_eval_pipeline.scaffold.writer import SOURCE, ColumnExpr, Draft, Guess, context, struct
 

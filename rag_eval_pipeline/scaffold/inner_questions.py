@@ -6,16 +6,16 @@ from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.scaffold.columns import Column
-from rag_eval_pipeline.scaffold.links import BODIES, Corpus, Link, free_word, grouped_documents
+from rag_eval_pipeline.scaffold.headers import ROLES, normalised
+from rag_eval_pipeline.scaffold.links import Corpus, Link, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.nesting import nested_columns
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import ROLES, normalised
 from rag_eval_pipeline.scaffold.rows import draft_linked
 from rag_eval_pipeline.scaffold.selection import score_file
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
 
 QUESTION_FIELDS = frozenset(ROLES["question"][:8])
-BODY_NAMES = (*BODIES.split(), "story", "full_text", "sections", "paragraphs", "abstract")
+BODY_NAMES = (*ROLES["body"], "story", "full_text", "sections", "paragraphs", "abstract")
 NAMES = "title name id doc_id document_id source_key url".split()
 SECTION_FIELDS = ("paragraphs", "sentences")  # lists of texts in a list of sections
 

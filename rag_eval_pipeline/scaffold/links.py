@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
 from rag_eval_pipeline.scaffold.columns import Column
-from rag_eval_pipeline.scaffold.headers import ROLES, named_columns, normalised
+from rag_eval_pipeline.scaffold.headers import named_columns, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ListForm, list_forms
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
@@ -27,7 +27,6 @@ LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may hav
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
 
-BODIES = " ".join(ROLES["body"])
 CORPUS_NAMES = frozenset("corpus document documents docs passages articles".split())  # of files with all documents
 SEPARATORS = ("\n", ";", "|", ",")
 

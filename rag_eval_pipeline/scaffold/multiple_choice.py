@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.headers import normalised
 from rag_eval_pipeline.scaffold.profile import DataFile
-from rag_eval_pipeline.scaffold.roles import list_forms, normalised
+from rag_eval_pipeline.scaffold.roles import list_forms
 
 OPTIONS = "choices options endings answer_choices answer_options multiple_choices possible_choices".split()
 KEYS = (

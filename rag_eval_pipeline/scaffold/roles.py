@@ -15,7 +15,6 @@ from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES
 from rag_eval_pipeline.scaffold.columns import Column, read_cell
 from rag_eval_pipeline.scaffold.flags import impossible
 from rag_eval_pipeline.scaffold.headers import (
-    ROLE_SUFFIXES,
     ROLES,
     bare,
     is_gold,
@@ -27,8 +26,6 @@ from rag_eval_pipeline.scaffold.headers import (
 )
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column
-
-__all__ = ["ROLES", "ROLE_SUFFIXES", "is_gold", "normalised"]
 
 ASKING_SHARE = 0.5  # of the values of a column of questions that has another name
 METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels

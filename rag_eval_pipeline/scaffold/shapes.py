@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
 from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.headers import normalised
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
     TRIED_VALUES,
@@ -14,7 +15,6 @@ from rag_eval_pipeline.scaffold.links import (
     no_documents,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import normalised
 from rag_eval_pipeline.scaffold.selection import split_of
 from rag_eval_pipeline.scaffold.writer import Draft, Guess, context
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from rag_eval_pipeline.scaffold.headers import ROLES, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
-from rag_eval_pipeline.scaffold.roles import ROLES, normalised
 from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, rows, skeleton
 from rag_eval_pipeline.scaffold.writer import Draft
 
