@@ -17,6 +17,7 @@ from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render
 from rag_eval_pipeline.cli.compare import compare
 from rag_eval_pipeline.cli.doctor import doctor, worker_queue
 from rag_eval_pipeline.cli.evaluate import calibrate, evaluate, leaderboard, report, rescore
+from rag_eval_pipeline.cli.first_score import first_score
 from rag_eval_pipeline.cli.init_system import init_system
 from rag_eval_pipeline.cli.new import new, up
 from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, trust
@@ -40,7 +41,10 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start": {"new": new, "init": init, "recipes": recipes, "plan": plan, "convert": convert, "audit": audit},
+    "Start": {
+        "try": first_score, "new": new, "init": init, "recipes": recipes, "plan": plan, "convert": convert,
+        "audit": audit,
+    },
     "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
     "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
     "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power, "trust": trust},

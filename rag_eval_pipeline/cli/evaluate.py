@@ -39,6 +39,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.asking import AskingReport
+    from rag_eval_pipeline.evaluation.pair import Pair
     from rag_eval_pipeline.evaluation.pipeline import Published
 
 CAUSE_CHARS = 160  # of an error
@@ -65,6 +66,10 @@ def evaluate(
     failed_only: Annotated[
         bool, typer.Option("--failed-only", help="Ask only the questions that the newest evaluation has no answer to.")
     ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Ask only the first N questions, whatever the system's file says."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be asked and what it would cost; ask nothing.")
     ] = False,
@@ -84,16 +89,21 @@ def evaluate(
     root = find_workspace(workspace)
     system = system or only_system(root)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
-    command = f"rag-eval evaluate {' '.join(names)} --system {system}"
+    command = f"rag-eval evaluate {' '.join(names)} --system {system}{f' --limit {limit}' if limit else ''}"
     if dry_run:
-        for_each(names, lambda name: _estimate(root, name, system, which), _estimate_line, as_json)
+        for_each(
+            names,
+            lambda name: _estimate(root, load_pair(root, name, system, limit=limit), which),
+            _estimate_line,
+            as_json,
+        )
         print_next(as_json, command)
         return
     failed, is_undecided = 0, False
 
     def one(name: str) -> dict[str, Any]:
         nonlocal failed, is_undecided
-        pair = load_pair(root, name, system)
+        pair = load_pair(root, name, system, limit=limit)
         is_undecided = pair.system_file.is_nightly_undecided
         detects = warning = None
         if not published_evaluations(root, name, system):  # printed once, with the first evaluation
@@ -206,17 +216,16 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
     return notes
 
 
-def _estimate(root: Workspace, name: str, system: str, which: Literal["missing", "failed"]) -> dict[str, Any]:
+def _estimate(root: Workspace, pair: "Pair", which: Literal["missing", "failed"]) -> dict[str, Any]:
     import msgspec
     from pydantic import BaseModel
 
     from rag_eval_pipeline.evaluation.budget import estimate
-    from rag_eval_pipeline.evaluation.pair import load_pair
 
-    found = estimate(root, load_pair(root, name, system), now=clock.now(), which=which)
+    found = estimate(root, pair, now=clock.now(), which=which)
     facts = msgspec.to_builtins(found, enc_hook=BaseModel.model_dump)
     facts |= {"spent_today": facts.pop("spent"), "exceeds": list(found.exceeds)}
-    return {"benchmark": name, "system": system, **facts}
+    return {"benchmark": pair.paths.name, "system": pair.system, **facts}
 
 
 def _estimate_line(found: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -19,6 +19,7 @@ from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_r
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+T = TypeVar("T")
 
 Root = Annotated[
     Path | None,
@@ -172,10 +173,24 @@ def print_notes(notes: Iterable[str]) -> None:
 
 def print_next(as_json: bool, *commands: str) -> None:
     """Print what to type next on standard error, for people: never beside JSON."""
-    if not as_json:
+    if not as_json and _prints_next:
         results().flush()
         for command in commands:
             print(f"Next: {painted(command, 'bold', sys.stderr)}", file=sys.stderr)
+
+
+_prints_next = True
+
+
+@contextmanager
+def without_next() -> "Iterator[None]":
+    """Leave out what to type next: the caller goes on by itself."""
+    global _prints_next
+    _prints_next = False
+    try:
+        yield
+    finally:
+        _prints_next = True
 
 
 def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
@@ -223,20 +238,22 @@ def results() -> TextIO:
     return _results or sys.stdout
 
 
-def keep_stdout_for_results(command: Callable[..., None]) -> Callable[..., None]:
+def keep_stdout_for_results(command: Callable[..., T]) -> Callable[..., T]:
     """Wrap a command so that only its results reach standard output.
 
     Whatever a system under test, a metric, a C library or a child process prints goes to standard error.
     """
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(*args: Any, **kwargs: Any) -> T:
         global _results
+        if _results is not None:  # a command that another one runs
+            return command(*args, **kwargs)
         outside, stdout = _results, sys.stdout
         try:
             with _stdout_moved_away() as _results:
                 sys.stdout = sys.stderr
-                command(*args, **kwargs)
+                return command(*args, **kwargs)
         except BrokenPipeError:  # `rag-eval plan x | head` is no error
             raise typer.Exit(0) from None
         finally:

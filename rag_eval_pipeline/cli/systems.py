@@ -42,7 +42,7 @@ def probe(
     questions: Annotated[int, typer.Option(min=1, max=100, help="Number of questions to ask.")] = 3,
     workspace: Root = None,
     as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Ask a system a few questions and show how its replies are parsed; writes nothing and records no cost.
 
     Exits 4 if no question was answered.
@@ -57,6 +57,7 @@ def probe(
     if not found["answered"]:
         raise typer.Exit(UNAVAILABLE)
     print_next(as_json, f"rag-eval evaluate {found['benchmark']} --system {name}")
+    return found
 
 
 def probe_lines(row: dict[str, Any]) -> list[str]:

@@ -48,8 +48,11 @@ class Pair:
         return CorpusFiles.read(self.paths)
 
 
-def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
+def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int | None = None) -> Pair:
     """Load a pair and check that the benchmark's conversion is current and its files are unchanged.
+
+    Args:
+        limit: Of the questions, instead of what the system's file says; None for that.
 
     Raises:
         InputError: `no_benchmark`, `no_system`, `excluded_benchmark`, whether it is converted or not, `not_converted`,
@@ -76,6 +79,8 @@ def load_pair(workspace: Workspace, benchmark: str, system: str) -> Pair:
         dataset = open_dataset(dataset_path)
         if not dataset.queries:
             raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
+    if limit is not None:  # of a dataset with fewer questions, all are asked, as without a limit
+        file = file.model_copy(update={"limit": limit if limit < len(dataset.queries) else None})
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
     return Pair(
         paths=paths,
