@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from rag_eval_pipeline.cli import main
 from tests.conftest import REPOSITORY
 from tests.paid_server import paid_server
 
@@ -20,6 +21,19 @@ UNKNOWN = (
 def folder(tmp_path):
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
+
+
+@pytest.fixture
+def rag_eval(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        return int(exit_.value.code or 0), *capsys.readouterr()
+
+    return run
 
 
 def shell(script, folder):
@@ -43,7 +57,7 @@ def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_an
 ):
     code, first, error = shell("rag-eval try --no-open", folder)
     lines = marked(first, "$ ")
-    assert (code, lines[1], error) == (0, "cd bicycle-hire-eval", "Next: rag-eval try --from 'FILE|FOLDER' --url URL\n")
+    assert (code, lines[1], error) == (0, "cd bicycle-hire-eval", "Next: rag-eval try --from FILE|FOLDER --url URL\n")
     assert (folder / "bicycle-hire-eval" / "data" / "reports" / "index.html").is_file()
 
     copied = tmp_path / "copied"
@@ -63,45 +77,44 @@ def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_an
     assert (code, "bicycle-hire x python: 33 questions, 0 failed" in out) == (0, True)
 
 
-def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_on(folder):
+def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_on(folder, rag_eval):
     (folder / "FAQ 1.csv").write_text("Thema,Inhalt\n" + "".join(f"x,What is number {n}?\n" for n in range(60)))
     with paid_server() as server:
-        command = f"rag-eval try --from 'FAQ 1.csv' --no-open --url {server.url}/ask"
-        code, out, error = shell(command, folder)
+        command = ("try", "--from", "FAQ 1.csv", "--no-open", "--url", f"{server.url}/ask")
+        code, out, error = rag_eval(*command)
         assert (code, marked(out, "$ ")[-1]) == (2, "rag-eval init faq-1 --from '../FAQ 1.csv'")
         assert "data/sources/faq-1/benchmark.yaml has to be completed: line 26: answer: FILL_IN" in error
         assert "Thema        VARCHAR  'x'" in shell(marked(error, "Next: ")[0], folder)[1]
 
         spec = folder / "faq-1-eval" / "data" / "sources" / "faq-1" / "benchmark.yaml"
         spec.write_text(spec.read_text().replace("answer: FILL_IN", "answer: Thema"))
-        code, out, error = shell(command, folder)
+        code, out, error = rag_eval(*command)
         assert (code, len(server.asked)) == (0, 50), error
         assert "rag-eval evaluate faq-1 --system http --limit 50" in marked(out, "$ ")
-        code, out, _ = shell(marked(error, "Next: ")[0], folder)
+        code, out, _ = shell(f"{marked(error, 'Next: ')[0]}\nrag-eval report && rag-eval status", folder)
         assert (code, "60 questions, 0 failed" in out, len(server.asked)) == (0, True, 60)
-        assert shell("cd faq-1-eval && rag-eval report && rag-eval status", folder)[0] == 0
 
 
-def test_it_names_the_line_where_a_step_stops(folder):
+def test_it_names_the_line_where_a_step_stops(folder, rag_eval):
     (folder / "faq.csv").write_text("Question,Answer\nWhat is left?,nothing\n")
-    code, out, error = shell("rag-eval try --from faq.csv", folder)
+    code, out, error = rag_eval("try", "--from", "faq.csv")
     assert (code, "nothing that the built-in baseline could search" in error) == (2, True)
 
     with paid_server() as server:
-        code, _, error = shell(f"rag-eval try --from faq.csv --url {server.url}/no", folder)
+        code, _, error = rag_eval("try", "--from", "faq.csv", "--url", f"{server.url}/no")
         line = f"cd faq-eval && rag-eval system init http --url {server.url}/no --benchmark faq"
         assert (code, "[unknown_body]" in error, marked(error, "Next: ")) == (2, True, [line])
 
     (folder / "faq.csv").write_text("Question,Answer\nWhat is left?,everything\n")
-    code, _, error = shell("rag-eval try --from faq.csv", folder)
+    code, _, error = rag_eval("try", "--from", "faq.csv")
     line = "cd faq-eval && cp -R ../faq.csv data/sources/faq && rag-eval convert faq --replace"
     assert (code, marked(error, "Next: ")) == (2, [line])
     assert shell(line, folder)[0] == 0
-    code, out, _ = shell("rag-eval try --from faq.csv", folder)
+    code, out, _ = rag_eval("try", "--from", "faq.csv")
     assert (code, "# skipped: rag-eval convert faq" in out) == (2, True)
 
     (folder / "notes").mkdir()
     for name in ("a.md", "b.md"):
         (folder / "notes" / name).write_text("# Notes")
-    code, _, error = shell("rag-eval try --from notes", folder)
+    code, _, error = rag_eval("try", "--from", "notes")
     assert (code, "Put a CSV with the columns Question, Answer and Document" in error) == (2, True)
