@@ -35,7 +35,7 @@ def first_score(
     origin: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="FILE|FOLDER|URL", help="Your questions and documents; by default a small FAQ of the package."
+            "--from", metavar="FILE|FOLDER|URL", help="Your questions and documents; by default a small bundled FAQ."
         ),
     ] = None,
     url: Annotated[str | None, typer.Option(help="An HTTP service to ask: where questions go.")] = None,
