@@ -113,6 +113,28 @@ def test_answers_in_words_of_their_own_are_no_suspects():
     assert {kind for kind in found_in(free) if kind.startswith("answer")} == set()
 
 
+def test_answer_of_a_question_without_documents_is_looked_for_in_all():
+    answers = ["Nils Aas" if q.id == 4 else q.answer for q in lights()]
+    asked = zip(lights(), answers, strict=True)
+    questions = [Question(q.id, q.question, answer, (answer,), False, ()) for q, answer in asked]
+
+    [suspect] = found_in(questions)["answer_not_in_document"].suspects
+    assert (suspect.question, suspect.evidence) == (4, "'Nils Aas' is in no document")
+
+
+def test_changed_number_in_sentences_of_their_own_is_a_suspect():
+    told = [f"Built of granite, {name} has stood {number} metres tall." for name, number in
+            zip(list(LIGHTS) * 3, [31, 17, 24, 9] * 3, strict=True)]  # fmt: skip
+    told[3] = told[3].replace("9 metres", "95 metres")
+    questions = [
+        Question(n, f"How high is light {n}?", text, (text,), False, about(list(LIGHTS)[n % 4]))
+        for n, text in enumerate(told)
+    ]
+
+    [suspect] = found_in(questions)["number_not_in_document"].suspects
+    assert suspect.evidence == "95 of 'Built of granite, Ulvo has stood 95 metres tall.' is not in Ulvo.pdf"
+
+
 def test_language_is_that_of_most_questions():
     asked = ["Wer hat das Licht gebaut?", "Wann wurde das Licht gelöscht?", "Wie hoch ist der Turm?"] * 4
     questions = [
