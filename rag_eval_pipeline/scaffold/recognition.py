@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rag_eval_pipeline.scaffold.inner_questions import inner_questions
+from rag_eval_pipeline.scaffold.judgements import qrels
 from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import FolderProfile
 from rag_eval_pipeline.scaffold.recipe import Recipe
 from rag_eval_pipeline.scaffold.recipe_draft import draft_by_recipe
 from rag_eval_pipeline.scaffold.rows import rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses
-from rag_eval_pipeline.scaffold.shapes import qrels
 from rag_eval_pipeline.scaffold.traces import traces
 from rag_eval_pipeline.scaffold.writer import Draft
 

@@ -1,4 +1,4 @@
-"""Shapes of published benchmarks, and rows of any columns: each is a function from a folder's profile to a draft."""
+"""Judgements of columns of any names, and TREC: questions, judgements and documents in relations of their own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
