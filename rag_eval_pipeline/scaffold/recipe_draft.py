@@ -71,6 +71,7 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
                 guesses=(*guesses, *draft.guesses),
                 missing=(*missing, *(text for text in draft.missing if text.partition(":")[0] not in fill_in)),
                 retrieval_only=draft.retrieval_only or recipe.retrieval_only,
+                on_missing_document=recipe.on_missing_document or draft.on_missing_document,
             )
         questions = {name: _expr(source, text) for name, text in exprs.items() if name not in (TEXTS, TEXTS_FILE)}
         questions |= {name: FILL_IN_COLUMN for name in fill_in if name != "documents"}
