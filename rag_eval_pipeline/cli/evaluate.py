@@ -90,20 +90,19 @@ def evaluate(
     system = system or only_system(root)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
     command = f"rag-eval evaluate {' '.join(names)} --system {system}{f' --limit {limit}' if limit else ''}"
+
+    def load(name: str) -> "Pair":
+        return load_pair(root, name, system, limit=limit)
+
     if dry_run:
-        for_each(
-            names,
-            lambda name: _estimate(root, load_pair(root, name, system, limit=limit), which),
-            _estimate_line,
-            as_json,
-        )
+        for_each(names, lambda name: _estimate(root, load(name), which), _estimate_line, as_json)
         print_next(as_json, command)
         return
     failed, is_undecided = 0, False
 
     def one(name: str) -> dict[str, Any]:
         nonlocal failed, is_undecided
-        pair = load_pair(root, name, system, limit=limit)
+        pair = load(name)
         is_undecided = pair.system_file.is_nightly_undecided
         detects = warning = None
         if not published_evaluations(root, name, system):  # printed once, with the first evaluation

@@ -5,7 +5,7 @@ import filecmp
 import os
 import re
 import shlex
-from itertools import count
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
@@ -13,15 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from rag_eval_pipeline.cli.init_system import CHAT_ENDINGS
-from rag_eval_pipeline.cli.output import (
-    BAD_INPUT,
-    emit,
-    painted,
-    print_error,
-    print_next,
-    print_notes,
-    without_next,
-)
+from rag_eval_pipeline.cli.output import BAD_INPUT, emit, painted, print_error, print_next, print_notes, without_next
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, BenchmarkPaths, Workspace, is_workspace
 
@@ -146,11 +138,11 @@ def _set_up(steps: "_Steps", root: Workspace, name: str, kind: str, address: str
 
 def _system(url: str | None, openai: str | None, python: str | None) -> tuple[str, str]:
     """Return the kind of the system and its address."""
-    given = {"http": url, "openai": openai, "python": python}
-    found = [(kind, address) for kind, address in given.items() if address is not None]
-    if len(found) > 1:
-        raise InputError("bad_option", "try", "one of --url, --openai and --python", found=[a for _, a in found])
-    kind, address = found[0] if found else (BASELINE, "")
+    options = {"http": url, "openai": openai, "python": python}
+    given = {kind: address for kind, address in options.items() if address is not None}
+    if len(given) > 1:
+        raise InputError("bad_option", "try", "one of --url, --openai and --python", found=f"{len(given)} of them")
+    kind, address = next(iter(given.items()), (BASELINE, ""))
     return ("openai" if kind == "http" and address.endswith(CHAT_ENDINGS) else kind), address
 
 
@@ -175,15 +167,15 @@ def _free_name(root: Workspace, kind: str, address: str) -> str:
 
     if kind == BASELINE:
         return BASELINE
-    for number in count(2):
-        name = kind if number == 2 else f"{kind}-{number - 1}"
-        if not root.system_file(name).exists():
-            return name
-        settings: Any = read_system_file(root.system_file(name)).settings
+    wanted = address.partition("?")[0].removesuffix("/chat/completions").rstrip("/")
+
+    def address_of(file: Path) -> str:
+        settings: Any = read_system_file(file).settings
         found = getattr(settings, "callable", None) or f"{settings.endpoint.base_url}{getattr(settings, 'path', '')}"
-        if found.rstrip("/") == address.partition("?")[0].removesuffix("/chat/completions").rstrip("/"):
-            return name
-    raise AssertionError
+        return str(found).rstrip("/")
+
+    names = chain([kind], (f"{kind}-{number}" for number in count(2)))
+    return next(name for name in names if not (file := root.system_file(name)).exists() or address_of(file) == wanted)
 
 
 def _is_copied(paths: BenchmarkPaths, data: str) -> bool:
@@ -200,11 +192,9 @@ def _is_copied(paths: BenchmarkPaths, data: str) -> bool:
 def _is_converted(paths: BenchmarkPaths) -> bool:
     from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 
-    try:
-        current_stamp(paths, source_digest(paths))
-    except InputError:
-        return False
-    return True
+    with contextlib.suppress(InputError):
+        return bool(current_stamp(paths, source_digest(paths)))
+    return False
 
 
 class _Steps:
