@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, content_words, quoted
 from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
+from rag_eval_pipeline.audit.nearest_sentences import SAID_MIN, YES_NO, sentences_of
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.text.alignment import contains
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
@@ -24,7 +25,6 @@ from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import PageText, RagAnswer
 from rag_eval_pipeline.systems.config import read_common_settings
-from rag_eval_pipeline.systems.embedded_bm25 import split_sentences
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import Refusal
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -35,14 +35,12 @@ WAVERING_RUNS_MIN = 4
 WAVERING_CHANGES_MIN = 2  # one change from right to wrong, or the reverse, is one of the system
 FEW = 0.1  # share of the questions up to which they are suspicious; where more are missed, systems are
 SHARED_MIN = 0.3  # share of a question's words that a sentence about it has
-SAID_MIN = 0.6  # share of an answer's other words that a sentence has which states it in words of its own
 SEARCHED_MAX = 2000  # questions; each takes some ten milliseconds
 PASSAGES_SEARCHED = 5  # of each answer, the first ones
 LEANS_RIGHT = 0.5  # score of a comparison, from which an answer is rather right
 SHOWN_BEFORE = 40  # characters of a sentence before the answer
 
 _ANSWERED = Refusal(False, ())
-_YES_NO = frozenset({"yes", "no", "true", "false"})  # any page has these words
 _MakeSuspect = Callable[..., Suspect]
 Right = Mapping[str, bool | None]  # question -> whether its answer is right; None if that is not certain
 
@@ -222,14 +220,13 @@ class _Search:
         self._files = CorpusFiles.read(paths)
         self._settings = settings
         self._pages: dict[str, list[PageText]] = {}
-        self._sentences: dict[PageText, list[tuple[str, set[str]]]] = {}
 
     def said_by_most(self, query: EvaluationQuery, answers: Sequence[RagAnswer]) -> tuple[str, int] | None:
         """Return the answer that most say, in its shortest form, and their number, unless it may be an accepted one."""
         texts = [text for one in answers if not one.abstained and answer_tokens(text := _text(one))]
         said = [(text, sum(self._says(query, other, text) for other in texts)) for text in texts]
         text, voices = max(said, key=lambda one: (one[1], -len(answer_tokens(one[0]))), default=("", 0))
-        if voices < SYSTEMS_MIN or 2 * voices <= len(answers) or normalise_answer(text) in _YES_NO:
+        if voices < SYSTEMS_MIN or 2 * voices <= len(answers) or normalise_answer(text) in YES_NO:
             return None
         return None if self._may_be_right(query, text) else (text, voices)
 
@@ -247,7 +244,7 @@ class _Search:
         asked, said = set(content_words(query.query_text)), set(content_words(text))
         best: tuple[float, PageText, str] | None = None
         for place in pages:
-            for sentence, content in self._sentences_of(place):
+            for _, sentence, content in sentences_of(place):
                 shared = len(asked & content) / len(asked) if asked else 1.0
                 if shared < SHARED_MIN or (best is not None and shared <= best[0]):
                     continue
@@ -273,12 +270,6 @@ class _Search:
             return False
         found = judge_correctness(text, _ANSWERED, query.query_text, query.accepted_answers, self._settings)
         return score_answer(text, query.accepted_answers).f1 > 0 if found is None else found.score >= LEANS_RIGHT
-
-    def _sentences_of(self, page: PageText) -> Sequence[tuple[str, set[str]]]:
-        if page not in self._sentences:
-            texts = [" ".join(one.text.split()) for one in split_sentences(page)]
-            self._sentences[page] = [(text, set(content_words(text))) for text in texts]
-        return self._sentences[page]
 
     def _pages_of(self, name: str) -> Sequence[PageText]:
         if not self._pages:

@@ -18,7 +18,7 @@ from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import count, dollars, milliseconds, replace_control_chars, shortened
-from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage
+from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage, stated_spans
 from rag_eval_pipeline.site.run_data import QuestionRow, text_checksum
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
@@ -253,16 +253,6 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: str = ""
 
 
-def document_spans(answer: RagAnswer, query: EvaluationQuery | None) -> list[DocumentSpan]:
-    """Return the gold and cited spans of a question."""
-    gold = query.citations if query else ()
-    return [
-        DocumentSpan(span.file_name, span.start_char, span.end_char, is_gold)
-        for spans, is_gold in ((gold, True), (answer.citations, False))
-        for span in spans
-    ]
-
-
 def question_details(
     row: QuestionRow,
     answer: RagAnswer,
@@ -280,7 +270,7 @@ def question_details(
     bare = strip_citations(given)
     before, changed = _earlier_answer(row, given, earlier, is_impossible)
     wanted = nearest_gold_answer(gold, bare)
-    spans = [span for span in document_spans(answer, query) if span.is_gold]
+    spans = [span for span in stated_spans(answer, query) if span.role == "gold"]
     relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
     missed = sorted(relevant - {texts.canonical(passage.document) for passage in answer.contexts})
     passages = sorted(answer.contexts, key=lambda passage: passage.rank)[:PASSAGES_SHOWN]

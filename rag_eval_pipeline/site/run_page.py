@@ -15,7 +15,7 @@ from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_bann
 from rag_eval_pipeline.site.charts import latency_histogram
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars, shortened, spreadsheet
-from rag_eval_pipeline.site.marked_pages import PageImages
+from rag_eval_pipeline.site.marked_pages import PageImages, likely_spans, stated_spans
 from rag_eval_pipeline.site.metric_labels import (
     CATEGORY_HEADINGS,
     PAGE,
@@ -25,7 +25,7 @@ from rag_eval_pipeline.site.metric_labels import (
     shown,
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
-from rag_eval_pipeline.site.question_page import document_spans, question_details
+from rag_eval_pipeline.site.question_page import question_details
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.site.run_data import (
     QuestionNight,
@@ -77,8 +77,10 @@ def write_run(
         details = []
         for row in rows[first : first + QUESTIONS_A_FILE]:
             answer, query = run.answers[row.query_id], queries.get(row.query_id)
-            is_drawn = pictures is not None and row.query_id in pictured
-            drawn = pictures.of(document_spans(answer, query)) if pictures and is_drawn else []
+            drawn = []
+            if pictures is not None and row.query_id in pictured:
+                likely = likely_spans(answer, query, run.dataset.texts)
+                drawn = pictures.of([*stated_spans(answer, query), *likely])
             judged = run.judgements.get(row.query_id)
             details.append(
                 question_details(

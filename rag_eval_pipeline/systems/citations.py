@@ -47,6 +47,54 @@ _CITATION_QUERY_ENGINE = re.compile(r"\ASource \d+:\n")  # before the text of ea
 Span = tuple[int, int]
 
 
+class PassagePlaces:
+    """Finds passages and quotes in the documents of a corpus; `pages` reads its texts when they are first needed."""
+
+    def __init__(self, pages: Callable[[], list[PageText]]) -> None:
+        self._pages = pages
+        self._index = functools.lru_cache(INDEXED_DOCUMENTS)(self._make_index)
+
+    @cached_property
+    def texts(self) -> Mapping[str, list[PageText]]:
+        """The pages of each document, in their order."""
+        texts: dict[str, list[PageText]] = {}
+        for page in self._pages():
+            texts.setdefault(page.document, []).append(page)
+        return {name: sorted(pages, key=lambda page: page.start) for name, pages in texts.items()}
+
+    def spans_of(self, passage: RetrievedPassage) -> Iterator[tuple[int, int, int | None]]:
+        """Yield start, end and page of a passage: as stated, else where its text is in the document."""
+        if passage.start is not None and passage.end is not None:
+            yield passage.start, passage.end, passage.page
+            return
+        text = _CITATION_QUERY_ENGINE.sub("", passage.text)
+        for one in self.locate(passage.document, text, passage.page):
+            yield one.start, one.end, one.page
+
+    def locate(self, document: str, text: str, page: int | None) -> list[Located]:
+        """Search a text on the stated page and its neighbours, which is fast, and then in the whole document."""
+        for nearby in (page, None) if page is not None else (None,):
+            index, start, pages = self._nearby(document, nearby)
+            if index is not None and (found := index.locate(text, Hint(None if page is None else page - pages))):
+                return [
+                    dataclasses.replace(one, start=one.start + start, end=one.end + start, page=one.page + pages)
+                    for one in found
+                ]
+        return []
+
+    def _nearby(self, document: str, page: int | None) -> tuple[TextIndex | None, int, int]:
+        """Return the index of a page with its neighbours, and the characters and pages before it."""
+        pages = self.texts.get(document, [])
+        if page is None or not 1 <= page <= len(pages):
+            return self._index(document), 0, 0
+        first = max(0, page - 2)
+        return TextIndex([one.text for one in pages[first : page + 1]]), pages[first].start, first
+
+    def _make_index(self, document: str) -> TextIndex | None:
+        pages = self.texts.get(document)
+        return None if pages is None else TextIndex([page.text for page in pages])
+
+
 class CitationReader:
     """Converts the citations of one system to document offsets of one corpus.
 
@@ -74,13 +122,12 @@ class CitationReader:
         self._known = known
         self._document = document
         self._place = place
-        self._pages = pages
+        self._places = PassagePlaces(pages)
         self._first_page = first_page
         self._first_number = first_number
         self._are_page_offsets = are_page_offsets
         self._left_out: Counter[str] = Counter()
         self._example: str | None = None
-        self._index = functools.lru_cache(INDEXED_DOCUMENTS)(self._make_index)
 
     def at(
         self, document: str, page: int | None, start: int, end: int, *, marker: Span | None = None
@@ -188,7 +235,7 @@ class CitationReader:
     def _is_of_answer(self, parsed: ParsedPassage, document: str, answer: str) -> bool:
         """Return whether a citation's offsets are a place in the answer: that has its text there, the document not."""
         span = slice(parsed.start, parsed.end)
-        whole = PAGE_BREAK.join(page.text for page in self._texts.get(document, []))
+        whole = PAGE_BREAK.join(page.text for page in self._places.texts.get(document, []))
         return bool(parsed.text) and answer[span] == parsed.text != whole[span]
 
     def _by_id(self, given: str, passages: Sequence[RetrievedPassage]) -> list[Citation]:
@@ -275,74 +322,34 @@ class CitationReader:
         if not 0 <= index < len(passages):
             return self._leave_out(NO_PASSAGE)
         passage = passages[index]
-        spans = list(self._spans_of(passage))
+        spans = list(self._places.spans_of(passage))
         if not spans:
             return self._leave_out(NOT_FOUND)
         return [Citation(passage.document, start, end, page, *marker) for start, end, page in spans]
 
     def _quoted_in(self, passage: RetrievedPassage, quote: str) -> list[Citation]:
         """Return the citation of a quote at its place in the passage, since a document may repeat it."""
-        whole = PAGE_BREAK.join(page.text for page in self._texts.get(passage.document, []))
-        for start, end, page in self._spans_of(passage) if whole else ():
+        whole = PAGE_BREAK.join(page.text for page in self._places.texts.get(passage.document, []))
+        for start, end, page in self._places.spans_of(passage) if whole else ():
             for one in TextIndex([whole[start:end]]).locate(quote):
                 return [Citation(passage.document, start + one.start, start + one.end, page)]
         return self._quoted(passage.document, passage.page, quote)
 
     def _quoted(self, document: str, page: int | None, quote: str) -> list[Citation]:
-        found = self._locate(document, quote, page)
+        found = self._places.locate(document, quote, page)
         return [Citation(document, one.start, one.end, one.page) for one in found] or self._leave_out(NOT_FOUND)
 
     def _in_passages(self, quote: str, passages: Sequence[RetrievedPassage]) -> list[Citation]:
         passage = next((passage for passage in passages if contains(passage.text, quote)), None)
         return self._leave_out(NOT_FOUND) if passage is None else self._quoted_in(passage, quote)
 
-    def _spans_of(self, passage: RetrievedPassage) -> Iterator[tuple[int, int, int | None]]:
-        """Yield start, end and page of a passage: as stated, else where its text is in the document."""
-        if passage.start is not None and passage.end is not None:
-            yield passage.start, passage.end, passage.page
-            return
-        text = _CITATION_QUERY_ENGINE.sub("", passage.text)
-        for one in self._locate(passage.document, text, passage.page):
-            yield one.start, one.end, one.page
-
-    def _locate(self, document: str, text: str, page: int | None) -> list[Located]:
-        """Search the stated page and its neighbours, which is fast, and then the whole document."""
-        for nearby in (page, None) if page is not None else (None,):
-            index, start, pages = self._nearby(document, nearby)
-            if index is not None and (found := index.locate(text, Hint(None if page is None else page - pages))):
-                return [
-                    dataclasses.replace(one, start=one.start + start, end=one.end + start, page=one.page + pages)
-                    for one in found
-                ]
-        return []
-
-    def _nearby(self, document: str, page: int | None) -> tuple[TextIndex | None, int, int]:
-        """Return the index of a page with its neighbours, and the characters and pages before it."""
-        pages = self._texts.get(document, [])
-        if page is None or not 1 <= page <= len(pages):
-            return self._index(document), 0, 0
-        first = max(0, page - 2)
-        return TextIndex([one.text for one in pages[first : page + 1]]), pages[first].start, first
-
-    def _make_index(self, document: str) -> TextIndex | None:
-        pages = self._texts.get(document)
-        return None if pages is None else TextIndex([page.text for page in pages])
-
     def _page_start(self, document: str, page: int | None) -> int:
-        pages = self._texts.get(document)
+        pages = self._places.texts.get(document)
         if pages is None:
             return 0  # not in the corpus: the citation is wrong whatever its offsets
         # A missing page starts after the document's end, so that the citation counts and points at nothing.
         past = pages[-1].start + len(pages[-1].text) + 1
         return next((one.start for one in pages if one.page == page), past)
-
-    @cached_property
-    def _texts(self) -> Mapping[str, list[PageText]]:
-        """The pages of each document, in their order."""
-        texts: dict[str, list[PageText]] = {}
-        for page in self._pages():
-            texts.setdefault(page.document, []).append(page)
-        return {name: sorted(pages, key=lambda page: page.start) for name, pages in texts.items()}
 
 
 def _number_of(item: Any) -> int | None:

@@ -85,7 +85,9 @@ def test_site_question_has_answer_claims_citations_passages_pictures_and_cost(si
     label, meaning, heading = value_of(site.reports / "meanings.js")["ndcg@10"]
     assert (label, "top 10" in meaning, meaning[-17:], heading) == ("nDCG@10", True, "Higher is better.", "Retrieval")
     assert "Latency" in dict(shown["costs"])
-    document, page, src, width, height, gold, cited = shown["pictures"][0]
+    document, page, src, width, height, gold, cited, nearest, retrieved = shown["pictures"][0]
+    assert not nearest  # the benchmark states the place
+    assert not retrieved  # the system cites
     assert (site.reports / src).read_bytes().startswith(b"\x89PNG")
     for x, y, w, h in [*gold, *cited]:
         assert 0 <= x < x + w <= width

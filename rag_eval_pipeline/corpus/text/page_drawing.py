@@ -11,7 +11,7 @@ from rag_eval_pipeline.corpus.text.pages import Page
 from rag_eval_pipeline.corpus.text.pdf import DrawnPage, draw_page
 from rag_eval_pipeline.errors import DocumentError
 
-Role = Literal["gold", "cited"]
+Role = Literal["gold", "nearest", "cited", "retrieved"]
 
 SHEET_LIMIT = 10  # documents: a sheet has at most 150 kB, and the UI requests those of the last runs all at once
 
@@ -27,20 +27,21 @@ _INK = (51, 51, 51)
 
 
 class Mark(NamedTuple):
-    """Characters `[start, end)` of a page's text, in code points, and whether they are gold or cited."""
+    """Characters `[start, end)` of a page's text, in code points; `rank` is of a retrieved passage."""
 
     start: int
     end: int
     role: Role
+    rank: int = 0
 
 
-def marks_by_page(pages: Sequence[Page], start: int, end: int, role: Role) -> dict[int, list[Mark]]:
+def marks_by_page(pages: Sequence[Page], start: int, end: int, role: Role, rank: int = 0) -> dict[int, list[Mark]]:
     """Divide the span `[start, end)` of a document's text into marks by 1-based page; empty if it is outside."""
     marks = {}
     for page in pages:
         first, last = max(0, start - page.start), min(len(page.text), end - page.start)
         if first < last:
-            marks[page.page] = [Mark(first, last, role)]
+            marks[page.page] = [Mark(first, last, role, rank)]
     return marks
 
 

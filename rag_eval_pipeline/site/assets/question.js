@@ -21,6 +21,12 @@ class QuestionPage {
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
     this.labels = new Labels(place.dataset, data.label ?? []);
     addEventListener("hashchange", () => this.show());
+    addEventListener("keydown", (event) => {
+      const key = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+      // Where the arrows move a cursor or scroll, they keep doing that.
+      if (!key || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.closest?.("input, textarea, select, .wide")) return;
+      document.querySelector(`.paging [rel="${key}"]`)?.click();
+    });
     this.show();
   }
 
@@ -100,7 +106,23 @@ class QuestionPage {
     const isFiltered = list === this.order && this.order.length < this.ids.length;
     const where = `${(index + 1).toLocaleString("en")} of ${list.length.toLocaleString("en")}${isFiltered ? " in the list" : ""}`;
     const back = element("a", { href: `${this.back}${query ? `?${query}` : ""}#questions` }, where);
-    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"), back);
+    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"), back, this.copying(id));
+  }
+
+  // The address with the list and the question in it.
+  copying(id) {
+    const status = element("span", { role: "status", class: "quiet" });
+    const button = element("button", { type: "button", class: "action" }, "Copy link");
+    button.addEventListener("click", () => {
+      const address = element("input", { value: Object.assign(new URL(location.href), { hash: encodeURIComponent(id) }).href, readonly: true, "aria-label": "Address" });
+      button.after(address);
+      address.select();
+      const isCopied = document.execCommand("copy"); // the newer way is refused to pages that were opened from a file
+      if (isCopied) address.remove();
+      button.focus();
+      status.textContent = isCopied ? "Copied" : "";
+    });
+    return element("span", {}, button, " ", status);
   }
 
   // Gold answer, the answer before and the present one beside each other; changed words are marked in both.
@@ -223,16 +245,24 @@ class QuestionPage {
 
   pictures(question) {
     if (!question.pictures?.length) return null;
-    const sheets = question.pictures.map(([document, page, src, width, height, gold, cited]) => {
+    const sheets = question.pictures.map(([document, page, src, width, height, gold, cited, nearest, retrieved]) => {
       const box = (css) => ([x, y, w, h]) => drawing("rect", { class: css, x, y, width: w, height: h, rx: 1 });
-      const marks = drawing("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...gold.map(box("gold")), ...cited.map(box("cited")));
-      const what = [gold.length ? "gold text filled" : "", cited.length ? "cited text framed" : ""].filter(Boolean).join(", ");
-      const image = element("img", { src: this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
       const numbers = (question.citations ?? []).flatMap((one, index) => (cited.length && one.page === page && (one.file ?? one.document) === document ? [index + 1] : []));
-      const keys = [gold.length ? [element("span", { class: "swatch gold" }), "gold "] : [], cited.length ? [element("span", { class: "swatch cited" }), `cited${numbers.length ? ` ${numbers.map((n) => `[${n}]`).join(" ")}` : ""}`] : []].flat();
+      const ranks = [...new Set(retrieved.map(([rank]) => rank))];
+      const kinds = [
+        ["gold", gold, "gold"], ["nearest", nearest, "nearest sentence, not stated by the benchmark"],
+        ["cited", cited, ["cited", ...numbers.map((n) => `[${n}]`)].join(" ")], ["retrieved", ranks, `retrieved (rank ${ranks.join(", ")})`],
+      ].filter(([, found]) => found.length);
+      const marks = drawing(
+        "svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...gold.map(box("gold")), ...nearest.map(box("nearest")), ...cited.map(box("cited")),
+        ...retrieved.flatMap(([rank, around]) => [box("retrieved")(around), drawing("text", { x: around[0] - 5, y: around[1] + 12, "text-anchor": "end" }, String(rank))]),
+      );
+      const what = kinds.map(([kind, , words]) => `${words} ${kind === "gold" ? "filled" : "framed"}`).join(", ") || "without marks";
+      const image = element("img", { src: this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
+      const keys = kinds.map(([kind, , words]) => element("span", { class: "key" }, element("span", { class: `swatch ${kind}` }), words));
       return element(
         "figure", { "data-cites": numbers.join(" ") || null, tabindex: "-1" }, element("div", { class: "sheet" }, image, marks),
-        element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}: `, ...keys),
+        element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}: `, ...(keys.length ? keys : ["the expected document; no sentence of it is near the gold answer"])),
       );
     });
     return section("In the documents", element("div", { class: "pair" }, ...sheets));
