@@ -76,21 +76,22 @@ def first_score(
     with contextlib.chdir(folder):
         _convert(steps, root.benchmark(name), data, kind)
         system = _set_up(steps, root, name, kind, address, start)
-        asked = len(load_pair(root, name, system).queries)
-        is_partial = asked > QUESTIONS and not ask_all
+        is_partial = not ask_all and len(load_pair(root, name, system).queries) > QUESTIONS
         steps.run("evaluate", name, "--system", system, *(["--limit", str(QUESTIONS)] if is_partial else []))
         steps.run("report", *(["--open"] if show else []))
+    line = f"{steps.prefix}rag-eval up"
     if is_partial:
-        print_next(False, f"{steps.prefix}rag-eval evaluate {name} --system {system}  # all questions")
-    elif kind != BASELINE:
-        print_next(False, f"{steps.prefix}rag-eval up")
-    else:
-        of = shlex.quote(origin) if origin else "FILE|FOLDER"
-        print_next(False, f"rag-eval try --from {of}{shlex.join(['', '--into', str(into)]) if into else ''} --url URL")
+        line = f"{steps.prefix}rag-eval evaluate {name} --system {system}  # all questions"
+    elif kind == BASELINE:
+        options = [*(["--from", origin] if origin else []), *(["--into", str(into)] if into else [])]
+        line = f"rag-eval try {shlex.join(options) or '--from FILE|FOLDER'} --url URL"
+    print_next(False, line)
 
 
 def _convert(steps: "_Steps", paths: BenchmarkPaths, data: str, kind: str) -> None:
     """Do the steps from the data to the datasets."""
+    from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
+
     name, source = paths.name, os.path.relpath(paths.source)
     is_there = paths.source.exists()
     if is_there and not _is_copied(paths, data):
@@ -107,7 +108,11 @@ def _convert(steps: "_Steps", paths: BenchmarkPaths, data: str, kind: str) -> No
             f"{file} has to be completed: {'; '.join(to_fill_in)}",
             f"rag-eval plan {name} --schema  # lists the columns; put one in place of FILL_IN in {file}",
         )
-    steps.run("convert", name, done="nothing has changed since" if _is_converted(paths) else None)
+    done = None
+    with contextlib.suppress(InputError):
+        current_stamp(paths, source_digest(paths))
+        done = "nothing has changed since"
+    steps.run("convert", name, done=done)
     if kind == BASELINE and not any(paths.corpus.glob("*.pdf")):
         steps.stop(
             "no documents were found, so there is nothing that the built-in baseline could search: put them beside the "
@@ -182,19 +187,8 @@ def _is_copied(paths: BenchmarkPaths, data: str) -> bool:
     """Return whether the files of the benchmark are still those of the data; of a URL nothing is compared."""
     folder = Path(data) if Path(data).is_dir() else Path(data).parent
     copies = [file for file in paths.source.rglob("*") if file.is_file() and file not in (paths.spec, paths.audit)]
-    originals = [folder / file.relative_to(paths.source) for file in copies]
-    return "://" in data or all(
-        original.is_file() and filecmp.cmp(copy, original, shallow=False)
-        for copy, original in zip(copies, originals, strict=True)
-    )
-
-
-def _is_converted(paths: BenchmarkPaths) -> bool:
-    from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
-
-    with contextlib.suppress(InputError):
-        return bool(current_stamp(paths, source_digest(paths)))
-    return False
+    names = [file.relative_to(paths.source) for file in copies]
+    return "://" in data or not any(filecmp.cmpfiles(paths.source, folder, names, shallow=False)[1:])
 
 
 class _Steps:
@@ -209,16 +203,11 @@ class _Steps:
         emit(None, False, [line if line.startswith("#") else painted(f"$ {line}", "bold")])
 
     def run(self, *arguments: str, done: str | None = None) -> Any:
-        """Print and run a line; return what the command returns, or stop with its exit code.
-
-        Args:
-            done: Why it need not be run.
-        """
+        """Print and run a line, or why it is done already; return what the command returns, or stop with its code."""
         line = f"rag-eval {shlex.join(arguments)}"
+        self.show(line if done is None else f"# skipped: {line} ({done})")
         if done is not None:
-            self.show(f"# skipped: {line} ({done})")
             return None
-        self.show(line)
         try:
             with without_next():
                 result = self._command.main(list(arguments), prog_name="rag-eval", standalone_mode=False)
