@@ -17,7 +17,7 @@ from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.labels import Item
 from rag_eval_pipeline.judges.recheck import Judging, choose_answers
 from rag_eval_pipeline.metrics.run_labels import label_test, pair_runs
-from rag_eval_pipeline.metrics.verdicts import Budget
+from rag_eval_pipeline.metrics.verdict_rules import Budget
 
 BUDGET = Budget(0.5, 10)
 METRICS = 12

@@ -47,8 +47,9 @@ from rag_eval_pipeline.conversion.convert import convert  # noqa: E402
 from rag_eval_pipeline.corpus.text.pages import read_pages  # noqa: E402
 from rag_eval_pipeline.errors import ServiceError  # noqa: E402
 from rag_eval_pipeline.systems.base import PageText, Query  # noqa: E402
+from rag_eval_pipeline.systems.kind_settings import NvidiaSettings  # noqa: E402
 from rag_eval_pipeline.systems.nvidia_ingest import stored_name  # noqa: E402
-from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia  # noqa: E402
+from rag_eval_pipeline.systems.nvidia_rag import open_nvidia  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 from tests.examples import plain_http  # noqa: E402
 from tests.examples.papers import papers_corpus  # noqa: E402

@@ -23,20 +23,9 @@ from simulated_nights import NAMES, System, changed, new_system, runs, synthetic
 
 from rag_eval_pipeline.metrics.intervals import number_units
 from rag_eval_pipeline.metrics.run_labels import label_test, pair_runs
-from rag_eval_pipeline.metrics.verdicts import (
-    BASELINE_RUNS,
-    CHANGES,
-    FIRST_LOOK,
-    REFERENCE_RUNS,
-    RUNS,
-    Budget,
-    ComparedMetric,
-    compare,
-    decide,
-    is_flagged,
-    rerun_outcome,
-)
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
+from rag_eval_pipeline.metrics.verdict_rules import BASELINE_RUNS, CHANGES, FIRST_LOOK, REFERENCE_RUNS, RUNS, Budget
+from rag_eval_pipeline.metrics.verdicts import ComparedMetric, compare, decide, is_flagged, rerun_outcome
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "explanation" / "verdicts-figures.md"

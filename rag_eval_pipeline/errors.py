@@ -1,4 +1,4 @@
-"""The error types: bad input, a service that cannot be used, a document that cannot be fetched or rendered.
+"""The error types: bad input, a service, document or request to a server that fails.
 
 An `InputError` keeps its facts apart from its sentence: the same facts are the quarantine record of a bad row.
 """
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 # Errors of the machine that say nothing about the file: no disk space, no descriptors, a failing disk.
 MACHINE_ERRORS = frozenset(
@@ -179,3 +179,48 @@ class DocumentError(Exception):
 
     def __str__(self) -> str:
         return printable(f"{self.message} [{self.code}]")
+
+
+_TIMEOUTS = frozenset({"connect_timeout", "attempt_timeout", "total_timeout"})
+Failure = Literal["error", "timeout", "truncated", "refused"]
+
+
+class EndpointError(Exception):
+    """A request that failed for good, retries included; secrets are masked in all of it.
+
+    Args:
+        code: One cause, one code: `connection_refused`, `connection_reset`, `connection_broken`, `dns`, `tls`,
+            `connect_timeout`, `attempt_timeout`, `total_timeout`, `http_<status>`, `rate_limited`, `bad_response`,
+            `body_too_large`, and of a chat `stream_truncated`, `error_reply`, `content_filter`.
+        status: By default `timeout` for the codes of timeouts, else `error`.
+        partial: What had arrived of a truncated answer: the text of a chat, else the bytes.
+        elapsed_ms: Since the first attempt was sent.
+        body: Of the last response, if its HTTP status was the failure.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: Failure | None = None,
+        requests: int = 0,
+        partial: bytes | None = None,
+        elapsed_ms: float = 0.0,
+        http_status: int | None = None,
+        body: bytes | None = None,
+        raw_sha256: str | None = None,
+    ) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = " ".join(message.split())
+        self.status: Failure = status or ("timeout" if code in _TIMEOUTS else "error")
+        self.requests = requests
+        self.partial = partial
+        self.elapsed_ms = elapsed_ms
+        self.http_status = http_status
+        self.body = body
+        self.raw_sha256 = raw_sha256
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]"

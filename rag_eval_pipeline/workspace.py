@@ -204,6 +204,10 @@ class Workspace:
         names = (file.name.removesuffix(SYSTEM_SUFFIX) for file in files)
         return sorted(name for name in names if NAME.fullmatch(name) and name != RESERVED_SYSTEM)
 
+    def results_file(self, evaluation_id: str) -> Path:
+        """`<evaluation_id>.results.json`."""
+        return self.results / f"{evaluation_id}.results.json"
+
     def eval_json(self, dataset_id: str, version: str) -> Path:
         """`<id>_v<version>.eval.json`."""
         return self.evaluation_datasets / f"{dataset_id}_v{version}.eval.json"

@@ -15,9 +15,9 @@ from rag_eval_pipeline.cli.output import painted, print_next, progress_bars
 from rag_eval_pipeline.evaluation.evaluation_folders import pair_pointer
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.monitoring.comparison import Comparison, compare_runs
+from rag_eval_pipeline.monitoring.comparison import compare_runs
 from rag_eval_pipeline.monitoring.status import verdict_text
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.storage.lock import locked
 from tests.monitoring.made_runs import made_run
 from tests.verdict_examples import DROP, FIRST, replace

@@ -1,6 +1,7 @@
 """Conventions of the code that a reader cannot check at a glance."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -13,26 +14,54 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-HEAVY = ("duckdb", "pandas", "playwright", "pyarrow", "pypdfium2", "scipy", "tantivy")
+HEAVY = ("apprise", "duckdb", "pandas", "playwright", "pypdfium2", "scipy", "tantivy")
+ARROW = ("numpy", "pyarrow")
+# A command on an evaluated benchmark -> the packages that it has no use for.
+UNUSED_BY = {
+    ("list",): {*HEAVY, *ARROW, "httpx", "rich"},
+    ("status",): {*HEAVY, "httpx", "rich"},
+    ("history",): {*HEAVY, "httpx", "rich"},
+    ("leaderboard",): {*HEAVY, "httpx"},
+    ("recipes",): {*HEAVY, "httpx", "rich"},
+    ("init", "new", "--from", "data/sources/skarn-railway/questions.jsonl"): {*HEAVY, "httpx", "rich"},
+    ("plan", "skarn-railway"): {*HEAVY, "httpx", "rich"} - {"scipy"},
+    ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"} - {"scipy"},
+    ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
+}
 PACKAGE = REPOSITORY / "rag_eval_pipeline"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-def loaded_by(statement: str) -> set[str]:
+def loaded_by(statement: str, cwd: Path = REPOSITORY) -> set[str]:
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
-    return {name.partition(".")[0] for name in result.stdout.split()}
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=cwd, env=environment
+    )
+    return {name.partition(".")[0] for name in result.stdout.splitlines()[-1].split()}
 
 
 def test_definitions_load_without_heavy_packages():
-    assert loaded_by("import rag_eval_pipeline.definitions").isdisjoint(HEAVY)
+    assert loaded_by("import rag_eval_pipeline.definitions").isdisjoint({*HEAVY, "pyarrow"})
 
 
 def test_help_loads_without_heavy_packages():
     statement = "from typer.testing import CliRunner; from rag_eval_pipeline.cli import app\n"
     statement += "assert CliRunner().invoke(app, ['--help']).exit_code == 0"
 
-    assert loaded_by(statement).isdisjoint({*HEAVY, "msgspec", "pydantic", "rich"})
+    assert loaded_by(statement).isdisjoint({*HEAVY, *ARROW, "msgspec", "pydantic", "rich"})
+
+
+def test_commands_load_no_package_that_they_have_no_use_for(evaluated):
+    [newest, *_] = sorted(path.name for path in evaluated.runs.glob("eval_run_*"))
+    loaded = {}
+    for command, unused in UNUSED_BY.items():
+        words = [newest if word == "EVALUATION" else word for word in command]
+        code = f"import sys\nsys.argv = {['rag-eval', *words]}\nfrom rag_eval_pipeline.cli import main\n"
+        code += "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+        loaded[command] = loaded_by(code, evaluated.root) & unused
+
+    assert loaded == dict.fromkeys(UNUSED_BY, set())
 
 
 def test_library_loads_without_dagster():

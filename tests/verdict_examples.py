@@ -1,7 +1,8 @@
 """Evidence as nights and comparisons have it: a drop of 6 points on 200 questions, and changes of other sizes."""
 
 from rag_eval_pipeline.metrics.intervals import Interval
-from rag_eval_pipeline.metrics.verdicts import Evidence, VerdictKind
+from rag_eval_pipeline.metrics.verdict_rules import VerdictKind
+from rag_eval_pipeline.metrics.verdicts import Evidence
 from rag_eval_pipeline.monitoring.verdict_records import Verdict
 
 DROP = Evidence(  # a night and its rerun

@@ -22,20 +22,17 @@ import typer
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.audit_decisions import Decision
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
-from rag_eval_pipeline.conversion.shards import ConversionSettings
+from rag_eval_pipeline.conversion.shard_plan import ConversionSettings
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.formats.train_json import TrainRow
-from rag_eval_pipeline.judges.lexical import LexicalSettings
-from rag_eval_pipeline.judges.llm import LlmSettings
-from rag_eval_pipeline.judges.nli import NliSettings
+from rag_eval_pipeline.judges.judge_settings import LexicalSettings, LlmSettings, NliSettings
 from rag_eval_pipeline.metrics.registry import metrics
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
-from rag_eval_pipeline.monitoring.retention import RetentionSettings
-from rag_eval_pipeline.monitoring.weekly import AbSettings
+from rag_eval_pipeline.monitoring.settings_files import AbSettings, RetentionSettings
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 from rag_eval_pipeline.scaffold.recipe import Fit, Recipe, read_recipes
 from rag_eval_pipeline.systems.config import KINDS, SystemFile
 from rag_eval_pipeline.web.egress import EgressConfig

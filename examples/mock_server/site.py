@@ -14,7 +14,8 @@ from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.systems.base import PageText, Query
-from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSettings, EmbeddedSystem
+from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSystem
+from rag_eval_pipeline.systems.kind_settings import EmbeddedSettings
 
 DEFAULT_COLLECTION = "multimodal_data"
 API_KEY_ENV = "MOCK_RAG_SERVER_KEY"

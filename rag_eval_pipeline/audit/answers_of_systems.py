@@ -16,12 +16,13 @@ from rag_eval_pipeline.audit.nearest_sentences import SAID_MIN, YES_NO, sentence
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.text.alignment import contains
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_published
 from rag_eval_pipeline.evaluation.score_tables import ScoreTable, iter_responses, read_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
-from rag_eval_pipeline.judges.lexical import LexicalSettings, judge_correctness
+from rag_eval_pipeline.judges.judge_settings import LexicalSettings
+from rag_eval_pipeline.judges.lexical import judge_correctness
 from rag_eval_pipeline.metrics.answers import answer_tokens, normalise_answer, score_answer
-from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike
+from rag_eval_pipeline.monitoring.baselines import newest_alike
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import PageText, RagAnswer
 from rag_eval_pipeline.systems.config import read_common_settings

@@ -7,7 +7,6 @@ each other.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
 from rag_eval_pipeline.audit.audited_texts import AuditedCorpus, AuditedQuestions
 from rag_eval_pipeline.audit.findings import AuditFinding, undecided
 from rag_eval_pipeline.audit.gold_support import document_findings, support_findings
@@ -19,7 +18,6 @@ from rag_eval_pipeline.conversion.datasets import read_gold_spans
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS
 from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.conversion.stamp import Conversion, current_stamp, is_converted, source_digest
-from rag_eval_pipeline.conversion.steps import remaining_questions
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -47,6 +45,9 @@ def audit_converted(workspace: Workspace, name: str, parts: Sequence[str] = PART
     Raises:
         InputError: `not_converted`, or `stale_conversion` if the source has changed since.
     """
+    from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
+    from rag_eval_pipeline.conversion.steps import remaining_questions
+
     paths = workspace.benchmark(name)
     spec, digest = read_spec(paths), source_digest(paths)
     current_stamp(paths, digest)

@@ -17,10 +17,9 @@ from rag_eval_pipeline.corpus.text.alignment import TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.errors import row_text
 from rag_eval_pipeline.metrics.answers import normalise_answer
-from rag_eval_pipeline.systems.embedded_bm25 import STOP_WORDS
 from rag_eval_pipeline.text.normalise import fold, unify
 from rag_eval_pipeline.text.numbers import NumberIndex, quantities
-from rag_eval_pipeline.text.tokens import english_stem, has_unspaced, tokenize
+from rag_eval_pipeline.text.tokens import STOP_WORDS, english_stem, has_unspaced, tokenize
 
 _HYPHENS = re.compile("[-\u00ad\u0002\ufffe]\\s*\n\\s*")
 _DIGIT = re.compile(r"\d")

@@ -63,12 +63,13 @@ def init(
     from dataclasses import asdict
 
     from rag_eval_pipeline.scaffold.init import start_benchmark
-    from rag_eval_pipeline.sources.download import download
-    from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 
     root = find_workspace(workspace)
 
     def fetch(url: str, path: Path) -> None:
+        from rag_eval_pipeline.sources.download import download
+        from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
+
         # Into the benchmark's own cache, so that its first conversion need not ask again.
         policy = EgressPolicy(read_egress_config(root.egress_config))
         shutil.copyfile(download(url, root.benchmark(name).downloads, policy), path)
@@ -110,8 +111,8 @@ def plan(
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine import quarantine_notes
     from rag_eval_pipeline.conversion.summaries import plan_sentences
-    from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
     from rag_eval_pipeline.monitoring.power import power as detectable
+    from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     if schema:
@@ -200,8 +201,8 @@ def convert(
     from rag_eval_pipeline.audit.audit_benchmark import audit
     from rag_eval_pipeline.conversion.convert import convert as run
     from rag_eval_pipeline.conversion.summaries import conversion_sentences
-    from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
     from rag_eval_pipeline.monitoring.power import power_of
+    from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     quarantined = 0

@@ -21,7 +21,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.monitoring.causes import WorseQuestion
-    from rag_eval_pipeline.monitoring.comparison import Comparison
+    from rag_eval_pipeline.monitoring.verdict_records import Comparison
 
 COLOURS = {"regressed": "red", "improved": "green", "equivalent": "green", "unchanged": "green"}
 QUESTION_CHARS, ANSWER_CHARS = 120, 160
@@ -100,7 +100,7 @@ def newest_verdict(root: Workspace, benchmark: str, system: str) -> dict[str, st
 
 def change_text(row: "Comparison") -> str:
     """Return the verdict of a pair's newest night as a line; "" if nothing changed, and of systems side by side."""
-    from rag_eval_pipeline.metrics.verdicts import CHANGES
+    from rag_eval_pipeline.metrics.verdict_rules import CHANGES
     from rag_eval_pipeline.monitoring.incidents import comparison_headline
 
     if row.kind != "baseline" or not row.verdicts:

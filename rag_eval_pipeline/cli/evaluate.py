@@ -78,13 +78,13 @@ def evaluate(
 
     Example: rag-eval evaluate skarn-railway --system embedded
     """
+    from rag_eval_pipeline.evaluation.evaluation_folders import published_evaluations
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
     from rag_eval_pipeline.formats.results import CorrectedRate
-    from rag_eval_pipeline.monitoring.baselines import published_evaluations
-    from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
     from rag_eval_pipeline.monitoring.power import power_of_questions
-    from rag_eval_pipeline.monitoring.status import not_nightly_hint
+    from rag_eval_pipeline.monitoring.states import not_nightly_hint
+    from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
     system = system or only_system(root)

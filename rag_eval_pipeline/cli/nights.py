@@ -182,7 +182,7 @@ def prune(
     """
     from rag_eval_pipeline.corpus.rendering.browser import browser_temp, stale_folders
     from rag_eval_pipeline.monitoring.retention import prune as run
-    from rag_eval_pipeline.monitoring.retention import read_retention_settings
+    from rag_eval_pipeline.monitoring.settings_files import read_retention_settings
 
     root, now = find_workspace(workspace), clock.now()
     found = run(root, now=now, dry_run=dry_run, is_clock_right=yes, leftovers=stale_folders(browser_temp()))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.conversion import shards
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
+from rag_eval_pipeline.conversion.shard_plan import ShardsMissing, shards_in_progress
 from rag_eval_pipeline.conversion.stamp import (
     Conversion,
     LogLine,
@@ -130,7 +131,7 @@ def _locked(workspace: Workspace, benchmark: str, what: str) -> Iterator[Benchma
         try:
             stack.enter_context(locked(paths.lock, holder=holder, exclusive=True))
         except ServiceError as error:
-            raise shards.shards_in_progress(paths) or error from None
+            raise shards_in_progress(paths) or error from None
         yield paths
 
 
@@ -151,7 +152,7 @@ def _run(
         conversion = Conversion(workspace, paths, read_spec(paths), source_digest(paths), *options)
         report = _report(conversion, step, all_shards=all_shards)
     except InputError as error:
-        if not isinstance(error, shards.ShardsMissing):
+        if not isinstance(error, ShardsMissing):
             with contextlib.suppress(OSError):  # the refusal itself matters more than its note on a full disk
                 atomic_write(refusal_file(paths), str(error).encode())  # for whoever evaluates it tonight
         raise
@@ -163,7 +164,7 @@ def _run(
 def _report(conversion: Conversion, step: str, *, all_shards: bool) -> StepReport:
     try:
         return STEPS[step](conversion)
-    except shards.ShardsMissing as error:
+    except ShardsMissing as error:
         if not all_shards:
             raise
         shards.make_shards(conversion, error.plan, error.missing)

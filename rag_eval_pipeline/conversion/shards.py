@@ -4,33 +4,28 @@ The PDFs of all shards go to the benchmark's corpus folder, because names and co
 of the manifest and pages are parts in a folder named by a digest of the plan, so that parts of two plans never meet.
 """
 
-import contextlib
 import hashlib
 import itertools
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
-import pydantic
 
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
-from rag_eval_pipeline.conversion.stamp import (
-    CODE_VERSION,
-    Conversion,
-    LogLine,
-    Progress,
-    Recheck,
-    StepRecord,
-    StepReport,
-    require_step,
-    source_digest,
+from rag_eval_pipeline.conversion.shard_plan import (
+    PLAN_FILE,
+    ShardPlan,
+    ShardsMissing,
+    is_current,
+    read_conversion_settings,
+    read_shard_plan,
+    shard_files,
 )
+from rag_eval_pipeline.conversion.stamp import CODE_VERSION, Conversion, LogLine, Progress, StepRecord, StepReport
 from rag_eval_pipeline.conversion.summaries import corpus_counts, document_line, document_notes, present, slowest
 from rag_eval_pipeline.corpus import manifest
 from rag_eval_pipeline.corpus.builder import CorpusFolder, build_corpus
@@ -45,127 +40,16 @@ from rag_eval_pipeline.corpus.text.pages import (
     reusable_pages,
     write_pages,
 )
-from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.formats.model import FileModel, Model, read_model
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
-from rag_eval_pipeline.storage.lock import is_locked, locked
+from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
-SETTINGS_FILE = "conversion.config.yaml"
-PLAN_FILE = "plan.json"
 LOG_EACH_LIMIT = 200  # above this many documents only progress is logged, not each document
-LISTED = 5  # parts that an error names
 _KEY = re.compile(r"(?P<benchmark>[^~]+)~(?P<digest>[0-9a-f]{8})~(?P<number>[0-9]{4,})")
-
-
-class ConversionSettings(Model):
-    """`data/config/conversion.config.yaml`: how benchmarks are converted here; optional."""
-
-    shard_documents: int = pydantic.Field(
-        2000, ge=1, description="A corpus with more documents is made in shards of at most this many, each in a run of "
-        "its own. The files are the same.",
-    )  # fmt: skip
-
-
-def read_conversion_settings(workspace: Workspace) -> ConversionSettings:
-    """Read the settings; the defaults if there is no file."""
-    return read_model(ConversionSettings, workspace.config / SETTINGS_FILE)
-
-
-class ShardPlan(FileModel):
-    """The shards of one plan of a benchmark: `.steps/shards/plan.json`, while they are made."""
-
-    benchmark: str
-    digest: str  # sha256 over everything that decides the parts
-    source_digest: str
-    documents: int
-    shards: int
-    recheck: Recheck
-    requests: int = 0  # how often the merge found parts missing and asked for them
-    # Tells this conversion from earlier ones of the plan.
-    nonce: str = pydantic.Field(default_factory=lambda: secrets.token_hex(4))
-
-    def rows(self, number: int) -> range:
-        """Return the positions of a shard's documents in the plan; shards differ by at most one document."""
-        return range(self.documents * number // self.shards, self.documents * (number + 1) // self.shards)
-
-    def key(self, number: int) -> str:
-        """Return the partition key of a shard: `<benchmark>~<plan>~0017`."""
-        return f"{self.benchmark}~{self.digest[:8]}~{number:04}"
-
-    @property
-    def request(self) -> str:
-        """Return the name of the latest request for parts; Dagster launches no two runs with one run key."""
-        return f"{self.nonce}#{self.requests}"
-
-    def missing(self, paths: BenchmarkPaths) -> list[int]:
-        """Return the numbers of the shards that are not done."""
-        return [number for number in range(self.shards) if not _part(paths, self, number).record.exists()]
-
-
-class ShardsMissing(InputError):
-    """Parts of a corpus that have to be made before it can be merged."""
-
-    def __init__(self, paths: BenchmarkPaths, plan: ShardPlan, missing: Sequence[int]) -> None:
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-        super().__init__(
-            "shards_missing",
-            paths.steps / "shards",
-            f"{plan.shards} parts of the corpus of {paths.name} ({plan.documents:,} documents)",
-            found=f"{plan.shards - len(missing)}; missing: {', '.join(f'{n:04}' for n in missing[:LISTED])}{more}",
-            hint="In Dagster, corpus_shards_sensor asks for their runs and then for the rest of the conversion; a "
-            "part whose run failed is materialized again on the page of the asset corpus_shards. "
-            f"In one process: rag-eval convert {paths.name}",
-        )
-        self.plan = plan
-        self.missing = missing
-
-
-class _Part(NamedTuple):
-    """The files of a shard; the record is written last."""
-
-    documents: Path
-    web: Path
-    pages: Path
-    record: Path
-    journal: Path
-    lock: Path
-
-
-def _part(paths: BenchmarkPaths, plan: ShardPlan, number: int) -> _Part:
-    folder = paths.shards / plan.digest[:8]
-    endings = ("documents.parquet", "web.json", "pages.parquet", "json", "journal", "lock")
-    return _Part(*(folder / f"{number:04}.{ending}" for ending in endings))
-
-
-def read_shard_plan(paths: BenchmarkPaths) -> ShardPlan | None:
-    """Return the plan of the shards that are being made; None if none are, or if the plan cannot be read."""
-    with contextlib.suppress(InputError):
-        return ShardPlan.read(paths.shards / PLAN_FILE)
-    return None
-
-
-def shards_in_progress(paths: BenchmarkPaths) -> ServiceError | None:
-    """Return the error `locked` that names the shards whose runs are at work; None if none are."""
-    plan = read_shard_plan(paths)
-    if plan is None:
-        return None
-    keys = [plan.key(number) for number in range(plan.shards) if is_locked(_part(paths, plan, number).lock)]
-    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
-    text = f"parts of the corpus of {paths.name} are being made: {', '.join(keys[:LISTED])}{more}"
-    return ServiceError("locked", text, hint="Wait for these runs of convert_shard, or cancel them.") if keys else None
-
-
-def is_current(paths: BenchmarkPaths, plan: ShardPlan) -> bool:
-    """Return whether the shards' plan was made from the present source."""
-    try:
-        require_step(paths, "questions", plan.source_digest)
-        return source_digest(paths) == plan.source_digest
-    except InputError:
-        return False
 
 
 def plan_shards(conversion: Conversion) -> ShardPlan | None:
@@ -254,7 +138,7 @@ def run_shard(
         conversion = Conversion(
             workspace, paths, read_spec(paths), plan.source_digest, progress, log, recheck=plan.recheck
         )
-        with locked(_part(paths, plan, number).lock, holder=holder, exclusive=True):
+        with locked(shard_files(paths, plan, number).lock, holder=holder, exclusive=True):
             return _make_shard(conversion, plan, number)
 
 
@@ -273,7 +157,7 @@ def make_shards(conversion: Conversion, plan: ShardPlan, numbers: Sequence[int])
 
 
 def _make_shard(conversion: Conversion, plan: ShardPlan, number: int) -> StepReport:
-    paths, part = conversion.paths, _part(conversion.paths, plan, number)
+    paths, part = conversion.paths, shard_files(conversion.paths, plan, number)
     planned = manifest.read_planned(paths.planned, base=paths.source, rows=plan.rows(number))
     keys = {document.key for document in planned}
     earlier = manifest.with_web_state(
@@ -311,7 +195,7 @@ def merge_documents(conversion: Conversion, plan: ShardPlan) -> list[CorpusDocum
     missing = []
     with CorpusFolder(paths.corpus) as folder:
         for number in range(plan.shards):
-            part, rows = _part(paths, plan, number), plan.rows(number)
+            part, rows = shard_files(paths, plan, number), plan.rows(number)
             documents = []
             if part.record.exists():
                 documents = manifest.with_web_state(unless_damaged(read_manifest, part.documents), part.web)
@@ -337,7 +221,7 @@ def merged_pages(conversion: Conversion) -> Iterator[Page] | None:
     paths, plan = conversion.paths, read_shard_plan(conversion.paths)
     if plan is None or plan.source_digest != conversion.digest or plan.missing(paths):
         return None
-    parts = [_part(paths, plan, number).pages for number in range(plan.shards)]
+    parts = [shard_files(paths, plan, number).pages for number in range(plan.shards)]
     if not all(unless_damaged(lambda path: [is_reusable(path)], part) == [True] for part in parts):
         return None
     return itertools.chain.from_iterable(map(iterate_pages, parts))

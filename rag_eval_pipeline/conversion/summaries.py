@@ -6,10 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rag_eval_pipeline.corpus.document_renderer import NO_TEXT
-from rag_eval_pipeline.corpus.documents import CorpusDocument
-from rag_eval_pipeline.corpus.rendering.render import HIDDEN_SHOWN, WORDS_SHARE
-from rag_eval_pipeline.corpus.text.page_drawing import contact_sheet
+from rag_eval_pipeline.corpus.documents import HIDDEN_SHOWN, NO_TEXT, WORDS_SHARE, CorpusDocument
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
 
@@ -204,6 +201,8 @@ def document_facts(row: CorpusDocument) -> dict[str, Any]:
 
 def first_pages(documents: Sequence[CorpusDocument], corpus_dir: Path) -> Callable[[], bytes] | None:
     """Return a function that draws a contact sheet as PNG; None without documents."""
+    from rag_eval_pipeline.corpus.text.page_drawing import contact_sheet
+
     files: dict[str, Path] = {}
     for document in present(documents):
         files.setdefault(document.key, corpus_dir / document.file_name)

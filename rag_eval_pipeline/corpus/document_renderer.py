@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag
 
-from rag_eval_pipeline.corpus.documents import CorpusDocument, Drift, PlannedDocument, local_body
+from rag_eval_pipeline.corpus.documents import NO_TEXT, CorpusDocument, Drift, PlannedDocument, local_body
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import Rendered, render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
@@ -27,7 +27,6 @@ from rag_eval_pipeline.web.fetcher import Version, fetcher
 Fingerprint = Callable[[], str]
 
 TIMED_OUT = "render_timeout"
-NO_TEXT = "pdf_no_text"  # a flag and no error: a system that reads images may answer from a scanned document
 WORDS_SHARE_MIN = 0.3  # of a page's words; a PDF with fewer is no copy of the page
 
 _GONE = {"http_404", "http_410", "soft_404"}

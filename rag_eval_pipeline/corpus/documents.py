@@ -123,3 +123,12 @@ def local_body(document: PlannedDocument) -> Body:
         raise DocumentError("empty_body", "the document has no content")
     kind: Kind = document.body if document.body in ("html", "markdown") else "text"
     return Body(kind, data, url, charset="utf-8")
+
+
+NO_TEXT = "pdf_no_text"  # a flag and no error: a system that reads images may answer from a scanned document
+
+
+HIDDEN_SHOWN = "hidden_text_shown"  # of tabs, or of what a script would have shown
+
+
+WORDS_SHARE = 0.9  # of a page's words; a page whose PDF has fewer is tried at a smaller scale, and is listed

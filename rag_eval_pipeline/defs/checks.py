@@ -90,7 +90,7 @@ def _joined(value: object) -> str:
 def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the benchmark folders and files that the pipeline skips, and why."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.status import config_faults
+    from rag_eval_pipeline.monitoring.states import config_faults
 
     root = workspace.workspace
     with as_dagster_failure(context):
@@ -107,8 +107,8 @@ def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: Workspa
 def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
     """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
-    from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs, send_late_alerts
+    from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
+    from rag_eval_pipeline.monitoring.alerts import send_late_alerts
     from rag_eval_pipeline.monitoring.history import read_history
 
     root, now = workspace.workspace, clock.now()

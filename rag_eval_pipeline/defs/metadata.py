@@ -140,7 +140,7 @@ def trend_lines(values: Mapping[str, float | None], *, n_pairs: int) -> dict[str
 
 def verdict_table(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the verdicts, changes first; metrics of one comparison that share a sentence share a row."""
-    from rag_eval_pipeline.metrics.verdicts import CHANGES
+    from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 
     metrics: dict[tuple[bool, str, str], list[str]] = {}
     for cell in cells:

@@ -15,7 +15,7 @@ from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError, os_fault
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.shards import ShardPlan
+    from rag_eval_pipeline.conversion.shard_plan import ShardPlan
 
 # A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
 MAX_REQUESTS_PER_TICK = 50
@@ -44,7 +44,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     that a killed tick requests nothing twice, and a deleted dataset is made again.
     """
     from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, pending_evaluation, read_registry
-    from rag_eval_pipeline.monitoring.status import not_nightly_hint
+    from rag_eval_pipeline.monitoring.states import not_nightly_hint
 
     root = workspace.workspace
     with as_dagster_failure(context):
@@ -111,7 +111,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
 
     The cursor holds what was requested of each plan: numbers of shards, and -1 for the merge.
     """
-    from rag_eval_pipeline.conversion.shards import PLAN_FILE, ShardPlan, is_current
+    from rag_eval_pipeline.conversion.shard_plan import PLAN_FILE, ShardPlan, is_current
     from rag_eval_pipeline.storage.lock import is_locked
 
     root = workspace.workspace

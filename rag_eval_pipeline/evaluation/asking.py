@@ -40,8 +40,8 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.config import SystemFile
-from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, mark_read, observed, unread_keys
-from rag_eval_pipeline.systems.nvidia_replies import GENERATE_EVENT
+from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, GENERATE_EVENT, mark_read, observed, unread_keys
+from rag_eval_pipeline.systems.open_system import open_system
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
@@ -129,7 +129,7 @@ async def _ask(
         if not statuses:
             evaluation.save(opened_at=now)  # an earlier attempt got no answer
         corpus = _corpus(workspace, pair, started=evaluation.record.opened_at)
-        async with file.traits.open(file.settings, corpus) as system:
+        async with open_system(file.kind, file.settings, corpus) as system:
             stated = _stated_configuration(system, file, corpus)
             server = None if stated is None else digest(stated)
             if statuses and evaluation.record.fingerprints.server != server:
@@ -384,7 +384,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     corpus = replace(_corpus(workspace, pair, started=clock.now()), observe=observe)
     answers: list[RagAnswer] = []
     rows: list[dict[str, Any]] = []
-    async with file.traits.open(settings, corpus) as opened:
+    async with open_system(file.kind, settings, corpus) as opened:
         for query in islice(pair.queries, questions):
             await run_queries(
                 opened,

@@ -9,22 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
-from rag_eval_pipeline.evaluation.means import question_clusters
 from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
-from rag_eval_pipeline.formats.dataset import open_dataset
+from rag_eval_pipeline.formats.dataset import open_dataset, question_clusters
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.judges.recheck import Judging, read_judging
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.intervals import Units, number_units
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
-from rag_eval_pipeline.metrics.verdicts import (
-    FAILURE_RATE,
-    Compared,
-    ComparedMetric,
-    Rules,
-    compare,
-    paired_scores,
-)
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Rules
+from rag_eval_pipeline.metrics.verdicts import Compared, ComparedMetric, compare, paired_scores
 from rag_eval_pipeline.workspace import Workspace
 
 SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared

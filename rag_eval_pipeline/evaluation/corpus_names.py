@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rapidfuzz import fuzz, process
 
@@ -26,8 +26,10 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.spans import Citation, Span, TokenOffsets, find_tokens
 from rag_eval_pipeline.systems.base import Citation as RagCitation
 from rag_eval_pipeline.systems.base import PageText, RagAnswer, SystemCorpus
-from rag_eval_pipeline.systems.embedded_bm25 import Sentence, split_sentences
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.systems.embedded_bm25 import Sentence
 
 NO_CONTEXTS = "no_contexts"
 UNKNOWN_DOCUMENTS = "unknown_documents"
@@ -178,6 +180,8 @@ class CorpusTexts:
     def cited(self, document: str, start: int, end: int) -> str | None:
         """Return the sentences that a half-open span of code points touches, joined; None where there is no text."""
         if document not in self._sentences:
+            from rag_eval_pipeline.systems.embedded_bm25 import split_sentences
+
             pages = sorted(self._pages.get(document, ()), key=attrgetter("start"))
             self._sentences[document] = [sentence for page in pages for sentence in split_sentences(page)]
         sentences = self._sentences[document]

@@ -9,9 +9,10 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import pydantic
@@ -21,7 +22,6 @@ from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.score_tables import Answers
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
@@ -31,6 +31,9 @@ from rag_eval_pipeline.storage.journal import JournalWriter, read_entries
 from rag_eval_pipeline.storage.lock import locked, working_run
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace, check_name
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.score_tables import Answers
 
 State = Literal["open", "answered", "scored", "published"]
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
@@ -86,7 +89,13 @@ class Evaluation:
         self.judgements = folder / "judgements.jsonl"  # of each answer, one per line
         self.recheck = folder / "judge_recheck.json"  # the judge's verdicts on labelled answers, that night
         self.resources = folder / "resources.json"  # samples of memory and processor use while asking
-        self.answers = Answers(self.responses)
+
+    @cached_property
+    def answers(self) -> "Answers":
+        """The answers, which are read when they are first asked for."""
+        from rag_eval_pipeline.evaluation.score_tables import Answers
+
+        return Answers(self.responses)
 
     def scores(self, kind: str) -> Path:
         """Return the path of one of `SCORE_FILES`."""
@@ -111,6 +120,8 @@ class Evaluation:
 
     def write_answers(self, answers: Iterable[RagAnswer]) -> None:
         """Publish the answers."""
+        from rag_eval_pipeline.evaluation.score_tables import Answers
+
         self.answers = Answers.write(self.responses, answers)
 
     def save(self, **changes: Any) -> None:
@@ -465,3 +476,35 @@ def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
 def _mark_reused(answers: Iterable[RagAnswer], measured: Evaluation) -> Iterator[RagAnswer]:
     name = measured.record.evaluation_id
     return (msgspec.structs.replace(answer, reused_from=answer.reused_from or name) for answer in answers)
+
+
+def published_evaluations(workspace: Workspace, benchmark: str, system: str) -> list[Evaluation]:
+    """Return the published evaluations of one pair, oldest first; equal times in the order of their ids."""
+    return all_published(workspace).get((benchmark, system), [])
+
+
+def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation]]:
+    """Return the published evaluations of every (benchmark, system), oldest first."""
+    found: dict[tuple[str, str], list[Evaluation]] = {}
+    for evaluation in all_evaluations(workspace):
+        record = evaluation.record
+        if record.state == "published":
+            found.setdefault((record.benchmark, record.system), []).append(evaluation)
+    return found
+
+
+def all_evaluations(workspace: Workspace) -> list[Evaluation]:
+    """Return all evaluations, finished or not, oldest first; a record that cannot be read is left out and logged."""
+    found = []
+    for name in os.listdir(workspace.runs) if workspace.runs.is_dir() else []:
+        path = workspace.runs / name / "evaluation.json"
+        if not path.exists():
+            continue  # `by_pair`, or a folder without a record
+        try:
+            record = EvaluationRecord.read(path)
+        except InputError as error:
+            logger.warning("An evaluation is left out: %s", error)
+            continue
+        if record.evaluation_id == name:
+            found.append(Evaluation(path.parent, record))
+    return sorted(found, key=lambda one: (one.record.opened_at, id_order(one.record.evaluation_id)))

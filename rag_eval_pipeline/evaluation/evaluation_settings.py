@@ -17,7 +17,7 @@ from rag_eval_pipeline.judges.judge_settings import JUDGE_SETTINGS, JudgeSetting
 from rag_eval_pipeline.judges.ratings import BUILT_IN
 from rag_eval_pipeline.metrics.custom import QuestionMetric, find_metric
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, built_in_metrics
-from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
+from rag_eval_pipeline.metrics.retrieval.families import FAMILIES
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace

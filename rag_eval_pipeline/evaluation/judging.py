@@ -29,7 +29,7 @@ from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.calibration import AnswersOf, CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
-from rag_eval_pipeline.judges.judge_settings import JudgeSettings, open_judge
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings
 from rag_eval_pipeline.judges.judgement import (
     LANGUAGE_NOT_SUPPORTED,
     RATING_FAILED,
@@ -40,6 +40,7 @@ from rag_eval_pipeline.judges.judgement import (
     is_refusal,
 )
 from rag_eval_pipeline.judges.labels import Label, labels_path, name_by_system, read_labels
+from rag_eval_pipeline.judges.open_judge import open_judge
 from rag_eval_pipeline.judges.recheck import (
     Judging,
     KeptAnswers,

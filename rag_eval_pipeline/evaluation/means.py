@@ -1,6 +1,5 @@
 """Means over the questions of a scored evaluation, with intervals, and the judge's shares of claims and citations."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,13 +12,9 @@ from rag_eval_pipeline.evaluation.corpus_names import NOTHING_KNOWN
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.judging import CORRECTNESS_MEASURES, NO_JUDGE, PREFIX, SUPPORT_MEASURES
 from rag_eval_pipeline.evaluation.score_tables import PAGE, Flags, QueryScores, ScoreTable
-from rag_eval_pipeline.evaluation.scoring import (
-    CITATION_MEASURES,
-    CONTEXT_MEASURES,
-    custom_metrics_of,
-)
+from rag_eval_pipeline.evaluation.scoring import CITATION_MEASURES, CONTEXT_MEASURES, custom_metrics_of
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, cluster_name
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
 from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, mean, summarise, summarise_all
@@ -183,16 +178,6 @@ def overall_row(answer: RagAnswer, rows: Sequence[QueryScores]) -> QueryScores:
         return QueryScores(answer.query_id, "failed", answer.status)
     scores = overall_scores({name: score for row in rows for name, score in row.scores.items() if name in WEIGHTS})
     return QueryScores(answer.query_id, "scored" if scores else "skipped", None if scores else "no_parts", scores)
-
-
-def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
-    """Return the cluster of each question: exactly its documents; a question without any is its own cluster."""
-    return {query.query_id: cluster_name(query) or f"question {query.query_id}" for query in queries}
-
-
-def cluster_name(query: EvaluationQuery) -> str:
-    """Return one name for exactly the documents of a question; "" without any."""
-    return sys.intern("/".join(sorted(query.relevant_documents)))
 
 
 class MeanGroup(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_settings import (
     EvaluationSettings,
     digest,
@@ -16,11 +16,14 @@ from rag_eval_pipeline.evaluation.evaluation_settings import (
 )
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, StoredDataset, open_dataset
 from rag_eval_pipeline.formats.results import Fingerprints
-from rag_eval_pipeline.judges.judge_settings import judge_fingerprint
+from rag_eval_pipeline.judges.open_judge import judge_fingerprint
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.config import SystemFile, answer_settings, read_system_file
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 
 EXCLUDED = "excluded_benchmark"
 
@@ -43,8 +46,10 @@ class Pair:
         return self.dataset.queries[: self.system_file.limit]
 
     @cached_property
-    def files(self) -> CorpusFiles:
+    def files(self) -> "CorpusFiles":
         """The corpus; only valid while the benchmark is locked against conversions."""
+        from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
+
         return CorpusFiles.read(self.paths)
 
 

@@ -19,7 +19,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
 )
 from rag_eval_pipeline.evaluation.judging import JudgingReport
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.publishing import Scores, publish, read_all_scores, results_path
+from rag_eval_pipeline.evaluation.publishing import Scores, publish, read_all_scores
 from rag_eval_pipeline.evaluation.scoring import SCORERS, ScoringReport
 from rag_eval_pipeline.formats.results import CorrectedRate, EvaluationResults, Level, Metric
 from rag_eval_pipeline.workspace import Workspace
@@ -108,7 +108,7 @@ def _publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: S
     return Published(
         evaluation_id=results.evaluation_id,
         title=f"{results.system} on {results.benchmark}, retrieval by {results.retrieval_level}, 95 % intervals",
-        path=results_path(workspace, results.evaluation_id),
+        path=workspace.results_file(results.evaluation_id),
         headline=headline(results),
         retrieval_level=results.retrieval_level,
         metrics=_shares(results),

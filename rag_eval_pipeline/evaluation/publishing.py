@@ -6,7 +6,6 @@ Results are published only if every score asset belongs to the evaluation.
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import IO, NamedTuple
 
 from rag_eval_pipeline.errors import InputError
@@ -62,7 +61,7 @@ def read_all_scores(evaluation: Evaluation) -> Scores:
 
 def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores, *, now: datetime) -> Published:
     """Write the results file and mark the evaluation as published; questions and answers are gone through once."""
-    path = results_path(workspace, evaluation.record.evaluation_id)
+    path = workspace.results_file(evaluation.record.evaluation_id)
     facts = AnswerFacts(pair)
     # The rows are in the middle of the file, and what comes before them is known after the last one.
     with tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=str(evaluation.folder)) as rows, errors_about(path):
@@ -112,11 +111,6 @@ def _dated(workspace: Workspace, record: EvaluationRecord, now: datetime) -> dat
     if record.rescored_from is None:
         return now
     try:
-        return form.open_results(results_path(workspace, record.rescored_from)).head.timestamp
+        return form.open_results(workspace.results_file(record.rescored_from)).head.timestamp
     except InputError:
         return record.answered_at or record.opened_at
-
-
-def results_path(workspace: Workspace, evaluation_id: str) -> Path:
-    """Return the path of an evaluation's results."""
-    return workspace.results / f"{evaluation_id}.results.json"

@@ -1,21 +1,18 @@
 """Quality thresholds of `verdicts.config.yaml`: read, and compared with means and with each answer's scores."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
-
-import pydantic
+from typing import TYPE_CHECKING, Literal
 
 from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
-from rag_eval_pipeline.evaluation.means import ScoredRun
 from rag_eval_pipeline.formats import results as form
-from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.judges.trust_card import is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.claims import HALLUCINATION
-from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds, read_quality_thresholds
 from rag_eval_pipeline.workspace import Workspace
 
-VERDICTS_FILE = "verdicts.config.yaml"
-THRESHOLDS_KEY = "quality_thresholds"  # in that file
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.means import ScoredRun
+
 # Threshold -> the measure that it limits, and whether it is the most instead of the least.
 THRESHOLDS = {
     "span_accuracy": ("tolerance_jaccard", False),
@@ -25,33 +22,6 @@ THRESHOLDS = {
 }
 JUDGED = frozenset({"citation_validity", "answer_consistency", "hallucination_tolerance"})
 PLACES = 12  # decimals of a score that are compared with a threshold: the last bit of a mean must not decide
-
-
-class QualityThresholds(Model):
-    """The least, and for hallucination the most, that a mean or an answer's score may be; null sets no limit."""
-
-    span_accuracy: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum of the citation overlap.")
-    citation_validity: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Minimum share of citations that support their claim."
-    )
-    answer_consistency: float | None = pydantic.Field(None, ge=0, le=1, description="Minimum factual consistency.")
-    hallucination_tolerance: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Maximum share of claims that no cited text supports."
-    )
-
-
-def read_quality_thresholds(workspace: Workspace) -> QualityThresholds:
-    """Read the thresholds of a workspace; none without the file.
-
-    They move no score, so they are read when results are published and are in no fingerprint.
-
-    Raises:
-        InputError: `bad_yaml`, or `bad_format` naming the first bad limit.
-    """
-    path = workspace.config / VERDICTS_FILE
-    settings = read_settings(path, missing_ok=True)
-    with bad_format_of(f"{path}, {THRESHOLDS_KEY}", QualityThresholds):
-        return QualityThresholds.model_validate(settings.get(THRESHOLDS_KEY) or {})
 
 
 def breaks(threshold: str, score: float, limit: float) -> bool:
@@ -96,7 +66,7 @@ def check_thresholds(
 
 def results_thresholds(
     workspace: Workspace, record: EvaluationRecord, citations: form.CitationMetrics, answers: form.AnswerQualityMetrics,
-    parts: ScoredRun,
+    parts: "ScoredRun",
 ) -> dict[str, form.ThresholdResult]:  # fmt: skip
     """Return the workspace's thresholds for the results of an evaluation, with how many answers break each."""
     thresholds = read_quality_thresholds(workspace)

@@ -21,28 +21,21 @@ from rag_eval_pipeline.evaluation.corpus_names import NO_CITATIONS
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, EvaluationRecord, load_evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import load_custom_metrics
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
-from rag_eval_pipeline.evaluation.means import (
-    Means,
-    ScoredRun,
-    further_metrics,
-    means_of,
-    metric_of,
-    question_clusters,
-    retrieval_level,
-)
+from rag_eval_pipeline.evaluation.means import Means, ScoredRun, further_metrics, means_of, metric_of, retrieval_level
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.quality_thresholds import results_thresholds
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable
 from rag_eval_pipeline.evaluation.scoring import is_fault
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import CitationSpan
-from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, question_clusters
 from rag_eval_pipeline.judges.corrected_rates import correction
 from rag_eval_pipeline.judges.trust_card import read_trust_cards
 from rag_eval_pipeline.metrics.abstention import AskedQuestion, abstention_rates, count_abstentions
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, summarise
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
-from rag_eval_pipeline.metrics.verdicts import RULES, is_sure
+from rag_eval_pipeline.metrics.verdict_rules import RULES
+from rag_eval_pipeline.metrics.verdicts import is_sure
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 

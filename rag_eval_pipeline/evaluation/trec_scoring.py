@@ -24,7 +24,7 @@ from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
 from rag_eval_pipeline.formats.trec_columns import IrregularError, read_qrels_table, run_batches
 from rag_eval_pipeline.metrics.retrieval.engine import Scores, score
-from rag_eval_pipeline.metrics.retrieval.measures import Measure
+from rag_eval_pipeline.metrics.retrieval.families import Measure
 from rag_eval_pipeline.metrics.retrieval.rankings import (
     Documents,
     Floats,

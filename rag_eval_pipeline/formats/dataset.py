@@ -7,6 +7,7 @@ Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 """
 
 import contextlib
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -368,3 +369,13 @@ def _only_value(table: CsvTable, column: str, path: Path) -> CsvRow:
             expected, found = f"the same in every row, {holders[0].cells[column]!r}", row.cells[column]
             raise InputError("bad_csv", path, expected, row=row.number, field=column, found=found)
     return holders[0] if holders else CsvRow(0, {})
+
+
+def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
+    """Return the cluster of each question: exactly its documents; a question without any is its own cluster."""
+    return {query.query_id: cluster_name(query) or f"question {query.query_id}" for query in queries}
+
+
+def cluster_name(query: EvaluationQuery) -> str:
+    """Return one name for exactly the documents of a question; "" without any."""
+    return sys.intern("/".join(sorted(query.relevant_documents)))

@@ -38,7 +38,7 @@ AnyModel = TypeVar("AnyModel", bound=pydantic.BaseModel)
 class Model(pydantic.BaseModel):
     """A part of a file: immutable, and an unknown key is an error."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     operational: ClassVar[frozenset[str]] = frozenset()
     """Fields that cannot change an answer, such as time limits and prices: no part of a system's fingerprint."""

@@ -4,20 +4,15 @@ Six rules in a fixed order, and a band near the thresholds where the verdict is 
 (docs/explanation/judges.md). It does not compare claims with texts: support is null (`needs_support_judge`).
 """
 
-import hashlib
-import json
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.metadata import version
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import pydantic
 from rapidfuzz.fuzz import partial_ratio
 
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.claim_splitting import split_claims
+from rag_eval_pipeline.judges.judge_settings import LanguageCode, LexicalSettings
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
 from rag_eval_pipeline.text.hedges import Denials
@@ -26,12 +21,6 @@ from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
 
-RULES = "lexical/6"  # raised whenever a rule, a word list or a pattern changes
-_LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
-
-LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]
-DECIMAL_COMMA: frozenset[LanguageCode] = frozenset({"de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr"})
-"""Languages that write 1,5 for one and a half."""
 _YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "de": (("ja",), ("nein",)),
     "fr": (("oui",), ("non",)),
@@ -117,34 +106,6 @@ _RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect
 _AMBIGUOUS = frozenset({"absent", "context", "other_language"})
 
 
-class LexicalSettings(Model):
-    """How answers are compared with gold answers; every default is the measured optimum of a flat region."""
-
-    language: LanguageCode = pydantic.Field(
-        "en",
-        description="Language of questions and documents. Correctness is judged in English; in other languages only "
-        "answers equal to the gold answer, a yes or no, and refusals are.",
-    )
-    decimal_comma: bool | None = pydantic.Field(
-        None, description="Whether 1,5 is one and a half; by default as the language writes it. Never guessed."
-    )
-    number_tolerance: float = pydantic.Field(
-        0.01, ge=0, lt=1, description="Relative difference within which a number matches the gold answer's."
-    )
-    gold_recall_short: float = pydantic.Field(
-        0.60, ge=0, le=1, description="Share of a gold answer's words that is needed, for golds of up to four words."
-    )
-    gold_recall_long: float = pydantic.Field(0.45, ge=0, le=1, description="The same for longer gold answers.")
-    unsure_band: float = pydantic.Field(
-        0.15, ge=0, le=0.5, description="Distance from that share within which the verdict is unsure; 0.05 to 0.25."
-    )
-
-    @property
-    def has_decimal_comma(self) -> bool:
-        """Whether 1,5 is one and a half."""
-        return self.language in DECIMAL_COMMA if self.decimal_comma is None else self.decimal_comma
-
-
 class LexicalJudge:
     """Judges correctness by words and numbers; defaults are used without settings."""
 
@@ -153,13 +114,7 @@ class LexicalJudge:
 
     def __init__(self, settings: LexicalSettings | None = None) -> None:
         self.settings = settings or LexicalSettings()
-        parts = {
-            "rules": RULES,
-            "settings": self.settings.model_dump(mode="json"),
-            "libraries": {name: version(name) for name in _LIBRARIES},
-            "unicode": unicodedata.unidata_version,
-        }
-        self.fingerprint = f"{RULES}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
+        self.fingerprint = self.settings.fingerprint
 
     async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer."""

@@ -12,24 +12,22 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-import pydantic
 import regex
 
-from rag_eval_pipeline.errors import excerpt
-from rag_eval_pipeline.formats.model import Model
-from rag_eval_pipeline.judges import prompts, ratings, replies
+from rag_eval_pipeline.errors import EndpointError, excerpt
+from rag_eval_pipeline.judges import prompts, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
+from rag_eval_pipeline.judges.judge_settings import LlmSettings
 from rag_eval_pipeline.judges.judgement import RATING_FAILED, Case, Correctness, Judgement, JudgeUsage
-from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
+from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
-from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol, rating_prompts
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
-from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings
-from rag_eval_pipeline.web.server_settings import EndpointSettings
+from rag_eval_pipeline.judges.ratings import RatingProtocol
+from rag_eval_pipeline.web.client import Endpoint
+from rag_eval_pipeline.web.openai_chat import Chat, ChatReply
 
 CODE = "openai/6"  # raised whenever the same replies may be read differently
 UNUSABLE_IN_A_ROW = 10  # replies of a judge that can no longer be paid for
@@ -39,88 +37,27 @@ _ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
 Parsed = TypeVar("Parsed")
 
 
-def _known_rating(rating: object) -> object:
-    if not isinstance(rating, str):
-        return rating
-    if rating not in BUILT_IN:
-        raise ValueError(f"one of {', '.join(BUILT_IN)}, or a custom protocol")
-    return BUILT_IN[rating]
-
-
-class LlmSettings(Model):
-    """Which model judges, and how."""
-
-    # A secret written where a variable's name belongs must not come back in an error.
-    model_config = pydantic.ConfigDict(hide_input_in_errors=True)
-
-    endpoint: EndpointSettings = pydantic.Field(description="The judge's server.")
-    chat: ChatSettings = pydantic.Field(description="The model and how it samples.")
-    ratings: tuple[Annotated[RatingProtocol, pydantic.BeforeValidator(_known_rating)], ...] = pydantic.Field(
-        (),
-        description="Ratings beside the verdicts, one or two calls more an answer each: answer_accuracy, "
-        "answer_relevance, groundedness, quality, relevance, toxicity, or custom protocols.",
-    )
-    evidence_chars: int = pydantic.Field(
-        12_000, ge=1_000, le=1_000_000,
-        description="Characters of cited texts and contexts in one call; of more, the sentences nearest to the claims.",
-    )  # fmt: skip
-    claims_per_call: int = pydantic.Field(
-        12, ge=1, le=100, description="Claims in one call; an answer with more takes more calls. Bounds the reply."
-    )
-    claim_labels: bool = pydantic.Field(
-        False,
-        description="Ask whether a claim needs each of its citations, for ALCE's citation_recall and "
-        "citation_precision: one call more for an answer with several citations at a claim. If off, they have no "
-        "value.",
-    )
-    same_model: bool = pydantic.Field(
-        True,
-        description="A reply by another model than the first reply's is a failure. Switch it off for routers that "
-        "choose a model each time: such an evaluation is flagged, and compares models as much as systems.",
-    )
-    fallback_scoring: float | None = pydantic.Field(
-        None, ge=0, le=1,
-        description="Score in place of a verdict that could not be read, flagged; by default there is none. Citation "
-        "Accuracy Evaluation 6.2 has 0.5.",
-    )  # fmt: skip
-    lexical: LexicalSettings = pydantic.Field(
-        LexicalSettings(), description="Settings of the lexical judge whose verdicts are compared."
-    )
-
-    @pydantic.field_validator("ratings")
-    @classmethod
-    def _once(cls, value: tuple[RatingProtocol, ...]) -> tuple[RatingProtocol, ...]:
-        if len({rating.name for rating in value}) < len(value):
-            raise ValueError("each rating once")
-        return value
-
-    @property
-    def calls_per_answer(self) -> int:
-        """Calls that judging an answer takes at least; more with many claims, fewer if the cache has the reply."""
-        return 1 + sum(len(rating.prompts) for rating in self.ratings)
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever the same case may be judged differently; limits, prices and secrets do not count."""
-        wording = [
-            prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
-            prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.UNMARKED_CITATIONS, prompts.REPAIR, prompts.LABELS,
-            prompts.LABELS_FORM, ratings.SYSTEM, ratings.FORM, ratings.DIMENSIONS_FORM,
-        ]  # fmt: skip
-        parts = [
-            CODE,
-            LexicalJudge(self.lexical).fingerprint,
-            self.endpoint.base_url,
-            self.chat.model_dump(exclude={"prices"}),
-            [rating.model_dump(mode="json") for rating in self.ratings],
-            self.evidence_chars,
-            self.claims_per_call,
-            self.claim_labels,
-            self.fallback_scoring,
-            self.same_model,
-            wording,
-        ]
-        return f"{CODE} {self.chat.model} {hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
+def llm_fingerprint(settings: LlmSettings) -> str:
+    """Return what changes whenever the same case may be judged differently; limits, prices and secrets do not count."""
+    wording = [
+        prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
+        prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.UNMARKED_CITATIONS, prompts.REPAIR, prompts.LABELS,
+        prompts.LABELS_FORM, prompts.RATING_SYSTEM, prompts.RATING_FORM, prompts.RATING_DIMENSIONS_FORM,
+    ]  # fmt: skip
+    parts = [
+        CODE,
+        settings.lexical.fingerprint,
+        settings.endpoint.base_url,
+        settings.chat.model_dump(exclude={"prices"}),
+        [rating.model_dump(mode="json") for rating in settings.ratings],
+        settings.evidence_chars,
+        settings.claims_per_call,
+        settings.claim_labels,
+        settings.fallback_scoring,
+        settings.same_model,
+        wording,
+    ]
+    return f"{CODE} {settings.chat.model} {hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
 
 
 class JudgeFailedError(Exception):
@@ -253,7 +190,7 @@ class LlmJudge:
         self._chat = _CachedChat(chat, cache, settings)
         self._settings = settings
         self._lexical = LexicalJudge(settings.lexical)
-        self.fingerprint = settings.fingerprint
+        self.fingerprint = llm_fingerprint(settings)
 
     async def judge(self, case: Case, repeat: int = 0) -> Judgement:
         """Judge one answer; each `repeat` is asked and cached separately."""
@@ -339,7 +276,9 @@ class LlmJudge:
 
     async def _rating(self, protocol: RatingProtocol, case: Case, repeat: int, tally: _UsageTally) -> dict[str, float]:
         found: list[dict[str, float]] = []
-        for prompt in rating_prompts(protocol, case, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}"):
+        for prompt in prompts.rating_prompts(
+            protocol, case, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}"
+        ):
             parse = partial(replies.parse_rating, protocol=protocol, nonce=prompt.nonce)
             found.append(await self._chat.ask(prompt, replies.rating_schema(protocol), repeat, parse, tally))
         return {name: sum(scores[name] for scores in found) / len(found) for name in found[0]}

@@ -12,23 +12,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
+from rag_eval_pipeline.judges.judge_settings import LABEL_SETS, NliSettings
 from rag_eval_pipeline.judges.judgement import Case, Claim, Judgement, Support
-from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
+from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 
 CODE = "nli/2"  # raised whenever the same model may judge differently
-NliLabel = Literal["entailment", "neutral", "contradiction", "not_entailment"]
-_LABEL_SETS = ({"entailment", "neutral", "contradiction"}, {"entailment", "not_entailment"})
 _LIBRARIES = ("onnxruntime", "tokenizers")
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _DIGITS = 6  # of a score; the last bits of a float depend on the processor
@@ -37,78 +34,25 @@ Pair = tuple[str, str]  # a text and a claim
 _setting = "judge.settings"
 
 
-class NliSettings(Model):
-    """Which model decides on support, and how; correctness and refusals are judged by words."""
+def nli_fingerprint(settings: NliSettings) -> str:
+    """Return what changes whenever the same case may be judged differently; the folder's place does not count.
 
-    model: str = pydantic.Field(
-        description="Folder with model.onnx (dynamic axes; beside it the weights it names, if any) and tokenizer.json."
-    )
-    labels: tuple[NliLabel, ...] = pydantic.Field(
-        description="The model's outputs in order: entailment, neutral and contradiction, or entailment and "
-        "not_entailment; `id2label` of its config.json."
-    )
-    threshold: float = pydantic.Field(
-        0.5, gt=0, lt=1, description="Probability of entailment from which a text supports a claim."
-    )
-    window_tokens: int = pydantic.Field(
-        512, ge=16, le=8192, description="Tokens of a text and a claim in one input; what the model was made for."
-    )
-    overlap_tokens: int = pydantic.Field(
-        64, ge=0, le=4096, description="Tokens that neighbouring windows of a longer text share."
-    )
-    batch_size: int = pydantic.Field(8, ge=1, le=256, description="Inputs of equal length in one run of the model.")
-    threads: int = pydantic.Field(1, ge=1, le=64, description="Threads of the model.")
-    lexical: LexicalSettings = pydantic.Field(
-        LexicalSettings(), description="Settings of the lexical judge, which decides correctness and refusals."
-    )
-
-    @pydantic.field_validator("model")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        if not Path(value).expanduser().is_absolute():
-            raise ValueError("an absolute path, or one that begins with ~/")
-        return value
-
-    @pydantic.field_validator("labels")
-    @classmethod
-    def _each_once(cls, value: tuple[NliLabel, ...]) -> tuple[NliLabel, ...]:
-        if set(value) not in _LABEL_SETS or len(set(value)) < len(value):
-            raise ValueError("each of entailment, neutral, contradiction once, or of entailment, not_entailment")
-        return value
-
-    @pydantic.model_validator(mode="after")
-    def _advancing(self) -> "NliSettings":
-        if 2 * self.overlap_tokens > self.window_tokens:
-            raise ValueError("overlap_tokens of at most half of window_tokens")
-        return self
-
-    @property
-    def folder(self) -> Path:
-        """The folder."""
-        return Path(self.model).expanduser()
-
-    @property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.folder.name
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever the same case may be judged differently; the folder's place does not count.
-
-        Raises:
-            InputError: `missing_model`, `label_order`.
-            ServiceError: `missing_extra`.
-        """
-        parts = [
-            CODE,
-            {name: _installed(name) for name in _LIBRARIES},
-            {name: _digest(self.folder / name, *_changed(self.folder / name)) for name in _model_files(self.folder)},
-            self.model_dump(mode="json", exclude={"model", "lexical"}),
-            LexicalJudge(self.lexical).fingerprint,
-        ]
-        _check_label_order(self.folder, self.labels)
-        return f"{CODE} {self.name} {hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
+    Raises:
+        InputError: `missing_model`, `label_order`.
+        ServiceError: `missing_extra`.
+    """
+    parts = [
+        CODE,
+        {name: _installed(name) for name in _LIBRARIES},
+        {
+            name: _digest(settings.folder / name, *_changed(settings.folder / name))
+            for name in _model_files(settings.folder)
+        },
+        settings.model_dump(mode="json", exclude={"model", "lexical"}),
+        settings.lexical.fingerprint,
+    ]
+    _check_label_order(settings.folder, settings.labels)
+    return f"{CODE} {settings.name} {hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
 
 
 class NliJudge:
@@ -177,7 +121,7 @@ def open_nli_judge(settings: NliSettings) -> NliJudge:
         InputError: `missing_model`, `label_order`, `bad_model`.
         ServiceError: `missing_extra`.
     """
-    fingerprint = settings.fingerprint
+    fingerprint = nli_fingerprint(settings)
     return NliJudge(settings, NliModel(settings), fingerprint)
 
 
@@ -377,7 +321,7 @@ def _check_label_order(folder: Path, labels: Sequence[str]) -> None:
         names = [str(stated[str(number)]).casefold() for number in range(len(stated))]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if set(names) <= {*set().union(*_LABEL_SETS)} and names != list(labels):
+    if set(names) <= {*set().union(*LABEL_SETS)} and names != list(labels):
         raise InputError(
             "label_order", folder / "config.json", f"the labels {', '.join(labels)} of the judge's settings",
             field="id2label", found=", ".join(names), hint=f"Write `labels: [{', '.join(names)}]`.",

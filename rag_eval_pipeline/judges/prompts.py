@@ -26,6 +26,7 @@ import regex
 
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case
+from rag_eval_pipeline.judges.ratings import RatingProtocol, part_of
 from rag_eval_pipeline.text.sentences import sentence_ends
 from rag_eval_pipeline.text.tokens import tokenize
 from rag_eval_pipeline.web.openai_chat import Message
@@ -374,3 +375,38 @@ def injection_signs(texts: Iterable[str]) -> tuple[str, ...]:
         plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()
         found |= {sign for sign, patterns in _PATTERNS.items() if any(pattern.search(plain) for pattern in patterns)}
     return tuple(sorted(found))
+
+
+RATING_SYSTEM = f"You grade answers of a system that answers questions.\n\n{DATA_RULES}"
+RATING_FORM = 'Reply: {{"nonce": "{nonce}", "rationale": "…", "rating": {scale}}}'
+RATING_DIMENSIONS_FORM = 'Reply: {{"nonce": "{nonce}", "rationale": "…", "ratings": {{{dimensions}}}}}'
+
+
+def rating_prompts(protocol: RatingProtocol, case: Case, *, evidence_chars: int, salt: str) -> list[Prompt]:
+    """Return the calls for one answer."""
+    return [
+        _rating_prompt(protocol, text, case, turned=number % 2 == 1, evidence_chars=evidence_chars, salt=salt)
+        for number, text in enumerate(protocol.prompts)
+    ]
+
+
+def _rating_prompt(
+    protocol: RatingProtocol, text: str, case: Case, *, turned: bool, evidence_chars: int, salt: str
+) -> Prompt:
+    parts: dict[str, Any] = {part: part_of(part, case) for part in protocol.needs}
+    if "contexts" in parts:
+        parts["contexts"] = choose_evidence(case.contexts, [case.question, case.answer], evidence_chars)
+    if "answer" in parts:
+        (parts["answer"],) = choose_evidence([case.answer], [case.question, *case.accepted], evidence_chars)
+    if protocol.compares is not None:
+        first, second = (parts.pop(part) for part in protocol.compares)
+        parts |= {"first": second, "second": first} if turned else {"first": first, "second": second}
+    section = data_section({"task": "rating", "protocol": protocol.name, "turned": turned, **parts}, salt=salt)
+    scale = " | ".join(map(str, sorted(protocol.scale)))
+    if protocol.dimensions:
+        dimensions = ", ".join(f'"{dimension}": {scale}' for dimension in protocol.dimensions)
+        form = RATING_DIMENSIONS_FORM.format(nonce=section.nonce, dimensions=dimensions)
+    else:
+        form = RATING_FORM.format(nonce=section.nonce, scale=scale)
+    content = "\n\n".join([text, section.text, form])
+    return Prompt((Message("system", RATING_SYSTEM), Message("user", content)), section.nonce)

@@ -7,19 +7,14 @@ Evaluator Models.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
 
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.judgement import Case
-from rag_eval_pipeline.judges.prompts import DATA_RULES, Prompt, choose_evidence, data_section
-from rag_eval_pipeline.web.openai_chat import Message
 
 Part = Literal["question", "answer", "gold", "contexts"]
-SYSTEM = f"You grade answers of a system that answers questions.\n\n{DATA_RULES}"
-FORM = 'Reply: {{"nonce": "{nonce}", "rationale": "…", "rating": {scale}}}'
-DIMENSIONS_FORM = 'Reply: {{"nonce": "{nonce}", "rationale": "…", "ratings": {{{dimensions}}}}}'
 
 
 class RatingProtocol(Model):
@@ -59,7 +54,7 @@ class RatingProtocol(Model):
 
     def applies(self, case: Case) -> bool:
         """Whether the case has everything that the protocol needs."""
-        return all(_part(part, case) for part in self.needs)
+        return all(part_of(part, case) for part in self.needs)
 
     def scores(self, grades: Mapping[str, int] | int) -> dict[str, float]:
         """Return the score of each dimension and of the whole, by their names in the results."""
@@ -164,35 +159,8 @@ BUILT_IN: Mapping[str, RatingProtocol] = {
 }
 
 
-def rating_prompts(protocol: RatingProtocol, case: Case, *, evidence_chars: int, salt: str) -> list[Prompt]:
-    """Return the calls for one answer."""
-    return [
-        _prompt(protocol, text, case, turned=number % 2 == 1, evidence_chars=evidence_chars, salt=salt)
-        for number, text in enumerate(protocol.prompts)
-    ]
-
-
-def _prompt(protocol: RatingProtocol, text: str, case: Case, *, turned: bool, evidence_chars: int, salt: str) -> Prompt:
-    parts: dict[str, Any] = {part: _part(part, case) for part in protocol.needs}
-    if "contexts" in parts:
-        parts["contexts"] = choose_evidence(case.contexts, [case.question, case.answer], evidence_chars)
-    if "answer" in parts:
-        (parts["answer"],) = choose_evidence([case.answer], [case.question, *case.accepted], evidence_chars)
-    if protocol.compares is not None:
-        first, second = (parts.pop(part) for part in protocol.compares)
-        parts |= {"first": second, "second": first} if turned else {"first": first, "second": second}
-    section = data_section({"task": "rating", "protocol": protocol.name, "turned": turned, **parts}, salt=salt)
-    scale = " | ".join(map(str, sorted(protocol.scale)))
-    if protocol.dimensions:
-        dimensions = ", ".join(f'"{dimension}": {scale}' for dimension in protocol.dimensions)
-        form = DIMENSIONS_FORM.format(nonce=section.nonce, dimensions=dimensions)
-    else:
-        form = FORM.format(nonce=section.nonce, scale=scale)
-    content = "\n\n".join([text, section.text, form])
-    return Prompt((Message("system", SYSTEM), Message("user", content)), section.nonce)
-
-
-def _part(part: Part, case: Case) -> str | Sequence[str]:
+def part_of(part: Part, case: Case) -> str | Sequence[str]:
+    """Return a part of the data; empty if the answer lacks it."""
     match part:
         case "question":
             return case.question

@@ -11,7 +11,7 @@
     )
 
 The setting `custom_metrics: [my_package.my_module:BREVITY]` adds it to an evaluation. A `QuestionMetric` scores
-questions; a `Family` of `retrieval.measures` is a retrieval measure. Both are found by import path, or by an entry
+questions; a `Family` of `retrieval.families` is a retrieval measure. Both are found by import path, or by an entry
 point of the group `rag_eval_pipeline.metrics`. An exception fails only that metric for that question.
 """
 
@@ -22,13 +22,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.metric_info import ENTRY_POINT_GROUP
 from rag_eval_pipeline.metrics.metric_info import MetricInfo as MetricInfo  # for authors of metrics
 from rag_eval_pipeline.metrics.metric_info import Range as Range
-from rag_eval_pipeline.metrics.spans import Citation
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.metrics.spans import Citation
 
 MESSAGE_CHARS = 200  # kept of an exception's message
 
@@ -51,12 +53,12 @@ class AnsweredQuestion:
     accepted_answers: Sequence[str]  # empty for an impossible question
     is_impossible: bool  # the corpus has no answer
     relevant_documents: Sequence[str]  # file names
-    gold_citations: Sequence[Citation]  # in document offsets
+    gold_citations: "Sequence[Citation]"  # in document offsets
     metadata: Mapping[str, Any]  # the question's, as in the dataset
     answer: str  # with citation marks
     text: str  # without them; "" for an abstention
     is_abstention: bool
-    citations: Sequence[Citation]
+    citations: "Sequence[Citation]"
     passages: Sequence[Passage]  # best first
     latency_ms: float | None  # to the whole answer; None if it was not measured
     total_tokens: int  # 0 if the system does not report them

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from rag_eval_pipeline.metrics.intervals import Units, Values
-from rag_eval_pipeline.metrics.verdicts import FIRST_LOOK, Budget
+from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, Budget
 from rag_eval_pipeline.metrics.watch import BET_MAX, EXPONENTS
 
 POWER = 0.8

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
 UPPER = (1 + CONFIDENCE) / 2
@@ -224,6 +223,8 @@ def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Inter
     Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
     effect; Korn and Graubard 1998 for t.
     """
+    from scipy.special import stdtrit
+
     units = number_units(clusters, len(values))
     sizes = unit_sizes(units)
     n_questions, n_units = len(values), sizes.size
@@ -268,6 +269,8 @@ def quantile_interval(values: Values, quantile: float) -> Interval | None:
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
+    from scipy.special import bdtr
+
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # P(at most k values are below the quantile)
     tail = (1 - CONFIDENCE) / 2
@@ -337,6 +340,8 @@ def _widen(interval: Interval, values: Values, sizes: Values) -> Interval:
 
     Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3.
     """
+    from scipy.special import stdtrit
+
     clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
     width = float(stdtrit(clusters - 1, UPPER)) / Z * math.sqrt(clusters / (clusters - 1))
     mean = float(values.mean())

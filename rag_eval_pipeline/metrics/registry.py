@@ -1,6 +1,6 @@
 """Every metric: one key, one label, one meaning, one direction; docs/reference/metrics.md lists them.
 
-The rows of retrieval measures are in `retrieval.measures`; custom metrics of installed packages join the list.
+The rows of retrieval measures are in `retrieval.families`; custom metrics of installed packages join the list.
 """
 
 from collections.abc import Mapping
@@ -8,15 +8,8 @@ from functools import cache, partial
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.custom import installed_metrics
-from rag_eval_pipeline.metrics.metric_info import (
-    COUNT,
-    OF_SEGMENT,
-    Direction,
-    MetricInfo,
-    Need,
-    label_from_key,
-)
-from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
+from rag_eval_pipeline.metrics.metric_info import COUNT, OF_SEGMENT, Direction, MetricInfo, Need, label_from_key
+from rag_eval_pipeline.metrics.retrieval.families import FAMILIES
 
 PAGE_PREFIX = "page/"  # of retrieval measures by page
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from rag_eval_pipeline.metrics.intervals import Interval, Units, Values
 
@@ -235,6 +234,8 @@ def change_interval(paired: PairedRuns, level: float, *, with_doubt: bool = Fals
 
     Source: Hartigan 1969 for intervals from tests of shifted differences; Bonett and Price 2012 for the two units.
     """
+    from scipy.special import ndtri
+
     critical = -float(ndtri(level))
     reach = sure = 0.0  # the statistic is sure - reach x change, its variance c0 - 2 c1 x change + c2 x change^2
     c0 = c1 = c2 = 0.0

@@ -8,9 +8,8 @@ evaluations are compared by the same test with one run on each side.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pydantic
@@ -21,79 +20,22 @@ from rag_eval_pipeline.metrics.intervals import Interval, Units, Values, mean
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test, pair_runs
 from rag_eval_pipeline.metrics.significance import holm, holm_levels, standardised_difference
-
-FAILURE_RATE = "Failure rate"
-
-# Raised with every change of the rules by which verdicts are found; recorded with every night.
-PROCEDURE = 4
-
-Confirmation = Literal["pending", "confirmed", "not_confirmed", "not_needed", "no_rerun", "provisional"]
-VerdictKind = Literal["withheld", "regressed", "changed", "improved", "equivalent", "inconclusive", "no_verdict"]
-State = Literal["unflagged", "unconfirmed", "regressed", "changed", "improved", "unknown"]
-CHANGES: tuple[Literal["regressed", "changed", "improved"], ...] = ("regressed", "changed", "improved")
-
-BASELINE_RUNS = 5  # that are pinned; with fewer, no change alerts
-REFERENCE_RUNS = 20  # pinned ones and quiet nights; later ones would hide a slow decline
-RUNS = 4  # of a night at most: itself and three reruns
-FIRST_LOOK = 0.01  # after Holm's correction: a smaller p asks for a rerun
-ONE_SIDED = 2 / 3  # of the questions that changed for good; with fewer on one side it is a change, not a decline
-FLIP_SHARE_MAX = 0.10  # the error rates of the procedure were simulated up to here
-QUIET_NIGHTS = 3  # unflagged nights in a row after which the same change alerts again
-CONFIDENCE_LEVEL = 0.025  # of either side of the 95 % interval
-ROUNDING = 1e-9  # a drop of exactly one point, averaged over fifths, comes out as 0.00999999999999999
-ZERO_LIMIT = 1e-12  # replaces a limit of exactly 0 that rounding would reach
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The parameters of the procedure; effects are shares of a metric's range."""
-
-    level: float = FIRST_LOOK  # one-sided, after Holm's correction over the metrics of one comparison
-    level_text: str = ""  # what the level is for: `so that 12 pairs raise at most one false alarm in two years`
-    final_level: float = FIRST_LOOK  # of the last decision, with so many runs
-    final_runs: int = 1
-    min_effect: float = 0.01  # smaller changes of the mean are never reported
-    equivalence_margin: float = 0.02  # a metric is equivalent if its whole interval is inside this
-    min_questions: int = 30  # fewer questions get no verdict
-
-
-RULES = Rules()
-
-
-class Budget(NamedTuple):
-    """How many false alarms the nights of all pairs may raise; an upper bound for any number of nights."""
-
-    false_alarms_a_year: float = 0.5
-    n_pairs: int = 1  # evaluated every night
-    share: float = 1.0  # of it for verdicts on all questions; where segments are tested, they have the other half
-
-    @property
-    def a(self) -> float:
-        """The share of one pair, night and side."""
-        return self.false_alarms_a_year / 2 / 365 / self.n_pairs
-
-    def level(self, runs: int) -> float:
-        """Return the level of a decision with the night and its reruns: half for the first, a quarter for each later.
-
-        Source: the union bound (Bonferroni) over the decisions of a night, the sides, the nights and the pairs.
-        """
-        return self.a * self.share / (2 if runs <= 2 else 4)
-
-    @property
-    def text(self) -> str:
-        """`so that 12 pairs raise at most one false alarm in two years`."""
-        pairs = "1 pair raises" if self.n_pairs == 1 else f"{self.n_pairs} pairs raise"
-        a_year = self.false_alarms_a_year
-        if a_year < 1:
-            rate = f"one false alarm in {_few(1 / a_year)} years"
-        else:
-            rate = "one false alarm a year" if a_year == 1 else f"{_few(a_year)} false alarms a year"
-        return f"so that {pairs} at most {rate}"
-
-
-def _few(number: float) -> str:
-    words = {2: "two", 3: "three", 4: "four", 5: "five"}
-    return words.get(round(number, 6), f"{number:.3g}")  # type: ignore[call-overload,no-any-return]
+from rag_eval_pipeline.metrics.verdict_rules import (
+    BASELINE_RUNS,
+    CHANGES,
+    CONFIDENCE_LEVEL,
+    FIRST_LOOK,
+    ONE_SIDED,
+    QUIET_NIGHTS,
+    ROUNDING,
+    RULES,
+    RUNS,
+    ZERO_LIMIT,
+    Confirmation,
+    Rules,
+    State,
+    VerdictKind,
+)
 
 
 class ComparedMetric(NamedTuple):

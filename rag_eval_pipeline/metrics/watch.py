@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from rag_eval_pipeline.metrics.run_labels import LabelTest
-from rag_eval_pipeline.metrics.verdicts import QUIET_NIGHTS
+from rag_eval_pipeline.metrics.verdict_rules import QUIET_NIGHTS
 
 # A bet on p is the mean of k p^(k - 1) over these k; small ones win most on the smallest p.
 EXPONENTS = np.array([0.05, 0.1, 0.2, 0.4, 0.6, 0.8])
@@ -39,6 +38,8 @@ def bet(test: LabelTest, *, higher_is_better: bool = True, frozen_runs: int | No
     Args:
         frozen_runs: The runs of a reference that many nights are compared with.
     """
+    from scipy.special import ndtr, ndtri
+
     if test.at >= 1:
         return None
     p = test.low if higher_is_better else test.high

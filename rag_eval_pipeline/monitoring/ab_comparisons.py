@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from scipy.special import stdtrit
-
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.evaluations import (
     ComparisonData,
@@ -153,6 +151,8 @@ class Development(NamedTuple):
 
 def development(scores: Sequence[float]) -> Development:
     """Return trend, rate and stability of scores, oldest first."""
+    from scipy.special import stdtrit
+
     n = len(scores)
     if n < 2:
         return Development(None, None, None)

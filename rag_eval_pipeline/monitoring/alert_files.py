@@ -1,14 +1,19 @@
 """Files of alerts: their settings, and what `data/reports/alerts/<id>.alert.json` holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import FileModel, Model, SchemaVersion, read_model
 from rag_eval_pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.evaluation.expected_pairs import Registry
+    from rag_eval_pipeline.monitoring.history import ResultsHeader
 
 FILE = "alerts.config.yaml"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -167,3 +172,37 @@ def read_alerts(workspace: Workspace) -> StoredAlerts:
         except InputError as error:
             damaged.append(str(error))
     return StoredAlerts(sorted(alerts, key=lambda alert: (alert.night, alert.alert_id)), damaged)
+
+
+def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
+    """Return the pairs that are late, by benchmark and system; none if the clock was set back to before a publication.
+
+    Args:
+        published: The newest publication of each nightly pair.
+    """
+    if settings.late_after_hours is None:
+        return []
+    limit = timedelta(hours=settings.late_after_hours)
+    return sorted(
+        (pair for pair in published if now - pair.since > limit), key=lambda pair: (pair.benchmark, pair.system)
+    )
+
+
+def last_published(
+    registry: "Registry", by_pair: "Mapping[tuple[str, str], Sequence[ResultsHeader]]"
+) -> list[LatePair]:
+    """Return the newest publication of each pair that is expected every night, else its conversion.
+
+    Args:
+        by_pair: The results of each pair, oldest first.
+    """
+    newest = {pair: results[-1] for pair, results in by_pair.items()}
+    found = []
+    for benchmark, system, obstacle in registry.expected_pairs(newest):
+        header = newest.get((benchmark, system))
+        since = header.timestamp if header else datetime.fromtimestamp(registry.stamped[benchmark] / 1e9, UTC)
+        evaluation_id = header.evaluation_id if header else None
+        found.append(
+            LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id, obstacle=obstacle)
+        )
+    return found

@@ -10,13 +10,9 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import apprise
-import httpx
-
-from rag_eval_pipeline.evaluation.expected_pairs import Registry
 from rag_eval_pipeline.monitoring.alert_files import (
     DECLINE,
     LATE,
@@ -28,12 +24,12 @@ from rag_eval_pipeline.monitoring.alert_files import (
     CourseStep,
     LatePair,
     alerts_folder,
+    late_pairs,
     read_alert_settings,
     read_alerts,
 )
 from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
 from rag_eval_pipeline.monitoring.declines import DeclineAlert, decline_alerts
-from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import (
     Course,
     change_text,
@@ -71,6 +67,8 @@ def post(variable: str, message: Message, settings: AlertSettings) -> str | None
 
 
 def _post_json(variable: str, address: str, message: Mapping[str, Any]) -> str | None:
+    import httpx
+
     try:
         response = httpx.post(address, json=dict(message), timeout=TIMEOUT_S, follow_redirects=False)
     except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the address
@@ -81,6 +79,8 @@ def _post_json(variable: str, address: str, message: Mapping[str, Any]) -> str |
 
 
 def _notify(variable: str, url: str, lines: Sequence[str]) -> str | None:
+    import apprise
+
     logger = logging.getLogger("apprise")
     was_disabled, logger.disabled = logger.disabled, True  # it logs addresses, also with parts of the secret
     try:
@@ -314,38 +314,6 @@ def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMe
         summary=change_text(name, found),
         evaluation_id=joined,
     )
-
-
-def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
-    """Return the pairs that are late, by benchmark and system; none if the clock was set back to before a publication.
-
-    Args:
-        published: The newest publication of each nightly pair.
-    """
-    if settings.late_after_hours is None:
-        return []
-    limit = timedelta(hours=settings.late_after_hours)
-    return sorted(
-        (pair for pair in published if now - pair.since > limit), key=lambda pair: (pair.benchmark, pair.system)
-    )
-
-
-def last_published(registry: Registry, by_pair: Mapping[tuple[str, str], Sequence[ResultsHeader]]) -> list[LatePair]:
-    """Return the newest publication of each pair that is expected every night, else its conversion.
-
-    Args:
-        by_pair: The results of each pair, oldest first.
-    """
-    newest = {pair: results[-1] for pair, results in by_pair.items()}
-    found = []
-    for benchmark, system, obstacle in registry.expected_pairs(newest):
-        header = newest.get((benchmark, system))
-        since = header.timestamp if header else datetime.fromtimestamp(registry.stamped[benchmark] / 1e9, UTC)
-        evaluation_id = header.evaluation_id if header else None
-        found.append(
-            LatePair(benchmark=benchmark, system=system, since=since, evaluation_id=evaluation_id, obstacle=obstacle)
-        )
-    return found
 
 
 def send_late_alerts(workspace: Workspace, published: Iterable[LatePair], *, now: datetime) -> DeliveryReport:

@@ -4,7 +4,6 @@ A baseline stays until somebody pins another one: one that moved by itself after
 """
 
 import logging
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,49 +17,18 @@ from rag_eval_pipeline.evaluation.compared_runs import (
     run_of_evaluation,
     with_levels,
 )
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, id_order, load_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.metrics.run_labels import RUNS_MIN
-from rag_eval_pipeline.metrics.verdicts import BASELINE_RUNS, FAILURE_RATE, flip_share
+from rag_eval_pipeline.metrics.verdict_rules import BASELINE_RUNS, FAILURE_RATE
+from rag_eval_pipeline.metrics.verdicts import flip_share
 from rag_eval_pipeline.workspace import Workspace
 
 BY_NIGHTS = "the first nights"
 FLIPPING = "exact_match"  # the measure whose run-to-run changes are counted: binary, and of the answer itself
 
 logger = logging.getLogger(__name__)
-
-
-def published_evaluations(workspace: Workspace, benchmark: str, system: str) -> list[Evaluation]:
-    """Return the published evaluations of one pair, oldest first; equal times in the order of their ids."""
-    return all_published(workspace).get((benchmark, system), [])
-
-
-def all_published(workspace: Workspace) -> dict[tuple[str, str], list[Evaluation]]:
-    """Return the published evaluations of every (benchmark, system), oldest first."""
-    found: dict[tuple[str, str], list[Evaluation]] = {}
-    for evaluation in all_evaluations(workspace):
-        record = evaluation.record
-        if record.state == "published":
-            found.setdefault((record.benchmark, record.system), []).append(evaluation)
-    return found
-
-
-def all_evaluations(workspace: Workspace) -> list[Evaluation]:
-    """Return all evaluations, finished or not, oldest first; a record that cannot be read is left out and logged."""
-    found = []
-    for name in os.listdir(workspace.runs) if workspace.runs.is_dir() else []:
-        path = workspace.runs / name / "evaluation.json"
-        if not path.exists():
-            continue  # `by_pair`, or a folder without a record
-        try:
-            record = EvaluationRecord.read(path)
-        except InputError as error:
-            logger.warning("An evaluation is left out: %s", error)
-            continue
-        if record.evaluation_id == name:
-            found.append(Evaluation(path.parent, record))
-    return sorted(found, key=lambda one: (one.record.opened_at, id_order(one.record.evaluation_id)))
 
 
 def results_mark(workspace: Workspace) -> str | None:

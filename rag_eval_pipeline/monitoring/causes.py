@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pydantic
-from scipy.special import gammaln
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, run_of_evaluation
@@ -20,7 +19,7 @@ from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading, metric_of, segment_text
 from rag_eval_pipeline.workspace import Workspace
 
@@ -348,6 +347,8 @@ def chance_of_sharing(count: int, total: int, size: int, drawn: int) -> float:
 
 
 def _log_choices(total: int, chosen: Any) -> Any:
+    from scipy.special import gammaln
+
     return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
 

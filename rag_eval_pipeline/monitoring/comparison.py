@@ -7,10 +7,9 @@ benchmark.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import (
@@ -24,80 +23,16 @@ from rag_eval_pipeline.evaluation.compared_runs import (
     why_not_comparable,
 )
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.publishing import results_path
-from rag_eval_pipeline.evaluation.quality_thresholds import VERDICTS_FILE, QualityThresholds
-from rag_eval_pipeline.formats.model import Model, read_model
 from rag_eval_pipeline.formats.results import open_results
-from rag_eval_pipeline.metrics.verdicts import (
-    FIRST_LOOK,
-    RULES,
-    Budget,
-    Compared,
-    Confirmation,
-    Evidence,
-    Rules,
-)
-from rag_eval_pipeline.monitoring.verdict_records import Decline, MovedQuestion, Verdict
+from rag_eval_pipeline.metrics.verdict_rules import Confirmation, Rules
+from rag_eval_pipeline.metrics.verdicts import Compared, Evidence
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuestion, Verdict
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
 
-SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
 NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
-NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
-
-
-class VerdictSettings(Model):
-    """`data/config/verdicts.config.yaml`; the documented error rates were simulated with these defaults."""
-
-    false_alarms_a_year: float = pydantic.Field(
-        Budget().false_alarms_a_year,
-        gt=0,
-        le=100,
-        description="At most so many false alarms a year by the nights of all pairs together, changes for the "
-        "worse and for the better.",
-    )
-    alpha: float = pydantic.Field(
-        2 * RULES.level,
-        gt=0,
-        lt=1,
-        description="Level of the two-sided test of two evaluations (`compare`, A/B tests), after Holm's correction "
-        "over the metrics.",
-    )
-    min_effect: float = pydantic.Field(
-        RULES.min_effect, ge=0, le=1, description="Smaller changes, as a share of a metric's range, are never reported."
-    )
-    equivalence_margin: float = pydantic.Field(
-        RULES.equivalence_margin, gt=0, le=1, description="A change is small if its whole interval is within this."
-    )
-    min_questions: int = pydantic.Field(
-        RULES.min_questions, ge=2, description="Fewer questions get no verdict, however many documents they share."
-    )
-    rerun_after_hours: float = pydantic.Field(
-        2.0,
-        ge=0,
-        description="Minimum hours between a flagged night and its rerun, so that one bad hour "
-        "of a server does not confirm itself.",
-    )
-    blocking: bool = pydantic.Field(False, description="A confirmed regression fails the run; otherwise it warns.")
-    quality_thresholds: QualityThresholds = pydantic.Field(QualityThresholds(), description="Limits on the metrics.")
-
-    def rules(self) -> Rules:
-        """Return the rules of a comparison of two evaluations."""
-        return Rules(level=self.alpha / 2, final_level=self.alpha / 2, **self._limits())
-
-    def night_rules(self, runs: int, budget: Budget) -> Rules:
-        """Return the rules of a night with its reruns: a first look alone, a decision by the budget with them."""
-        level, text = (FIRST_LOOK, "for a rerun") if runs == 1 else (budget.level(runs), budget.text)
-        return Rules(level=level, level_text=text, final_level=budget.level(2), final_runs=2, **self._limits())
-
-    def _limits(self) -> dict[str, Any]:
-        return self.model_dump(include={"min_effect", "equivalence_margin", "min_questions"})
-
-
-def read_verdict_settings(workspace: Workspace) -> VerdictSettings:
-    """Read the settings; the defaults if there is no file."""
-    return read_model(VerdictSettings, workspace.config / VERDICTS_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,32 +87,6 @@ def gather_evidence(
     """Test each metric as `compare_scores` does."""
     found, reason = compare_scores(current, reference, rules=rules, judged=judged, clusters=clusters, is_night=is_night)
     return RunEvidence(found, current[0].query_ids, reason)
-
-
-class Comparison(Model):
-    """Two sides on one benchmark and a verdict for each metric: a row of `regressions.json`."""
-
-    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"]
-    benchmark: str = pydantic.Field(min_length=1)
-    old: str = pydantic.Field(min_length=1)  # the side that is compared with: `baseline`, a system or an evaluation
-    new: str = pydantic.Field(min_length=1)  # the side in question
-    evaluation_id: str | None = None  # the newer evaluation; of a night the first one
-    rerun: str | None = None  # the evaluation that ran it again
-    reason: str | None = None  # why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ...
-    note: str | None = None  # a sentence about the comparison, such as how steady the unchanged system is
-    newest: tuple[str, ...] = ()  # the newest evaluations of the systems when they were compared, that of `old` first
-    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
-    declines: tuple[Decline, ...] = ()  # the evidence that metrics decline over nights, the strongest first
-
-    @property
-    def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:
-        """Metric -> the questions that changed most."""
-        return {name: found.questions for name, found in self.verdicts.items() if found.questions}
-
-    @property
-    def regressed(self) -> list[str]:
-        """The metrics that got worse, confirmed or not."""
-        return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
 
 
 ComparisonKind = Literal["systems", "evaluations", "ab_test"]
@@ -293,8 +202,8 @@ def _side(workspace: Workspace | None, name: str) -> ComparedRun:
         return _side_of_results(Path(name))
     if workspace is None or "/" in name:
         raise InputError("missing_file", name, "an evaluation id, or a results file", hint="Name one: --workspace DIR")
-    if not (workspace.runs / name / "evaluation.json").exists() and results_path(workspace, name).exists():
-        return _side_of_results(results_path(workspace, name))
+    if not (workspace.runs / name / "evaluation.json").exists() and workspace.results_file(name).exists():
+        return _side_of_results(workspace.results_file(name))
     return compared_run(load_evaluation(workspace, name))
 
 

@@ -8,31 +8,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pydantic
-
-from rag_eval_pipeline.errors import InputError, printable
+from rag_eval_pipeline.errors import printable
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
-from rag_eval_pipeline.monitoring.comparison import SINGLE_RUNS, Comparison
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import SINGLE_RUNS, Comparison, Verdict
 from rag_eval_pipeline.storage.atomic_files import atomic_write
-from rag_eval_pipeline.storage.json_files import read_bytes
 
 QUESTIONS_PRINTED = 5
 QUOTED_CHARS = 160  # of a question or an answer in Markdown
 # Verdicts that the terminal puts before their sentence; the sentences of the others begin with it.
 PREFIXED = ("regressed", "improved", "equivalent")
-
-
-_Rows = pydantic.TypeAdapter(tuple[Comparison, ...])
-
-
-def read_comparison_rows(path: Path) -> tuple[Comparison, ...]:
-    """Return the rows of `regressions.json`; none if it is not there, of another version, or edited."""
-    try:
-        return _Rows.validate_json(read_bytes(path))
-    except (InputError, pydantic.ValidationError):
-        return ()
 
 
 def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:

@@ -22,15 +22,12 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order
-from rag_eval_pipeline.evaluation.publishing import results_path
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_published, id_order
 from rag_eval_pipeline.formats.model import check_schema_version
 from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults, pooled_jaccard
 from rag_eval_pipeline.formats.row_files import RowFile
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.baselines import all_published
-from rag_eval_pipeline.monitoring.night_records import Night, Nights
-from rag_eval_pipeline.monitoring.nightly import find_reruns
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
+from rag_eval_pipeline.monitoring.night_records import Night, Nights, find_reruns
 from rag_eval_pipeline.storage.atomic_files import publishing, sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators, raise_damage
@@ -274,7 +271,7 @@ def _up_to_date(
         elif row.signature == signatures[name] and not verify:
             rows[name] = row
         else:
-            rows[name] = _read_again(results_path(workspace, name), row, signatures[name])
+            rows[name] = _read_again(workspace.results_file(name), row, signatures[name])
     return rows
 
 

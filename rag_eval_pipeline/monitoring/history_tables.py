@@ -9,12 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import (
     EvaluationResults,
     Metric,
@@ -65,7 +63,7 @@ def update_history(workspace: Workspace, *, verify: bool = False) -> History:
         is_done = is_done and all(_is_whole(history_folder(workspace) / folder, name) for folder in COLUMNS)
         if row.fault is None and not is_done:
             try:
-                _write_tables(workspace, open_results(results_path(workspace, name)))
+                _write_tables(workspace, open_results(workspace.results_file(name)))
             except InputError as error:
                 history.damaged.append(str(error))
     return history
@@ -102,6 +100,8 @@ def query_history(
     Raises:
         InputError: `bad_query` with DuckDB's message.
     """
+    import duckdb
+
     damaged = update_history(workspace, verify=verify).damaged
     only = {"benchmark": benchmark, "system": system}
     with duckdb.connect(":memory:") as connection:

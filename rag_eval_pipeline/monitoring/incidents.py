@@ -5,26 +5,25 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import CHANGES, QUIET_NIGHTS, Confirmation, Evidence
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES, QUIET_NIGHTS
+from rag_eval_pipeline.metrics.verdicts import Evidence
 from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.nightly import alerts_due
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_p, format_points, leading, needed_text
+from rag_eval_pipeline.monitoring.verdict_records import (
+    CONFIRMED,
+    Comparison,
+    Verdict,
+    format_p,
+    format_points,
+    leading,
+    needed_text,
+    withheld_text,
+)
 from rag_eval_pipeline.workspace import Workspace
 
 Direction = Literal["regressed", "changed", "improved"]
-
-# How far a change is confirmed, in a word or two.
-CONFIRMED: dict[Confirmation, str] = {
-    "pending": "awaits its rerun",
-    "confirmed": "confirmed by a rerun",
-    "not_confirmed": "not confirmed by its rerun",
-    "not_needed": "deterministic system",
-    "no_rerun": "single runs",
-    "provisional": "provisional",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,18 +219,6 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
             lead = headline_order(row.verdicts)[0]
             found.append((row, lead, row.verdicts[lead]))
     return found
-
-
-def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
-    """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
-
-    Such as `no verdict on 2 of 7 metrics: 20 questions without a score could overturn it: ...`.
-    """
-    given = list(verdicts)
-    withheld = [found for found in given if found.kind == "withheld"]
-    if not withheld:
-        return None
-    return f"no verdict on {len(withheld)} of {len(given)} metrics: {withheld[0].reason}"
 
 
 def comparison_headline(row: Comparison) -> tuple[str, str]:

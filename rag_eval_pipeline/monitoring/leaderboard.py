@@ -20,12 +20,10 @@ from rag_eval_pipeline.judges.agreement import Confusion
 from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, correction, labelled_evaluations
 from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_trust_cards
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE
-from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED
-from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.history_tables import update_history
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, format_points
+from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED, Verdict, format_points, read_comparison_rows
 from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 

@@ -1,18 +1,22 @@
 """The records of nights, as `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` keeps them."""
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
-from rag_eval_pipeline.metrics.verdicts import (
-    CHANGES,
-    State,
-)
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES, State
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.workspace import Workspace
 
 
 class NightWatch(Model):
@@ -109,3 +113,57 @@ class Nights(FileModel):
     def reruns(self) -> dict[str, str]:
         """Each rerun with its night's evaluation."""
         return {name: night.evaluation_id for night in self.nights for name in night.reruns}
+
+
+def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:
+    """Whether the evaluation after a night is its rerun: flagged, the same system and data, hours later."""
+    later = timedelta(hours=settings.rerun_after_hours)
+    return night.awaits_rerun and fingerprints == night.fingerprints and opened_at - night.ended_at >= later
+
+
+def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
+    """Return the evaluations, nights and reruns, that began after the baseline was pinned or after its last run."""
+    if baseline.pinned_at is not None:
+        later = [one for one in evaluations if one.record.opened_at > baseline.pinned_at]
+    else:
+        order = [one.record.evaluation_id for one in evaluations]
+        last = max((order.index(name) for name in baseline.evaluations if name in order), default=-1)
+        later = list(evaluations[last + 1 :])
+    return [one for one in later if one.record.evaluation_id not in baseline.evaluations]
+
+
+def read_nights(workspace: Workspace, benchmark: str, system: str) -> Nights | None:
+    """Return the nights of a pair that were compared with its baseline; None if there are none, or damaged ones."""
+    return _nights_on_file(workspace, benchmark, system)[1]
+
+
+def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
+    """Return the evaluation id of each rerun with that of its night, also of reruns that are not compared yet.
+
+    Files that cannot be read are skipped; the comparison reports them.
+
+    Args:
+        published: The published evaluations of each pair, oldest first.
+    """
+    settings = read_verdict_settings(workspace)
+    found: dict[str, str] = {}
+    for (benchmark, system), evaluations in published.items():
+        baseline, known = _nights_on_file(workspace, benchmark, system)
+        if baseline is None or known is None:
+            continue
+        found |= known.reruns
+        since = _evaluations_since(evaluations, baseline)
+        new = [one.record for one in since if one.record.evaluation_id not in known.seen]
+        if new and known.nights and is_rerun(known.nights[-1], new[0].fingerprints, new[0].opened_at, settings):
+            found[new[0].evaluation_id] = known.nights[-1].evaluation_id
+    return found
+
+
+def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Baseline | None, Nights | None]:
+    try:
+        baseline = read_baseline(workspace, benchmark, system)
+        if baseline is None or not (path := nights_file(workspace, benchmark, system, baseline)).exists():
+            return baseline, None
+        return baseline, Nights.read(path)
+    except InputError:
+        return None, None  # the comparison reports what is wrong with the file

@@ -6,38 +6,31 @@ night of its own. `data/evaluation/nights/<benchmark>/<system>/<baseline>.json` 
 are removed; a new baseline starts a new file.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
-from rag_eval_pipeline.evaluation.compared_runs import (
-    TASKS,
-    ScoredRun,
-    paired_metric,
-    run_of_evaluation,
-)
+from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file
+from rag_eval_pipeline.evaluation.compared_runs import TASKS, ScoredRun, paired_metric, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, newest_evaluation
-from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.run_labels import label_test
-from rag_eval_pipeline.metrics.verdicts import (
-    BASELINE_RUNS,
-    CHANGES,
-    PROCEDURE,
-    State,
-    alerts,
-    decide,
-    first_confirmation,
-    rerun_outcome,
-)
+from rag_eval_pipeline.metrics.verdict_rules import BASELINE_RUNS, CHANGES, PROCEDURE, State
+from rag_eval_pipeline.metrics.verdicts import alerts, decide, first_confirmation, rerun_outcome
 from rag_eval_pipeline.metrics.watch import bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
-from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, read_verdict_settings
-from rag_eval_pipeline.monitoring.night_records import Night, Nights, NightWatch
-from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
+from rag_eval_pipeline.monitoring.comparison import RunEvidence
+from rag_eval_pipeline.monitoring.night_records import (
+    Night,
+    Nights,
+    NightWatch,
+    _evaluations_since,
+    _nights_on_file,
+    is_rerun,
+)
 from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 
@@ -150,12 +143,6 @@ def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns
     )
 
 
-def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, settings: VerdictSettings) -> bool:
-    """Whether the evaluation after a night is its rerun: flagged, the same system and data, hours later."""
-    later = timedelta(hours=settings.rerun_after_hours)
-    return night.awaits_rerun and fingerprints == night.fingerprints and opened_at - night.ended_at >= later
-
-
 def alerts_due(history: Sequence[Night]) -> dict[str, list[str]]:
     """Return the metrics that each night alerts about, by evaluation id; nights without alerts are left out."""
     names = dict.fromkeys(name for night in history for name in night.metrics)
@@ -223,6 +210,8 @@ def update_nights(
 
 def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
     """Return what the next night finds by the first metric; None if a single run says nothing of the noise."""
+    from rag_eval_pipeline.monitoring.power import FIRST_METRIC, power_of_runs
+
     runs = baseline.reference(nights)
     if len(runs) < 2 and not runs[0].is_deterministic:
         return None
@@ -242,17 +231,6 @@ def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> No
     path = nights_file(workspace, nights.benchmark, nights.system, baseline)
     if not path.exists() or Nights.read(path) != nights:
         nights.write(path)
-
-
-def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
-    """Return the evaluations, nights and reruns, that began after the baseline was pinned or after its last run."""
-    if baseline.pinned_at is not None:
-        later = [one for one in evaluations if one.record.opened_at > baseline.pinned_at]
-    else:
-        order = [one.record.evaluation_id for one in evaluations]
-        last = max((order.index(name) for name in baseline.evaluations if name in order), default=-1)
-        later = list(evaluations[last + 1 :])
-    return [one for one in later if one.record.evaluation_id not in baseline.evaluations]
 
 
 def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime) -> list[tuple[str, str, str]]:
@@ -275,40 +253,3 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
             if newest is not None and newest.record.evaluation_id == last.runs[-1]:
                 due.append((benchmark, system, last.runs[-1]))
     return due
-
-
-def read_nights(workspace: Workspace, benchmark: str, system: str) -> Nights | None:
-    """Return the nights of a pair that were compared with its baseline; None if there are none, or damaged ones."""
-    return _nights_on_file(workspace, benchmark, system)[1]
-
-
-def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
-    """Return the evaluation id of each rerun with that of its night, also of reruns that are not compared yet.
-
-    Files that cannot be read are skipped; the comparison reports them.
-
-    Args:
-        published: The published evaluations of each pair, oldest first.
-    """
-    settings = read_verdict_settings(workspace)
-    found: dict[str, str] = {}
-    for (benchmark, system), evaluations in published.items():
-        baseline, known = _nights_on_file(workspace, benchmark, system)
-        if baseline is None or known is None:
-            continue
-        found |= known.reruns
-        since = _evaluations_since(evaluations, baseline)
-        new = [one.record for one in since if one.record.evaluation_id not in known.seen]
-        if new and known.nights and is_rerun(known.nights[-1], new[0].fingerprints, new[0].opened_at, settings):
-            found[new[0].evaluation_id] = known.nights[-1].evaluation_id
-    return found
-
-
-def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Baseline | None, Nights | None]:
-    try:
-        baseline = read_baseline(workspace, benchmark, system)
-        if baseline is None or not (path := nights_file(workspace, benchmark, system, baseline)).exists():
-            return baseline, None
-        return baseline, Nights.read(path)
-    except InputError:
-        return None, None  # the comparison reports what is wrong with the file

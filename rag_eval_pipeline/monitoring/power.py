@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
-from rag_eval_pipeline.evaluation.means import question_clusters
-from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
+from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset, question_clusters
 from rag_eval_pipeline.metrics.detection import (
     Limits,
     Reference,
@@ -21,16 +20,9 @@ from rag_eval_pipeline.metrics.detection import (
 )
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
-from rag_eval_pipeline.metrics.verdicts import (
-    BASELINE_RUNS,
-    FAILURE_RATE,
-    REFERENCE_RUNS,
-    RUNS,
-    Budget,
-    flip_share,
-    needed_units,
-)
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.metrics.verdict_rules import BASELINE_RUNS, FAILURE_RATE, REFERENCE_RUNS, RUNS, Budget
+from rag_eval_pipeline.metrics.verdicts import flip_share, needed_units
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 FLIP_SHARES = (0.02, 0.05, 0.10)  # of the answers that differ between two runs, while there are no runs

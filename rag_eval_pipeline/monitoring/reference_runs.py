@@ -19,14 +19,12 @@ from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
 from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
 from rag_eval_pipeline.metrics.run_labels import FINE_QUESTIONS
 from rag_eval_pipeline.metrics.segments import find_segments, segment_changes, tested_values
-from rag_eval_pipeline.metrics.verdicts import (
-    REFERENCE_RUNS,
-    Budget,
-)
+from rag_eval_pipeline.metrics.verdict_rules import REFERENCE_RUNS, Budget
 from rag_eval_pipeline.metrics.watch import NEWEST_RUNS
 from rag_eval_pipeline.monitoring.causes import question_groups
-from rag_eval_pipeline.monitoring.comparison import RunEvidence, VerdictSettings, gather_evidence
+from rag_eval_pipeline.monitoring.comparison import RunEvidence, gather_evidence
 from rag_eval_pipeline.monitoring.night_records import Night
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
 
 

@@ -21,35 +21,34 @@ from rag_eval_pipeline.evaluation.compared_runs import (
     dataset_clusters,
     run_of_evaluation,
 )
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord, load_evaluation
-from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
-from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds, check_thresholds
-from rag_eval_pipeline.judges.judge_changes import JudgeCheck
-from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights, published_evaluations
-from rag_eval_pipeline.monitoring.comparison import (
-    Comparison,
-    VerdictSettings,
-    compare_runs,
-    compared_run,
-    not_comparable,
-    read_verdict_settings,
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    Evaluation,
+    EvaluationRecord,
+    load_evaluation,
+    published_evaluations,
 )
-from rag_eval_pipeline.monitoring.comparison_files import comparison_cells, read_comparison_rows
+from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_registry
+from rag_eval_pipeline.evaluation.quality_thresholds import check_thresholds
+from rag_eval_pipeline.judges.judge_changes import JudgeCheck
+from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds
+from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights
+from rag_eval_pipeline.monitoring.comparison import compare_runs, compared_run, not_comparable
+from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
-from rag_eval_pipeline.monitoring.night_records import Night, Nights
-from rag_eval_pipeline.monitoring.nightly import (
-    find_reruns,
-    judged_verdict,
-    new_night,
-    read_nights,
-    update_nights,
-    write_nights,
-)
+from rag_eval_pipeline.monitoring.night_records import Night, Nights, find_reruns, read_nights
+from rag_eval_pipeline.monitoring.nightly import judged_verdict, new_night, update_nights, write_nights
 from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
-from rag_eval_pipeline.monitoring.verdict_records import Verdict, flip_sentence, leading
+from rag_eval_pipeline.monitoring.verdict_records import (
+    Comparison,
+    Verdict,
+    flip_sentence,
+    leading,
+    read_comparison_rows,
+)
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 

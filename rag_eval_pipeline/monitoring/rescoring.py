@@ -10,13 +10,13 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
     id_order,
     load_evaluation,
     locked_pair,
+    published_evaluations,
     same_scoring,
 )
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.pipeline import score_all
 from rag_eval_pipeline.evaluation.publishing import publish
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.monitoring.baselines import published_evaluations
 from rag_eval_pipeline.workspace import Workspace
 
 

@@ -15,58 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order, newest_evaluation
-from rag_eval_pipeline.evaluation.publishing import results_path
-from rag_eval_pipeline.formats.model import Model, read_model
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_evaluations, id_order, newest_evaluation
 from rag_eval_pipeline.judges.cache import JudgementCache
-from rag_eval_pipeline.monitoring.baselines import all_evaluations
 from rag_eval_pipeline.monitoring.history import history_folder, published_results
 from rag_eval_pipeline.monitoring.night_records import Nights
+from rag_eval_pipeline.monitoring.settings_files import RetentionSettings, read_retention_settings
 from rag_eval_pipeline.sources.download import Record
 from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, walk
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 
-SETTINGS_FILE = "retention.config.yaml"
-LEAST_DAYS = 30  # the specification asks for 30 days of history
 MEGABYTE = 1_000_000
 LEFTOVER_AFTER = timedelta(days=1)
 CLOCK_AHEAD = timedelta(days=365)  # no evaluation for so long is more often a wrong clock
 GENERATED = ("benchmarks", "datasets", "evaluation", "reports")  # folders of data/
 BODY = re.compile(r"[0-9a-f]{64}")  # a download is named by its sha256
-
-
-class RetentionSettings(Model):
-    """`data/config/retention.config.yaml`: how long things are kept; null keeps them for ever."""
-
-    evaluation_days: int | None = pydantic.Field(
-        30, ge=LEAST_DAYS, description="Days that answers and scores of an evaluation are kept."
-    )
-    results_days: int | None = pydantic.Field(
-        None,
-        ge=LEAST_DAYS,
-        description="Days that results files and their history tables are kept after "
-        "the evaluation's folder was removed.",
-    )
-    download_days: int | None = pydantic.Field(
-        30, ge=1, description="Days that downloads are kept that no benchmark names any more."
-    )
-    judgement_days: int | None = pydantic.Field(
-        90, ge=1, description="Days that replies of judges are kept after their last use."
-    )
-    runs: int | None = pydantic.Field(
-        90, ge=LEAST_DAYS, description="Days that Dagster's runs are kept; the newest of each partition is always kept."
-    )
-    judgement_mb: int | None = pydantic.Field(2048, ge=1, description="Maximum size of the kept replies in MB.")
-
-
-def read_retention_settings(workspace: Workspace) -> RetentionSettings:
-    """Read the settings; the defaults if there is no file."""
-    return read_model(RetentionSettings, workspace.config / SETTINGS_FILE)
 
 
 @dataclass(slots=True)
@@ -194,7 +160,7 @@ def referenced(workspace: Workspace, evaluations: Sequence[Evaluation]) -> dict[
         newest = newest_evaluation(workspace, benchmark, system)
         if newest is not None:
             held[newest.record.evaluation_id] = f"the newest of {benchmark} x {system}"
-            if measured := _measured_in(results_path(workspace, newest.record.evaluation_id)):
+            if measured := _measured_in(workspace.results_file(newest.record.evaluation_id)):
                 held.setdefault(measured, f"its answers are those of {newest.record.evaluation_id}")
     records = (one.record for one in evaluations if one.record.state == "published")
     for name in {(record.benchmark, record.system): record.evaluation_id for record in records}.values():

@@ -2,25 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
-from rag_eval_pipeline.conversion.benchmark_spec import read_spec
-from rag_eval_pipeline.conversion.shards import is_current, read_shard_plan
-from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, pair_pointer
-from rag_eval_pipeline.evaluation.expected_pairs import Registry, invalid_configs, is_evaluated, read_registry
+from rag_eval_pipeline.evaluation.expected_pairs import Registry, is_evaluated, read_registry
 from rag_eval_pipeline.metrics.registry import metric_label
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
-from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
-from rag_eval_pipeline.monitoring.comparison import Comparison
-from rag_eval_pipeline.monitoring.comparison_files import read_comparison_rows
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
+from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.incidents import CONFIRMED, withheld_text
-from rag_eval_pipeline.monitoring.settings_files import settings_faults
-from rag_eval_pipeline.monitoring.verdict_records import format_points
+from rag_eval_pipeline.monitoring.states import (
+    BenchmarkState,
+    SystemState,
+    benchmark_states,
+    config_faults,
+    system_states,
+)
+from rag_eval_pipeline.monitoring.verdict_records import (
+    CONFIRMED,
+    Comparison,
+    format_points,
+    read_comparison_rows,
+    withheld_text,
+)
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
@@ -31,34 +36,6 @@ REASONS = {
     "is_baseline": "its evaluations are the baseline",
 }
 NOT_COMPARED = "not compared yet"
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkState:
-    """A benchmark; counts are those of its last conversion, `fault` is the error in its benchmark.yaml.
-
-    `shards` says how many of a large corpus are made while it is converted (`2 of 3 shards`).
-    """
-
-    name: str
-    state: Literal["converted", "stale", "not converted", "converting", "invalid"]
-    title: str | None = None
-    questions: int | None = None
-    documents: int | None = None
-    fault: str | None = None
-    shards: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SystemState:
-    """A system; `file` is its settings file from the workspace's root, `fault` is the error in it."""
-
-    name: str
-    state: Literal["nightly", "not nightly", "disabled", "invalid"]
-    file: str
-    kind: str | None = None
-    title: str | None = None
-    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,50 +79,6 @@ class Status:
         return asdict(self) | {"pairs": pairs}
 
 
-def not_nightly_hint(name: str) -> str:
-    """Return how a system takes part in the nights."""
-    return f"not nightly: set `nightly: true` in data/config/systems/{name}.config.yaml"
-
-
-def benchmark_states(workspace: Workspace, registry: Registry) -> Iterator[BenchmarkState]:
-    """Yield the state of each benchmark."""
-    for name in registry.benchmarks:
-        paths = workspace.benchmark(name)
-        if name in registry.unreadable:
-            yield BenchmarkState(name, "invalid", fault=registry.unreadable[name])
-            continue
-        try:
-            spec = read_spec(paths)
-        except InputError as error:
-            yield BenchmarkState(name, "invalid", fault=str(error))
-            continue
-        plan = read_shard_plan(paths)
-        if plan is not None and is_current(paths, plan):
-            made = f"{plan.shards - len(plan.missing(paths))} of {plan.shards} shards"
-            yield BenchmarkState(name, "converting", spec.title, shards=made)
-        elif is_locked(paths.lock):
-            yield BenchmarkState(name, "converting", spec.title)
-        elif name in registry.stamps:
-            counts = registry.stamps[name].counts
-            questions, documents = counts["evaluation_dataset.queries"], counts["corpus.documents"]
-            yield BenchmarkState(name, "converted", spec.title, questions, documents)
-        else:
-            yield BenchmarkState(name, "stale" if paths.stamp.exists() else "not converted", spec.title)
-
-
-def system_states(workspace: Workspace, registry: Registry) -> Iterator[SystemState]:
-    """Yield the state of each system."""
-    for name in workspace.systems():
-        path = f"data/config/systems/{workspace.system_file(name).name}"
-        file = registry.system_files.get(name)
-        if file is not None:
-            yield SystemState(name, "nightly" if file.is_nightly else "not nightly", path, file.kind, file.title)
-        elif name in registry.systems:
-            yield SystemState(name, "invalid", path, fault=registry.faults[name])
-        else:
-            yield SystemState(name, "disabled", path)
-
-
 def read_status(workspace: Workspace, *, now: datetime) -> Status:
     """Return the state of everything in a workspace, without comparing or writing anything."""
     registry = read_registry(workspace)
@@ -153,11 +86,6 @@ def read_status(workspace: Workspace, *, now: datetime) -> Status:
     pairs = tuple(_pair_states(workspace, registry, now))
     faults = tuple(config_faults(workspace, registry))
     return Status(benchmarks, systems, pairs, faults, tuple(dict.fromkeys(_next(benchmarks, systems, pairs))))
-
-
-def config_faults(workspace: Workspace, registry: Registry) -> list[str]:
-    """Return a line for each benchmark, system and settings file that cannot be read, with the reason."""
-    return [*invalid_configs(workspace, registry), *settings_faults(workspace)]
 
 
 def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Iterator[PairState]:
@@ -246,8 +174,3 @@ def _next(
             yield f"rag-eval evaluate {pair.benchmark} --system {pair.system}"
     if any(pair.verdict == NOT_COMPARED for pair in pairs):
         yield "rag-eval report --open"
-
-
-def local_time(moment: datetime) -> str:
-    """Return a time as `2026-11-23 02:00 UTC`."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -6,21 +6,12 @@ from itertools import groupby
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import are_alike
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader, read_header
-from rag_eval_pipeline.monitoring.incidents import (
-    CONFIRMED,
-    headline_order,
-    means_text,
-    p_text,
-    points_text,
-    withheld_text,
-)
+from rag_eval_pipeline.monitoring.incidents import headline_order, means_text, p_text, points_text
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
-from rag_eval_pipeline.monitoring.verdict_records import format_points
+from rag_eval_pipeline.monitoring.verdict_records import CONFIRMED, Comparison, format_points, withheld_text
 from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.workspace import Workspace
 
@@ -62,7 +53,7 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
 
 
 def _header(workspace: Workspace, evaluation_id: str) -> ResultsHeader | None:
-    path = results_path(workspace, evaluation_id)
+    path = workspace.results_file(evaluation_id)
     try:
         return read_header(path, read_bytes(path))
     except InputError:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
@@ -13,13 +12,14 @@ from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
-from rag_eval_pipeline.metrics.verdicts import FIRST_LOOK, ROUNDING, flip_share
-from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
+from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, ROUNDING
+from rag_eval_pipeline.metrics.verdicts import flip_share
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.nightly import read_nights
+from rag_eval_pipeline.monitoring.night_records import read_nights
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, Power, power_of_runs
 from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.regressions import nightly_pairs
+from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
 WAVERING_SHOWN = 20
@@ -166,6 +166,8 @@ def metric_trust(metric: str, paired: PairedRuns, p_values: Sequence[float]) -> 
 
     Source: Kish 1965, 5.4, for the correlation in clusters; the chi-squared test of a variance.
     """
+    from scipy.special import chdtrc
+
     counted = ~np.isnan(paired.runs).any(axis=0)
     scores, units = paired.runs[:, counted], paired.units[counted]
     residuals = scores - scores.mean(axis=0)

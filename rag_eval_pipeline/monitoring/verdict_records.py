@@ -1,31 +1,29 @@
 """The record of a verdict, as files, pages, alerts and commands have it, and its sentences."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
-from typing import Self
+from pathlib import Path
+from typing import Literal, Self
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.run_labels import P_MIN
+from rag_eval_pipeline.metrics.verdict_rules import FLIP_SHARE_MAX, RULES, Confirmation, Rules, State, VerdictKind
 from rag_eval_pipeline.metrics.verdicts import (
-    FLIP_SHARE_MAX,
-    RULES,
-    Confirmation,
     Decision,
     Evidence,
-    Rules,
     Segment,
-    State,
-    VerdictKind,
     decide,
     is_large_enough,
     is_sure,
     night_state,
 )
+from rag_eval_pipeline.storage.json_files import read_bytes
 
 # How far a change is confirmed, at the end of its sentence.
 STANDING: dict[Confirmation, str] = {
@@ -35,6 +33,17 @@ STANDING: dict[Confirmation, str] = {
     "no_rerun": "without a rerun",
     "provisional": "provisional until the baseline has its runs",
 }
+# How far a change is confirmed, in a word or two.
+CONFIRMED: dict[Confirmation, str] = {
+    "pending": "awaits its rerun",
+    "confirmed": "confirmed by a rerun",
+    "not_confirmed": "not confirmed by its rerun",
+    "not_needed": "deterministic system",
+    "no_rerun": "single runs",
+    "provisional": "provisional",
+}
+SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
+NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
 COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
@@ -316,3 +325,49 @@ def flip_sentence(share: float | None) -> str:
     if share > FLIP_SHARE_MAX:
         return f"{shown}; above {100 * FLIP_SHARE_MAX:g} % the rate of false verdicts is unknown."
     return f"{shown}."
+
+
+def withheld_text(verdicts: Iterable[Verdict]) -> str | None:
+    """Return how many metrics have no verdict because too few questions were scored, and why; None if there are none.
+
+    Such as `no verdict on 2 of 7 metrics: 20 questions without a score could overturn it: ...`.
+    """
+    given = list(verdicts)
+    withheld = [found for found in given if found.kind == "withheld"]
+    if not withheld:
+        return None
+    return f"no verdict on {len(withheld)} of {len(given)} metrics: {withheld[0].reason}"
+
+
+class Comparison(Model):
+    """Two sides on one benchmark and a verdict for each metric: a row of `regressions.json`."""
+
+    kind: Literal["baseline", "systems", "evaluations", "weekly", "ab_test"]
+    benchmark: str = pydantic.Field(min_length=1)
+    old: str = pydantic.Field(min_length=1)  # the side that is compared with: `baseline`, a system or an evaluation
+    new: str = pydantic.Field(min_length=1)  # the side in question
+    evaluation_id: str | None = None  # the newer evaluation; of a night the first one
+    rerun: str | None = None  # the evaluation that ran it again
+    reason: str | None = None  # why there are no verdicts: `no_baseline`, `is_baseline`, `different_dataset`, ...
+    note: str | None = None  # a sentence about the comparison, such as how steady the unchanged system is
+    newest: tuple[str, ...] = ()  # the newest evaluations of the systems when they were compared, that of `old` first
+    verdicts: dict[str, Verdict] = pydantic.Field(default_factory=dict)  # metric -> verdict
+    declines: tuple[Decline, ...] = ()  # the evidence that metrics decline over nights, the strongest first
+
+    @property
+    def moved(self) -> dict[str, tuple[MovedQuestion, ...]]:
+        """Metric -> the questions that changed most."""
+        return {name: found.questions for name, found in self.verdicts.items() if found.questions}
+
+    @property
+    def regressed(self) -> list[str]:
+        """The metrics that got worse, confirmed or not."""
+        return [name for name, found in self.verdicts.items() if found.kind == "regressed"]
+
+
+def read_comparison_rows(path: Path) -> tuple[Comparison, ...]:
+    """Return the rows of `regressions.json`; none if it is not there, of another version, or edited."""
+    try:
+        return pydantic.TypeAdapter(tuple[Comparison, ...]).validate_json(read_bytes(path))
+    except (InputError, pydantic.ValidationError):
+        return ()

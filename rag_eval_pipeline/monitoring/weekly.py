@@ -15,9 +15,8 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
-import pydantic
 
-from rag_eval_pipeline.errors import InputError, unknown_name_hint
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
     ScoredRun,
@@ -25,19 +24,22 @@ from rag_eval_pipeline.evaluation.compared_runs import (
     dataset_clusters,
     run_of_evaluation,
 )
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_published, published_evaluations
 from rag_eval_pipeline.formats import evaluations as data_models
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, Model, bad_format
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION
 from rag_eval_pipeline.judges.trust_card import read_trust_cards
-from rag_eval_pipeline.metrics.verdicts import CHANGES, FAILURE_RATE, first_confirmation
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES, FAILURE_RATE
+from rag_eval_pipeline.metrics.verdicts import first_confirmation
 from rag_eval_pipeline.monitoring.ab_comparisons import compare_systems, compare_with_people, evaluate_over_time
-from rag_eval_pipeline.monitoring.baselines import all_published, newest_alike, published_evaluations
-from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings, compare_runs, read_verdict_settings
+from rag_eval_pipeline.monitoring.baselines import newest_alike
+from rag_eval_pipeline.monitoring.comparison import compare_runs
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader, read_history
-from rag_eval_pipeline.monitoring.nightly import read_nights
+from rag_eval_pipeline.monitoring.night_records import read_nights
+from rag_eval_pipeline.monitoring.settings_files import AbTest, read_ab_tests
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
-from rag_eval_pipeline.storage.yaml_files import read_settings
 from rag_eval_pipeline.workspace import Workspace
 
 MONDAY = 0
@@ -197,22 +199,7 @@ BENCHMARK_FILES: dict[str, tuple[str, Callable[[ResultsHeader], dict[str, Any]]]
     "citation_accuracy_benchmarks": ("quality", _citations),
 }
 
-AB_FILE = "ab_testing_config.config.yaml"
 NIGHTS = 30  # of system B in its trend
-
-
-class AbTest(Model):
-    """Two systems to be compared."""
-
-    a: str = pydantic.Field(description="The system that is compared with.")
-    b: str = pydantic.Field(description="The system in question.")
-    benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks that count.")
-
-
-class AbSettings(Model):
-    """`data/config/ab_testing_config.config.yaml`."""
-
-    tests: tuple[AbTest, ...] = pydantic.Field((), description="A/B tests; each writes one results file.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,24 +228,6 @@ def run_ab_tests(workspace: Workspace, config: Path | None = None, *, now: datet
     """
     tests, settings = read_ab_tests(workspace, config), read_verdict_settings(workspace)
     return [_run(workspace, test, settings, now) for test in tests]
-
-
-def read_ab_tests(workspace: Workspace, config: Path | None = None) -> tuple[AbTest, ...]:
-    """Read the configured tests; errors as for `run_ab_tests`."""
-    path = config or workspace.config / AB_FILE
-    try:
-        tests = AbSettings.model_validate(read_settings(path)).tests
-    except pydantic.ValidationError as error:
-        raise bad_format(path, error, AbSettings) from error
-    if not tests:
-        raise InputError("no_ab_tests", path, "one test or more under `tests`")
-    known = workspace.systems()
-    for number, test in enumerate(tests):
-        for side in (test.a, test.b):
-            if side not in known:
-                hint = unknown_name_hint(side, known, "systems")
-                raise InputError("no_system", path, "a system", field=f"tests[{number}]", found=side, hint=hint)
-    return tests
 
 
 def _run(workspace: Workspace, test: AbTest, settings: VerdictSettings, now: datetime) -> AbResult:

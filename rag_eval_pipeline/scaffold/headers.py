@@ -12,7 +12,9 @@ from rag_eval_pipeline.scaffold.columns import Column
 # Role -> language -> words; `names` are whole names.
 WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     role: {language: tuple(str(words).split()) for language, words in languages.items()}
-    for role, languages in yaml.safe_load(Path(__file__).with_name("header_words.yaml").read_text("utf-8")).items()
+    for role, languages in yaml.load(
+        Path(__file__).with_name("header_words.yaml").read_bytes(), yaml.CSafeLoader
+    ).items()
 }
 ROLES = {role: languages.get("names", ()) for role, languages in WORDS.items()}
 ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import EndpointError, InputError
 from rag_eval_pipeline.scaffold.system_file_text import file_text, http_lines
 from rag_eval_pipeline.scaffold.system_proposal import (
     CHAT_PATH,
@@ -25,9 +25,10 @@ from rag_eval_pipeline.scaffold.system_proposal import (
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.guessing import FACTS, PASSAGE_PARTS, Guesses, body_with, guess_paths, missing_fields
-from rag_eval_pipeline.systems.http import SECRET_HEADER, HttpSettings, HttpSystem, fill_template
+from rag_eval_pipeline.systems.http import HttpSystem, fill_template
+from rag_eval_pipeline.systems.kind_settings import SECRET_HEADER, HttpSettings
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
+from rag_eval_pipeline.web.client import Endpoint, Reply, StreamReply
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.web.sse import DONE, json_values, parse_events
 

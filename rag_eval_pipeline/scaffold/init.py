@@ -18,7 +18,7 @@ from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recipe import Recipe, read_recipes
 from rag_eval_pipeline.scaffold.recognition import recognise
 from rag_eval_pipeline.scaffold.writer import write_yaml
-from rag_eval_pipeline.sources.object_storage import VARIABLES
+from rag_eval_pipeline.sources.source_spec import STORAGE_VARIABLES
 from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder, walk
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -33,7 +33,7 @@ _WORKSPACE = [
     *map(Path, ("README.md", "dagster.yaml", "workspace.yaml", "corpus")),
     *(Path("data", name) for name in ("sources", "config", "datasets", "evaluation", "reports", "recipes")),
 ]
-_SCHEMES = ("http://", "https://", *(f"{scheme}://" for scheme in VARIABLES))
+_SCHEMES = ("http://", "https://", *(f"{scheme}://" for scheme in STORAGE_VARIABLES))
 _SUFFIXES = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,9}){1,2}$")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import EndpointError, InputError
 from rag_eval_pipeline.scaffold.http_proposal import propose_http
 from rag_eval_pipeline.scaffold.name_map import MappedName, draft_name_map, name_map_csv
 from rag_eval_pipeline.scaffold.system_file_text import endpoint_lines, file_text, flow, indent
@@ -36,9 +36,10 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.systems.guessing import PASSAGE_PARTS, guess_paths
 from rag_eval_pipeline.systems.http import fill_template
 from rag_eval_pipeline.systems.json_paths import items_at
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
 from rag_eval_pipeline.systems.nvidia_rag import check_ready
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
+from rag_eval_pipeline.systems.parsing import AnswerReader
+from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 

@@ -9,7 +9,7 @@ from typing import Any
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.document_names import DocumentNames
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import EndpointError, InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.formats.dataset import open_dataset
@@ -18,7 +18,7 @@ from rag_eval_pipeline.scaffold.name_map import MappedName
 from rag_eval_pipeline.storage.yaml_files import parse_yaml, resolve_scalars
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.config import SystemFile, parse_system
-from rag_eval_pipeline.web.client import EndpointError
+from rag_eval_pipeline.systems.open_system import open_system
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 
@@ -170,7 +170,7 @@ async def ask_system(file: SystemFile, target: Target, observe: Any) -> tuple[Ra
         ServiceError: There is no answer.
     """
     answers: list[RagAnswer] = []
-    async with file.traits.open(file.settings, replace(target.corpus, observe=observe)) as system:
+    async with open_system(file.kind, file.settings, replace(target.corpus, observe=observe)) as system:
         queries = [Query(QUERY_ID, target.question)]
         timeout_s = None if file.traits.has_own_limits else 60.0
         await run_queries(system, queries, answers.append, in_flight=1, timeout_s=timeout_s)

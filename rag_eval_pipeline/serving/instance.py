@@ -11,8 +11,7 @@ from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.defs.execution import UNFINISHED
 from rag_eval_pipeline.defs.metadata import labelled
 from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys, pair_key, systems
-from rag_eval_pipeline.evaluation.evaluation_folders import PARTS
-from rag_eval_pipeline.monitoring.baselines import all_published
+from rag_eval_pipeline.evaluation.evaluation_folders import PARTS, all_published
 from rag_eval_pipeline.workspace import Workspace
 
 CORPUS_SHARDS = dg.AssetKey("corpus_shards")

@@ -2,10 +2,9 @@
 
 from html import escape
 
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import CONFIRMED
 from rag_eval_pipeline.monitoring.leaderboard import main_metric
+from rag_eval_pipeline.monitoring.verdict_records import CONFIRMED, Comparison
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.metric_labels import shown
 from rag_eval_pipeline.site.page_writer import SiteFolder

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.evaluation.compared_runs import are_alike
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import milliseconds, points
 from rag_eval_pipeline.site.metric_labels import shown

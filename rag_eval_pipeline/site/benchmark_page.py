@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
-from rag_eval_pipeline.metrics.verdicts import CHANGES
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.metrics.watch import Watched
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.declines import decline_of, follow_declines
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import headline_order
 from rag_eval_pipeline.monitoring.night_records import Night
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.audit_page import Counts
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import Line, Point, evidence_chart, trend

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from rag_eval_pipeline.metrics.verdicts import CHANGES
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.site.display_text import milliseconds, points
 
 WIDTH, HEIGHT = 380, 210

@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.site.charts import Change, changes_chart
 from rag_eval_pipeline.site.data import ReportData, comparison_name

@@ -20,17 +20,16 @@ from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 from rag_eval_pipeline.judges.labels import labels_path, read_labels
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.alert_files import Alert, read_alert_settings, read_alerts
-from rag_eval_pipeline.monitoring.alerts import last_published, late_pairs
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
+from rag_eval_pipeline.monitoring.alert_files import Alert, last_published, late_pairs, read_alert_settings, read_alerts
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, needed_runs, newest_alike
-from rag_eval_pipeline.monitoring.comparison import Comparison, VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, incident_of
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, Trust
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.regressions import Comparisons, read_comparisons
-from rag_eval_pipeline.monitoring.verdict_records import Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.site.charts import Point
 from rag_eval_pipeline.site.display_text import milliseconds, number, points
 from rag_eval_pipeline.systems.config import SystemFile, read_system_file

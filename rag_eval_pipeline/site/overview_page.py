@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.metrics.verdicts import CHANGES
-from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure, withheld_text
+from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, withheld_text
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import sparkline
 from rag_eval_pipeline.site.data import ReportData, comparison_name, recent_alerts

@@ -15,7 +15,6 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import read_judgements
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.results import Status as AnswerStatus
@@ -263,7 +262,7 @@ def read_run(
     """Read a run; missing and damaged parts are left out and named in `lost`."""
     lost = []
     try:
-        file = msgspec.json.decode(results_path(workspace, header.evaluation_id).read_bytes(), type=RunFile)
+        file = msgspec.json.decode(workspace.results_file(header.evaluation_id).read_bytes(), type=RunFile)
     except DAMAGED as error:
         file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
     rows = file.query_results
@@ -362,7 +361,7 @@ class QuestionNight(NamedTuple):
 
 def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
-    data = results_path(workspace, header.evaluation_id).read_bytes()
+    data = workspace.results_file(header.evaluation_id).read_bytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     file: _AnsweredFile | _NightFile
     try:

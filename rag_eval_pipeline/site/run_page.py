@@ -8,9 +8,9 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.judges.corrected_rates import labelling_order
-from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
+from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED
 from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes
 from rag_eval_pipeline.site.charts import latency_histogram
 from rag_eval_pipeline.site.data import ReportData
@@ -27,12 +27,7 @@ from rag_eval_pipeline.site.metric_labels import (
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_page import question_details
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
-from rag_eval_pipeline.site.run_data import (
-    QuestionNight,
-    RunFile,
-    RunSources,
-    rank_measure,
-)
+from rag_eval_pipeline.site.run_data import QuestionNight, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
 FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")

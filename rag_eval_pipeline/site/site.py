@@ -11,7 +11,6 @@ import msgspec
 
 from rag_eval_pipeline.audit.audit_benchmark import audit_converted
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.regressions import Comparisons
@@ -92,7 +91,7 @@ def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> 
 
     @lru_cache(2)  # there is no room for all runs
     def questions(name: str) -> RunFile:
-        return read_questions(results_path(workspace, name), hidden[nights[name].header.benchmark])
+        return read_questions(workspace.results_file(name), hidden[nights[name].header.benchmark])
 
     readable = set()
     meanings: dict[str, tuple[str, str, str]] = {}

@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from rag_eval_pipeline.storage.arrow import skip_pandas
+
+skip_pandas()
+
 MAX_DEPTH = 60  # deeper values stay JSON text: DuckDB, parquet and Arrow's files (64) recurse over the type
 MAX_FIELDS = 500  # objects with more different keys are maps rather than records; each key would be a column
 EXACT_FLOAT = 2**53  # larger integers change when they become floats

@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
+from rag_eval_pipeline.storage.arrow import skip_pandas
 from rag_eval_pipeline.storage.process import set_limits
+
+skip_pandas()
 
 STANDARD_INPUT = "/dev/stdin"
 TARGET_BYTES = 2 << 20  # of a batch in the Arrow file

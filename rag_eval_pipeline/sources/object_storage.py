@@ -20,16 +20,12 @@ from urllib.parse import urlsplit
 import pyarrow.fs
 
 from rag_eval_pipeline.errors import DocumentError, InputError
+from rag_eval_pipeline.sources.source_spec import STORAGE_VARIABLES
 from rag_eval_pipeline.storage.process import run_module
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.web.tls import tls_context
 
-VARIABLES = {  # what states the credentials
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "az": "AZURE_STORAGE_CONNECTION_STRING (AccountName, and AccountKey or SharedAccessSignature)",
-}
 DEADLINE_S = 86_400.0  # for 2 GiB; the egress proxy ends a connection that stands still
 Access = tuple[str, dict[str, Any], str]
 CHUNK_BYTES = 8 << 20  # a request each
@@ -49,10 +45,10 @@ def object_url(url: str) -> str | None:
         InputError: `bad_url` for credentials, a query, and a URL of no object; what may be a secret is not shown.
     """
     scheme, path = url.partition("://")[0].lower(), url.partition("://")[2]
-    if scheme not in VARIABLES:
+    if scheme not in STORAGE_VARIABLES:
         return None
     if not _PATH.fullmatch(path):
-        hint = f"Credentials are read from the environment: {VARIABLES[scheme]}."
+        hint = f"Credentials are read from the environment: {STORAGE_VARIABLES[scheme]}."
         raise InputError("bad_url", _SECRETS.sub("...", url), f"{scheme}://BUCKET/KEY, without credentials", hint=hint)
     return f"{scheme}://{path}"
 
@@ -109,7 +105,7 @@ def _az(environ: Mapping[str, str]) -> Access:
     account, key, sas = map(stated.get, ("AccountName", "AccountKey", "SharedAccessSignature"))
     if not account or not (key or sas):
         hint = "Set it where the command or the server is started."
-        raise InputError("missing_variable", "az://", f"in the environment {VARIABLES['az']}", hint=hint)
+        raise InputError("missing_variable", "az://", f"in the environment {STORAGE_VARIABLES['az']}", hint=hint)
     default = f"https://{account}.blob.{stated.get('EndpointSuffix', 'core.windows.net')}"
     override, endpoint = _override(stated.get("BlobEndpoint") or default)
     blob = override["endpoint_override"].removeprefix(account)
@@ -143,11 +139,11 @@ def _read(job: Mapping[str, Any]) -> dict[str, str]:
         return {"expected": "an object that exists", "found": "none", "hint": "Check bucket and key."}
     if _DENIED.search(text):
         todo = "Set" if options.get("anonymous") else "Check"
-        hint = f"{todo} {VARIABLES[scheme]} where the command or the server is started."
+        hint = f"{todo} {STORAGE_VARIABLES[scheme]} where the command or the server is started."
         return {"expected": "credentials that may read the object", "found": "access denied", "hint": hint}
     named = _NAME.search(text)
     found = next(filter(None, named.groups()), "no answer") if named else "no answer"
-    return {"found": found, "hint": f"Check {VARIABLES[scheme]}, or try again later."}
+    return {"found": found, "hint": f"Check {STORAGE_VARIABLES[scheme]}, or try again later."}
 
 
 def _copy(system: pyarrow.fs.FileSystem, job: Mapping[str, Any]) -> dict[str, str]:

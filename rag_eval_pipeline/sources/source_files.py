@@ -11,20 +11,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import Container, detect_container, extract, is_mac_metadata, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
 from rag_eval_pipeline.sources.detect import zip_format
-from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.sources.source_spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, file_sha256
 from rag_eval_pipeline.storage.json_files import JsonError, decode_utf8, strict_json
 from rag_eval_pipeline.text.normalise import composed
-from rag_eval_pipeline.web.egress import EgressPolicy
-from rag_eval_pipeline.web.fetcher import Progress
 from rag_eval_pipeline.workspace import BenchmarkPaths
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.web.egress import EgressPolicy
+    from rag_eval_pipeline.web.fetcher import Progress
 
 NAMES_SHOWN = 10
 GLOB = re.compile(r"[*?\[]")
@@ -46,8 +47,8 @@ class SourceFiles:
 
     paths: BenchmarkPaths
     cache: Path | None = None  # the folder for unpacked files; by default a temporary one
-    policy: EgressPolicy | None = None  # for downloads; None: nothing is downloaded
-    progress: Progress | None = None  # called during downloads
+    policy: "EgressPolicy | None" = None  # for downloads; None: nothing is downloaded
+    progress: "Progress | None" = None  # called during downloads
     notes: dict[str, None] = field(default_factory=dict)  # what was decided about names in archives
     _scratch: ScratchFolder | None = None
     _unpacked: dict[str, Path] = field(default_factory=dict)  # archive -> folder of its files
@@ -173,6 +174,8 @@ class SourceFiles:
         return [SourceFile(f"{name}/{member}", folder / member, packed[member]) for member in chosen]
 
     def _fetched(self, url: str, spec: SourceSpec) -> Path:
+        from rag_eval_pipeline.sources.download import cached, download
+
         downloads = self.paths.downloads
         known = cached(url, downloads)
         if known is not None:

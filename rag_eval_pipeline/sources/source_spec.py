@@ -142,3 +142,10 @@ class SourceSpec(SpecPart):
 def shown_path(paths: BenchmarkPaths, relative: str) -> str:
     """Return the name of a benchmark's file in messages: its path from the workspace's root, or its URL."""
     return relative if "://" in relative else f"data/sources/{paths.name}/{relative}"
+
+
+STORAGE_VARIABLES = {  # what states the credentials
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_CONNECTION_STRING (AccountName, and AccountKey or SharedAccessSignature)",
+}

@@ -10,6 +10,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_eval_pipeline.storage.arrow import skip_pandas
+
+skip_pandas()
+
 # malloc.h: parameter and value
 _MALLOC_OPTIONS = {
     -8: 2,  # M_ARENA_MAX

@@ -3,8 +3,6 @@
 `kind` selects the system; the other keys are common to all kinds, and `settings` belongs to the kind.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,13 +14,15 @@ import pydantic
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.storage.yaml_files import read_settings
-from rag_eval_pipeline.systems import embedded_bm25 as bm25
-from rag_eval_pipeline.systems.base import System, SystemCorpus
-from rag_eval_pipeline.systems.http import HttpSettings, open_http
-from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
-from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
-from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
-from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
+from rag_eval_pipeline.systems.kind_settings import (
+    EMBEDDED_VERSION,
+    EmbeddedSettings,
+    HttpSettings,
+    NvidiaSettings,
+    OpenAiSettings,
+    PythonSettings,
+    ReplaySettings,
+)
 from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings
 
 
@@ -32,7 +32,6 @@ class Kind:
 
     Args:
         settings: Checks a file's `settings`.
-        open: `async with kind.open(settings, corpus) as system`: the system, ready to answer.
         version: Raised whenever equal settings may answer differently because our own code changed.
         is_free: Asking costs nothing, so it takes part in automatic runs unless its file says otherwise.
         is_deterministic: Equal inputs give equal answers, so a new night reuses them unless its file says otherwise.
@@ -41,7 +40,6 @@ class Kind:
     """
 
     settings: type[Model]
-    open: Callable[[Any, SystemCorpus], AbstractAsyncContextManager[System]]
     version: str
     is_free: bool = False
     is_deterministic: bool = False
@@ -50,14 +48,12 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "embedded": Kind(
-        bm25.EmbeddedSettings, bm25.open_embedded, bm25.VERSION, is_free=True, is_deterministic=True, in_flight=8
-    ),
-    "nvidia": Kind(NvidiaSettings, open_nvidia, "nvidia/4", has_own_limits=True),
-    "openai": Kind(OpenAiSettings, open_openai, "openai/5", has_own_limits=True),
-    "http": Kind(HttpSettings, open_http, "http/4", has_own_limits=True),
-    "python": Kind(PythonSettings, open_python, "python/4", in_flight=8),
-    "replay": Kind(ReplaySettings, open_replay, "replay/4", is_free=True, is_deterministic=True),
+    "embedded": Kind(EmbeddedSettings, EMBEDDED_VERSION, is_free=True, is_deterministic=True, in_flight=8),
+    "nvidia": Kind(NvidiaSettings, "nvidia/4", has_own_limits=True),
+    "openai": Kind(OpenAiSettings, "openai/5", has_own_limits=True),
+    "http": Kind(HttpSettings, "http/4", has_own_limits=True),
+    "python": Kind(PythonSettings, "python/4", in_flight=8),
+    "replay": Kind(ReplaySettings, "replay/4", is_free=True, is_deterministic=True),
 }
 ALWAYS_RETRIEVE = frozenset({"embedded", "nvidia"})  # kinds
 

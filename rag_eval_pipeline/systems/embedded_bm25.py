@@ -12,14 +12,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import pydantic
 import regex
 import tantivy
 
 from rag_eval_pipeline.formats.citation_marks import format_citation
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.base import (
     Citation,
     Configuration,
@@ -29,36 +27,15 @@ from rag_eval_pipeline.systems.base import (
     RetrievedPassage,
     SystemCorpus,
 )
+from rag_eval_pipeline.systems.kind_settings import EMBEDDED_VERSION, EmbeddedSettings
 from rag_eval_pipeline.systems.parsing import ABSTENTION
 from rag_eval_pipeline.text.normalise import fold, mask_citations, unify
 from rag_eval_pipeline.text.sentences import sentence_ends
-from rag_eval_pipeline.text.tokens import english_stem, has_unspaced, iterate_tokens, tokenize
+from rag_eval_pipeline.text.tokens import STOP_WORDS, english_stem, has_unspaced, iterate_tokens, tokenize
 
-VERSION = "embedded/4"  # raised whenever equal settings may answer differently
 INDEX_HEAP_BYTES = 50_000_000  # one segment for corpora of some 100,000 passages; tantivy needs 15 MB at least
 OVERFETCH = 4  # candidates a retrieved passage: ties at the edge are then ordered by us, and reranking has a choice
 CHARACTERS_PER_WORD = 2  # about; in scripts that are written without spaces
-
-
-class EmbeddedSettings(Model):
-    """How the embedded system retrieves and answers."""
-
-    k: int = pydantic.Field(10, ge=1, le=100, description="Passages retrieved for a question.")
-    passage_words: int = pydantic.Field(
-        30, ge=5, le=2000, description="Maximum words of a passage; smaller passages are more exact and lose context."
-    )
-    rerank: bool = pydantic.Field(
-        True,
-        description="Rank passages higher that have a sentence covering the question; false keeps the order of BM25.",
-    )
-    abstention_threshold: float = pydantic.Field(
-        0.35, ge=0, le=1,
-        description="Share of the question's weight that a sentence must cover to be answered from; 0 always answers.",
-    )  # fmt: skip
-
-    answer: Literal["phrase", "sentence"] = pydantic.Field(
-        "phrase", description="Answer with the words of the best sentence that fit the question, or with all of it."
-    )
 
 
 class Sentence(NamedTuple):
@@ -105,7 +82,7 @@ class EmbeddedSystem:
     def configuration(self) -> Configuration:
         """Return the settings."""
         return {
-            "model": VERSION,
+            "model": EMBEDDED_VERSION,
             "embedding_model": None,
             "retrieval_k": self._settings.k,
             "reranking_enabled": self._settings.rerank,
@@ -271,14 +248,6 @@ def _join(page: PageText, group: Sequence[Sentence]) -> Passage:
 
 # --- Terms
 
-# Function words and question words, which say nothing about the subject.
-STOP_WORDS = frozenset(
-    """
-    a an and are as at be been by can could did do does for from had has have he her his how i in into is it its
-    many much name of on one or out she so than that the their them then there these they this those to under up was
-    we were what when where which while who whom whose why will with would you your
-    """.split()  # noqa: SIM905  # sixty quoted words would be sixty lines
-)
 # The same in Chinese; bigrams that contain one of them say nothing about the subject either.
 _FUNCTION_CHARACTERS = re.compile("[什么麼哪谁誰吗嗎呢几幾怎的是了在]|多少")
 

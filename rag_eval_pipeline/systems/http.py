@@ -1,130 +1,23 @@
 """A server with any JSON interface over HTTP, asked by the templates and read by the paths of the system's file."""
 
 import contextlib
-import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any
 
-import pydantic
-from pydantic_core import PydanticCustomError
-
-from rag_eval_pipeline.formats.model import JsonValue, Model
+from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at, number_at, text_at, value_at
-from rag_eval_pipeline.systems.parsing import (
-    AnswerReader,
-    ContextNames,
-    ReadingSettings,
-    estimated_usage,
-    failed_request,
-)
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, items_at, number_at, text_at, value_at
+from rag_eval_pipeline.systems.kind_settings import CitationPaths, ContextPaths, HttpSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader, estimated_usage, failed_request
 from rag_eval_pipeline.systems.reply import incomplete_generation
 from rag_eval_pipeline.systems.user_streams import join_pieces
-from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.server_settings import EndpointSettings, Prices, is_free_header
+from rag_eval_pipeline.web.client import Endpoint, Reply, StreamReply
 from rag_eval_pipeline.web.sse import DONE, json_values
 
-SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)
 FACTS = ("prompt_tokens", "completion_tokens", "cost", "model", "finish_reason")  # settings: paths beside the answer
-_QUESTION = "{question}"
 JSON_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
-
-
-class ContextPaths(ContextNames):
-    """Where retrieved passages are; the inner paths begin at a passage."""
-
-    path: JsonPath = pydantic.Field(description="JMESPath of the list of passages, best first.")
-    document: JsonPath | None = pydantic.Field(
-        None, description="JMESPath of the document's name; by default a usual key."
-    )
-    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
-    text: JsonPath | None = pydantic.Field(None, description="JMESPath of the passage's text; by default a usual key.")
-    score: JsonPath | None = pydantic.Field(None, description="JMESPath of the score; by default a usual key.")
-
-
-class CitationPaths(Model):
-    """Where citations are; the inner paths begin at a citation."""
-
-    path: JsonPath = pydantic.Field(description="JMESPath of the list of citations.")
-    document: JsonPath | None = pydantic.Field(
-        None, description="JMESPath of the document's name; by default a usual key."
-    )
-    page: JsonPath | None = pydantic.Field(None, description="JMESPath of the page; by default a usual key.")
-    start: JsonPath | None = pydantic.Field(
-        None, description="JMESPath of the first character; by default start or start_char."
-    )
-    end: JsonPath | None = pydantic.Field(
-        None, description="JMESPath of the position after the last character; by default end or end_char."
-    )
-
-
-class HttpSettings(ReadingSettings):
-    """Where the server is, what it is sent, and how its replies are read."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"prompt_tokens", "completion_tokens", "cost", "prices"})
-
-    endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000.")
-    method: Literal["POST", "GET", "PUT"] = pydantic.Field("POST", description="HTTP method.")
-    path: str = pydantic.Field("", description="Path below the base URL, such as /ask.")
-    params: dict[str, str] = pydantic.Field(
-        default_factory=dict, description="Query parameters of the URL; placeholders are replaced as in the body."
-    )
-    body: JsonValue = pydantic.Field(
-        None, description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced."
-    )
-    headers: dict[str, str] = pydantic.Field(
-        default_factory=dict, description="Sent with every question; secrets go into headers_env of the endpoint."
-    )
-    streaming: Literal["none", "sse"] = pydantic.Field(
-        "none", description="sse: the reply is a stream of events with JSON, and the answer is joined from them."
-    )
-    answer: JsonPath = pydantic.Field(
-        description="JMESPath of the answer's text; of a stream, of the piece of it that an event carries."
-    )
-    contexts: ContextPaths | None = pydantic.Field(None, description="Where retrieved passages are.")
-    citations: CitationPaths | None = pydantic.Field(
-        None, description="Where citations are, besides those in the answer's text."
-    )
-    error: JsonPath | None = pydantic.Field(
-        None,
-        description="JMESPath of an error in a reply with a status of success; if it is found, the question fails.",
-    )
-    prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were read.")
-    completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
-    cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
-    model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
-    finish_reason: JsonPath | None = pydantic.Field(
-        None,
-        description="JMESPath of why the generation ended, such as stop; length is a truncated answer, content_filter "
-        "a refused one, error a failed one.",
-    )
-    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
-    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict,
-        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
-    )
-
-    @pydantic.field_validator("headers")
-    @classmethod
-    def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
-            if not is_free_header(name) or not text.isascii() or not text.isprintable():
-                raise ValueError("headers that a request may carry beside its own, in ASCII")
-            if SECRET_HEADER.search(name):
-                raise PydanticCustomError(
-                    "misplaced_secret",
-                    "headers without secrets; {name} belongs into headers_env of the endpoint",
-                    {"name": name},
-                )
-        return value
-
-    @pydantic.model_validator(mode="after")
-    def _asks(self) -> Self:
-        if _QUESTION not in json.dumps(self.body) and not any(_QUESTION in text for text in self.params.values()):
-            raise ValueError("a body or params with {question} in a text")
-        return self
 
 
 class HttpSystem:

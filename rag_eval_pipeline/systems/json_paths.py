@@ -5,10 +5,9 @@ Source: https://jmespath.org/specification.html
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import jmespath
-import pydantic
 from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
@@ -28,18 +27,6 @@ CHAT_COMPLETION: Mapping[str, Any] = {
         **dict.fromkeys(("index", "finish_reason", "logprobs", "stop_reason")), "message": _MESSAGE, "delta": _MESSAGE,
     },
 }  # fmt: skip
-
-
-def _compiles(path: str) -> str:
-    try:
-        jmespath.compile(path)
-    except JMESPathError as error:
-        raise ValueError(f"a JMESPath expression ({str(error).splitlines()[0]})") from None
-    return path
-
-
-JsonPath = Annotated[str, pydantic.AfterValidator(_compiles)]
-"""A JMESPath expression."""
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -186,3 +173,22 @@ def _is_read(value: Any) -> bool:
     if isinstance(value, ReadDict):
         return bool(value.read & value.keys()) or any(_is_read(inner) for inner in value.values())
     return isinstance(value, list) and any(_is_read(item) for item in value)
+
+
+# The published fields of an event of `/v1/generate`; None: everything below.
+GENERATE_EVENT: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "object", "created", "model", "usage", "metrics", "event_type", "stage")),
+    "choices": dict.fromkeys(("index", "finish_reason", "message", "delta")),
+    "citations": {
+        "total_results": None,
+        "results": {
+            **dict.fromkeys(("document_id", "document_name", "document_type", "content", "score", "stage")),
+            "metadata": dict.fromkeys(
+                (
+                    *("description", "page_number", "language", "date_created", "last_modified"),
+                    *("height", "width", "location", "location_max_dimensions", "content_metadata"),
+                )
+            ),
+        },
+    },
+}

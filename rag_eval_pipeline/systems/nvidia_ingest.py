@@ -13,17 +13,16 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
-import pydantic
 
-from rag_eval_pipeline.errors import ServiceError, os_fault
-from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.errors import EndpointError, ServiceError, os_fault
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import SystemCorpus
-from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply
+from rag_eval_pipeline.systems.kind_settings import UploadSettings
+from rag_eval_pipeline.web.client import Endpoint, Reply
 from rag_eval_pipeline.web.rate_limits import PERMANENT_STATUSES
 
 logger = logging.getLogger(__name__)
@@ -38,31 +37,6 @@ DOCUMENT_BYTES = 2_000  # of one document in the list, generously
 
 # httpx writes these characters of a file name so, and python-multipart does not decode them. ESC is left as it is.
 _ESCAPED = {number: f"%{number:02X}" for number in range(0x20) if number != 0x1B} | {ord('"'): "%22"}
-
-
-class UploadSettings(Model):
-    """How the corpus is uploaded."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"enabled", "batch_documents", "total_seconds", "poll_seconds"})
-
-    enabled: bool = pydantic.Field(
-        True, description="Create the collection and upload missing documents; false: it must be complete already."
-    )
-    batch_documents: int = pydantic.Field(50, ge=1, le=1000, description="Documents uploaded with one request.")
-    total_seconds: float = pydantic.Field(7200.0, gt=0, description="Time limit for the upload of the whole corpus.")
-    poll_seconds: float = pydantic.Field(
-        2.0, gt=0, le=60, description="Longest pause between two requests for the status of a batch."
-    )
-    chunk_size: int | None = pydantic.Field(
-        None, ge=1, description="Tokens of a chunk; the collection's name then ends with it. None: the server's own."
-    )
-    chunk_overlap: int | None = pydantic.Field(None, ge=0, description="Tokens that neighbouring chunks share.")
-
-    @pydantic.model_validator(mode="after")
-    def _together(self) -> Self:
-        if (self.chunk_size is None) != (self.chunk_overlap is None):
-            raise ValueError("chunk_size and chunk_overlap together, or neither")
-        return self
 
 
 def stored_name(file: str) -> str:

@@ -3,18 +3,16 @@
 import contextlib
 import dataclasses
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-import pydantic
 
-from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.formats.model import JsonObject, Model
+from rag_eval_pipeline.errors import EndpointError, ServiceError
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage
 from rag_eval_pipeline.systems.foreign_values import is_amount, whole_number
-from rag_eval_pipeline.systems.nvidia_ingest import DOCUMENT_BYTES, StoredNames, UploadSettings, ensure_collection
+from rag_eval_pipeline.systems.kind_settings import NvidiaSettings, ReadingSettings
+from rag_eval_pipeline.systems.nvidia_ingest import DOCUMENT_BYTES, StoredNames, ensure_collection
 from rag_eval_pipeline.systems.nvidia_replies import (
     Base,
     StreamedAnswer,
@@ -25,24 +23,11 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     read_chunks,
     read_stream,
 )
-from rag_eval_pipeline.systems.parsing import (
-    AbstentionPatterns,
-    AnswerReader,
-    ContextNames,
-    EmptyAnswers,
-    OffsetBase,
-    ReadingSettings,
-    estimated_usage,
-    failed_request,
-)
-from rag_eval_pipeline.web.client import Endpoint, EndpointError, StreamReply
-from rag_eval_pipeline.web.server_settings import EndpointSettings, Prices
+from rag_eval_pipeline.systems.parsing import AnswerReader, estimated_usage, failed_request
+from rag_eval_pipeline.web.client import Endpoint, StreamReply
 from rag_eval_pipeline.web.sse import EventParser
 
-CORPUS_DIGITS = 12  # of the corpus's fingerprint in a collection's name
-NAME_LENGTH = 255  # characters of a collection's name in Milvus
 NOT_OFFERED = frozenset({404, 405, 501})
-OWN_FIELDS = frozenset({"messages", "use_knowledge_base", "enable_citations", "collection_names"})
 
 # What `/v1/health` reports about the servers behind a server; `skipped` and `unknown` are not used.
 DEPENDENCIES = ("databases", "object_storage", "nim", "processing", "task_management")
@@ -54,86 +39,8 @@ TIMINGS = {
     "generation": "llm_generation_time_ms",
 }
 
-_FIELD = re.compile(r"\{([^{}]*)\}")
-_FIELDS = {"benchmark", "corpus"}
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
-
 
 # --- Settings
-
-
-def _template(value: str) -> str:
-    if unknown := sorted(set(_FIELD.findall(value)) - _FIELDS):
-        raise ValueError(f"a name with {{benchmark}} and {{corpus}}, not {{{unknown[0]}}}")
-    if _NOT_IN_NAMES.search(_FIELD.sub("", value).replace("-", "_")):
-        raise ValueError("letters, digits, - and _, with {benchmark} and {corpus}")
-    return value
-
-
-class NvidiaSettings(Model):
-    """Where the servers are, which collection is asked, and how its answers are read."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"check_dependencies", "prices"})
-
-    rag: EndpointSettings = pydantic.Field(description="The RAG server, such as base_url: http://host:8081.")
-    ingestor: EndpointSettings | None = pydantic.Field(
-        None,
-        description="The ingestor, such as base_url: http://host:8082; without it nothing is uploaded or verified.",
-    )
-    collection: Annotated[str, pydantic.AfterValidator(_template)] = pydantic.Field(
-        "{benchmark}_{corpus}",
-        min_length=1,
-        description="Name of the collection; {benchmark} is the benchmark's name, {corpus} the first 12 digits of its "
-        "corpus's fingerprint, so that a changed corpus is a new collection.",
-    )
-    upload: UploadSettings = pydantic.Field(
-        UploadSettings(), description="How the corpus is uploaded; false: not at all."
-    )
-    allow_other_documents: bool = pydantic.Field(
-        False,
-        description="Accept a collection that holds other documents too, as distractors; false: that is an error.",
-    )
-    check_dependencies: bool = pydantic.Field(
-        True, description="Ask /v1/health also about the services behind the server, and do not start if one is down."
-    )
-    extra_body: JsonObject = pydantic.Field(
-        default_factory=dict,
-        description="Further fields of every request to /v1/generate, such as reranker_top_k and temperature; for one "
-        "that is not set the server's default holds.",
-    )
-    contexts: ContextNames | None = pydantic.Field(None, description="How the collection names documents.")
-    page_base: Literal["auto", 0, 1] = pydantic.Field(
-        "auto",
-        description="Number of a document's first page on this server; auto finds it by comparing passages"
-        " with the pages.",
-    )
-    offset_base: OffsetBase = "document"
-    unescape_html: bool = pydantic.Field(
-        True, description="The server escapes & < > as HTML entities; they are unescaped before scoring."
-    )
-    abstention: AbstentionPatterns = None
-    empty_answer: EmptyAnswers = "error"
-    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost.")
-
-    @pydantic.field_validator("upload", mode="before")
-    @classmethod
-    def _switch(cls, value: Any) -> Any:
-        return {"enabled": value} if isinstance(value, bool) else value
-
-    @pydantic.field_validator("extra_body")
-    @classmethod
-    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if OWN_FIELDS & value.keys():
-            raise ValueError(f"fields other than {', '.join(sorted(OWN_FIELDS))}, which are set for each question")
-        return value
-
-    def collection_name(self, benchmark: str, corpus_fingerprint: str) -> str:
-        """Return the collection of a corpus, in the letters that Milvus allows."""
-        name = self.collection.replace("{benchmark}", benchmark).replace("{corpus}", corpus_fingerprint[:CORPUS_DIGITS])
-        if self.upload.chunk_size is not None:
-            name += f"_c{self.upload.chunk_size}_{self.upload.chunk_overlap}"
-        name = _NOT_IN_NAMES.sub("_", name)
-        return (name if not name[0].isdigit() else f"c_{name}")[:NAME_LENGTH]
 
 
 # --- The system

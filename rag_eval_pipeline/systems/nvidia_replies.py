@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
-from rag_eval_pipeline.errors import ServiceError
+from rag_eval_pipeline.errors import EndpointError, ServiceError
 from rag_eval_pipeline.systems.base import PageText, RetrievedPassage
 from rag_eval_pipeline.systems.foreign_values import finite_number
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.user_streams import join_pieces
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
+from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.sse import DONE, Event, json_values
 
 logger = logging.getLogger(__name__)
@@ -31,25 +31,6 @@ ERROR_TEXTS = re.compile(
 )
 _ESCAPED = re.compile("&(lt|gt|amp);")
 _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&"}
-
-
-# The published fields of an event of `/v1/generate`; None: everything below.
-GENERATE_EVENT: Mapping[str, Any] = {
-    **dict.fromkeys(("id", "object", "created", "model", "usage", "metrics", "event_type", "stage")),
-    "choices": dict.fromkeys(("index", "finish_reason", "message", "delta")),
-    "citations": {
-        "total_results": None,
-        "results": {
-            **dict.fromkeys(("document_id", "document_name", "document_type", "content", "score", "stage")),
-            "metadata": dict.fromkeys(
-                (
-                    *("description", "page_number", "language", "date_created", "last_modified"),
-                    *("height", "width", "location", "location_max_dimensions", "content_metadata"),
-                )
-            ),
-        },
-    },
-}
 
 
 # --- Streams

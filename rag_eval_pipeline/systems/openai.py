@@ -3,12 +3,10 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Self
+from typing import Any
 
-import pydantic
-
+from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.formats.citation_marks import format_citation
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.systems.base import (
     Configuration,
     Query,
@@ -18,21 +16,15 @@ from rag_eval_pipeline.systems.base import (
     Usage,
     failed_answer,
 )
-from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSettings, EmbeddedSystem
+from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSystem
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.json_paths import JsonPath, UnfoundPaths, items_at
-from rag_eval_pipeline.systems.parsing import (
-    ABSTENTION,
-    AnswerReader,
-    ReadingSettings,
-    estimated_usage,
-    failed_request,
-)
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, items_at
+from rag_eval_pipeline.systems.kind_settings import EmbeddedSettings, OpenAiSettings
+from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, estimated_usage, failed_request
 from rag_eval_pipeline.systems.reply import ERROR_LENGTH
 from rag_eval_pipeline.systems.user_streams import join_pieces
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
-from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, ChatSettings, Message
-from rag_eval_pipeline.web.server_settings import EndpointSettings
+from rag_eval_pipeline.web.client import Endpoint
+from rag_eval_pipeline.web.openai_chat import Chat, ChatReply, Message
 
 PROMPT_WITH_PASSAGES = f"""Answer the question from the numbered passages alone, as briefly as it can be answered.
 Behind every statement cite the passages that it rests on by their numbers, such as [2], or by their marks, such as \
@@ -44,51 +36,6 @@ PROMPT_ALONE = f"""Answer the question from the documents that you know, as brie
 Behind every statement cite its place as [file:page:start-end], such as [report.pdf:3:120-188]: the file's name, the \
 page, and the first and last character in the document's text.
 If the documents do not answer the question, reply with this sentence and nothing else: {ABSTENTION}"""
-
-
-class Retrieval(Model):
-    """The embedded BM25 retrieval, which gives passages of the corpus to the model."""
-
-    k: int = pydantic.Field(8, ge=1, le=100, description="Passages given to the model.")
-    passage_words: int = pydantic.Field(120, ge=5, le=2000, description="Maximum words of a passage.")
-    rerank: bool = pydantic.Field(
-        True,
-        description="Rank passages higher that have a sentence covering the question; false keeps the order of BM25.",
-    )
-
-
-class OpenAiSettings(ReadingSettings):
-    """Where the server is, what it is asked, and how its answers are read."""
-
-    endpoint: EndpointSettings = pydantic.Field(description="The server, such as base_url: http://host:8000/v1.")
-    chat: ChatSettings = pydantic.Field(description="The model.")
-    stream: bool = pydantic.Field(
-        True, description="Answers are streamed, so that the time to the first token is measured."
-    )
-    system_prompt: str | None = pydantic.Field(
-        None, description="Replaces the built-in instructions; an empty one sends none."
-    )
-    retrieval: Retrieval | None = pydantic.Field(
-        None, description="Retrieve passages of the corpus and give them to the model; null if the server retrieves."
-    )
-    contexts_path: JsonPath | None = pydantic.Field(
-        None,
-        description="JMESPath of the passages that the server retrieved, a list of texts or of objects with document, "
-        "page, text, score; others are renamed by it: sources[].{document: file, text: chunk}.",
-    )
-    citations_path: JsonPath | None = pydantic.Field(
-        None, description="JMESPath of the server's citations, a list of objects with document, page, start, end."
-    )
-
-    @pydantic.model_validator(mode="after")
-    def _one_retrieval(self) -> Self:
-        if self.retrieval is not None and (self.contexts_path is not None or self.citations_path is not None):
-            raise ValueError("retrieval, or contexts_path and citations_path of a server that retrieves; not both")
-        if self.retrieval is not None and (0 in (self.page_base, self.citation_base) or self.offset_base != "document"):
-            raise ValueError(
-                "page_base 1, citation_base 1 and offset_base document with retrieval, because its passages use them"
-            )
-        return self
 
 
 class OpenAiSystem:

@@ -8,13 +8,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import pydantic
+from typing import Any
 
 from rag_eval_pipeline.corpus.document_names import read_name_map
-from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.systems.base import (
     Citation,
     Query,
@@ -27,12 +24,12 @@ from rag_eval_pipeline.systems.base import (
 from rag_eval_pipeline.systems.citations import CitationReader, merge_citations
 from rag_eval_pipeline.systems.foreign_values import WrongShape, whole_number
 from rag_eval_pipeline.systems.guessing import guess_paths
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
 from rag_eval_pipeline.systems.reply import Incomplete, incomplete_generation
 from rag_eval_pipeline.text.model_output import final_text, json_keys
 from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
-from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.server_settings import Prices
 
 ABSTENTION = "The documents do not answer this question."
@@ -44,74 +41,6 @@ NO_DOCUMENT = ""  # of a passage whose document the system does not name
 
 
 # --- Settings
-
-
-def _regular_expressions(patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    for pattern in patterns or ():
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"regular expressions ({error})") from None
-    return patterns
-
-
-PageBase = Annotated[
-    Literal[0, 1] | None,
-    pydantic.Field(description="Number of a document's first page; by default 0 in LangChain's documents, else 1."),
-]
-OffsetBase = Annotated[
-    Literal["document", "page"],
-    pydantic.Field(description="What the system counts characters from: the start of the document, or of the page."),
-]
-AbstentionPatterns = Annotated[
-    tuple[str, ...] | None,
-    pydantic.AfterValidator(_regular_expressions),
-    pydantic.Field(
-        description="Regular expressions, ignoring case; an answer that contains a match is an "
-        "abstention. By default the refusals that the lexical judge knows."
-    ),
-]
-EmptyAnswers = Annotated[
-    Literal["error", "abstained"],
-    pydantic.Field(description="What an empty answer is, unless the system states that it abstained."),
-]
-
-
-CitationBase = Annotated[
-    Literal[0, 1] | None,
-    pydantic.Field(
-        description="Number of the first passage in citations by number. By default 1 in marks such as [1]; in "
-        "`citations: [0, 2]` and `source_id`, what the answer shows (a 0, a quote), else they are left out."
-    ),
-]
-
-
-class ContextNames(Model):
-    """How a system names documents."""
-
-    names: str | None = pydantic.Field(
-        None,
-        min_length=1,
-        description="CSV file, relative to this file, for a system that returns ids or titles: a header and two "
-        "columns, what it returns and the file of the corpus. `{benchmark}` is replaced by the name.",
-    )
-
-    def path_of_names(self, corpus: SystemCorpus) -> Path | None:
-        """Return where the map of names for a corpus is; None if there is none."""
-        if self.names is None:
-            return None
-        return corpus.settings_folder / self.names.replace("{benchmark}", corpus.benchmark)
-
-
-class ReadingSettings(Model):
-    """How the answers of a system are read; part of most kinds' settings."""
-
-    contexts: ContextNames | None = pydantic.Field(None, description="How the system names documents.")
-    page_base: PageBase = None
-    citation_base: CitationBase = None
-    offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = None
-    empty_answer: EmptyAnswers = "error"
 
 
 # --- Answers

@@ -1,110 +1,26 @@
 """A callable as a system under test: a function, a chain, a query engine; it runs in a worker process."""
 
 import contextlib
-import json
 import os
-import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import JsonObject, JsonValue
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, Usage, failed_answer
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.http import fill_template
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.kind_settings import PythonSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.python_worker import WorkerCode, open_worker
 from rag_eval_pipeline.systems.user_code import CodeError, CodeSettings, Outcome, Question, one_line
 
 NOT_ASKED = frozenset({"python_stuck", "python_stopped"})  # codes of questions that did not reach the callable
-
-_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
-_DOTTED = re.compile(_NAME)
-_CALLABLE = re.compile(f"{_NAME}:{_NAME}")
-
-
-class PythonSettings(ReadingSettings):
-    """What is imported and how it is called.
-
-    A callable with a parameter of the name `query` gets the question by that name, as a text that also has the
-    attributes `query_id` and `text`; any other gets the question's text as its first argument.
-    """
-
-    callable: str = pydantic.Field(
-        description="The function that answers, as `package.module:name`; the name may "
-        "be a path, such as `engine.query`.",
-    )
-    python: str | None = pydantic.Field(
-        None,
-        description="Interpreter of the code's own environment, relative to this file, such as "
-        "`../../../app/.venv/bin/python`. By default the pipeline's.",
-    )
-    path: tuple[str, ...] = pydantic.Field(
-        (), description="Folders, relative to this file, that come first in the module search path."
-    )
-    factory: bool = pydantic.Field(
-        False, description="`callable` is called once, with `arguments`, and its result answers the questions."
-    )
-    method: str | None = pydantic.Field(
-        None,
-        pattern=r"^[^\W\d]\w*$",
-        description="Method that answers, such as `retrieve`. By default the object itself; if it is not callable, the "
-        "first that it has of invoke, query, run, ainvoke and aquery.",
-    )
-    input: JsonValue = pydantic.Field(
-        None,
-        description='What is passed instead of the question\'s text, such as {question: "{question}"} for a graph or '
-        "chain that takes a mapping; {question}, {query_id} and {benchmark} in its texts are replaced.",
-    )
-    arguments: JsonObject = pydantic.Field(
-        default_factory=dict,
-        description="Keyword arguments of the factory, else of every call. They are published: put no secrets here.",
-    )
-    version_of: tuple[str, ...] = pydantic.Field(
-        (), description="Installed packages whose versions are published; another version is another system."
-    )
-    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict,
-        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
-    )
-
-    @pydantic.field_validator("callable")
-    @classmethod
-    def _names_a_module_and_a_name(cls, value: str) -> str:
-        if _CALLABLE.fullmatch(value):
-            return value
-        module, _, name = value.rpartition(".")
-        example = f"{module}:{name}" if module and _DOTTED.fullmatch(value) else "my_rag.chain:answer"
-        raise ValueError(f"package.module:name, with a colon, such as {example}")
-
-    @pydantic.field_validator("input")
-    @classmethod
-    def _has_the_question(cls, value: Any) -> Any:
-        if value is not None and "{question}" not in json.dumps(value):
-            raise ValueError("a value with {question} in a text")
-        return value
-
-    @pydantic.field_validator("version_of")
-    @classmethod
-    def _package_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not _PACKAGE.fullmatch(name):
-                raise ValueError(f"names of packages, which {name!r} is not")
-        return value
-
-    @pydantic.model_validator(mode="after")
-    def _arguments_have_names(self) -> Self:
-        if bad := next((name for name in self.arguments if not name.isidentifier()), None):
-            raise ValueError(f"arguments whose names are identifiers, which {bad!r} is not")
-        return self
 
 
 class PythonSystem:

@@ -7,85 +7,24 @@ wrong answer. A latency that was not recorded is None.
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from string import Formatter
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import msgspec
-import pydantic
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.frameworks import to_rag_answer
-from rag_eval_pipeline.systems.parsing import (
-    AbstentionPatterns,
-    AnswerReader,
-    ContextNames,
-    EmptyAnswers,
-    OffsetBase,
-    PageBase,
-    ReadingSettings,
-)
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings, ReplaySettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.recording_files import read_recordings
 from rag_eval_pipeline.systems.recordings import NO_ERROR_GIVEN, Recording, Recordings
 
-PLACEHOLDERS = ("benchmark", "system", "started")
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")
 WARNINGS_SHOWN = 3
 FILES_SHOWN = 20
-
-
-class ReplaySettings(Model):
-    """Where the recorded answers are."""
-
-    operational: ClassVar = frozenset({"ids"})  # the server's configuration states what they are
-
-    path: str = pydantic.Field(
-        min_length=1,
-        description="File with the answers, relative to this file; `{benchmark}` and `{system}` are replaced by names, "
-        "`{started:%Y-%m-%d}` by the time (UTC) at which the evaluation began: a file a night, which needs "
-        "`deterministic: false`. JSON lines, a list in JSON, .results.json, CSV, Excel, parquet or a TREC run, "
-        "recognised by content.",
-    )
-    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict,
-        description="Configuration of the recorded system to publish, such as model and retrieval_k.",
-    )
-    contexts: ContextNames | None = pydantic.Field(None, description="How the recorded system names documents.")
-    page_base: PageBase = None
-    offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = None
-    empty_answer: EmptyAnswers | None = pydantic.Field(
-        None,
-        description="What an empty answer is, unless the recording states that the system abstained; by default "
-        "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
-    )
-
-    ids: Literal["query_id", "source_id"] | None = pydantic.Field(
-        None,
-        description="What rows without a question's text name it by: its id in the dataset (from 0), or the id that "
-        "your source gives it; by default what more rows fit.",
-    )
-
-    @pydantic.field_validator("path")
-    @classmethod
-    def _has_known_placeholders(cls, path: str) -> str:
-        known = dict.fromkeys(PLACEHOLDERS, "x") | {"started": datetime(2000, 1, 1, tzinfo=UTC)}
-        try:
-            path.format(**known)
-        except (ValueError, LookupError, AttributeError) as error:
-            expected = f"a path whose placeholders are among {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
-            raise ValueError(f"{expected}: {error}") from None
-        return path
-
-    @property
-    def is_by_night(self) -> bool:
-        """Whether evaluations that begin at different times read different files."""
-        return any(name == "started" for _, name, _, _ in Formatter().parse(self.path))
 
 
 class ReplaySystem:

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.web.client import Failure
+from rag_eval_pipeline.errors import Failure
 
 ERROR_LENGTH = 500  # characters
 

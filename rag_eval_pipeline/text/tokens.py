@@ -55,3 +55,13 @@ def english_stem(folded: str) -> str:
 
 def _pattern(keep_apostrophes: bool) -> "regex.Pattern[str]":
     return _TOKEN_WITH_APOSTROPHES if keep_apostrophes else _TOKEN
+
+
+# Function words and question words, which say nothing about the subject.
+STOP_WORDS = frozenset(
+    """
+    a an and are as at be been by can could did do does for from had has have he her his how i in into is it its
+    many much name of on one or out she so than that the their them then there these they this those to under up was
+    we were what when where which while who whom whose why will with would you your
+    """.split()  # noqa: SIM905  # sixty quoted words would be sixty lines
+)

@@ -19,7 +19,7 @@ from rag_eval_pipeline.errors import shortened
 Code = Literal["challenge_page", "consent_wall", "login_wall", "soft_404", "empty_page"]
 Place = Literal["html", "final_url", "title", "heading", "text"]
 
-_PHRASES: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_PHRASES: dict[str, list[str]] = yaml.load(Path(__file__).with_suffix(".yaml").read_bytes(), yaml.CSafeLoader)
 
 
 class Sign(NamedTuple):

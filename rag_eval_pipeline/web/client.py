@@ -17,12 +17,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import httpx
 import msgspec
 
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import EndpointError, Failure, InputError, ServiceError
 from rag_eval_pipeline.web.attempts import CUT_CODES, UNSENT_CODES, AttemptFault, Outcome, ReceivedResponse, send_once
 from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES, RateLimiter, backoff, retry_after
 from rag_eval_pipeline.web.server_settings import Credentials, EndpointSettings
@@ -32,49 +32,6 @@ from rag_eval_pipeline.web.tls import tls_context
 CONNECT_MAX_S = 10.0  # a server that is there accepts within a packet's round trip; more is a full queue or a firewall
 EXCERPT_BYTES = 500  # of a body that a message quotes
 PAUSING_STATUSES = frozenset({429, 503})  # with Retry-After, the server means all callers
-_TIMEOUTS = frozenset({"connect_timeout", "attempt_timeout", "total_timeout"})
-Failure = Literal["error", "timeout", "truncated", "refused"]
-
-
-class EndpointError(Exception):
-    """A request that failed for good, retries included; secrets are masked in all of it.
-
-    Args:
-        code: One cause, one code: `connection_refused`, `connection_reset`, `connection_broken`, `dns`, `tls`,
-            `connect_timeout`, `attempt_timeout`, `total_timeout`, `http_<status>`, `rate_limited`, `bad_response`,
-            `body_too_large`, and of a chat `stream_truncated`, `error_reply`, `content_filter`.
-        status: By default `timeout` for the codes of timeouts, else `error`.
-        partial: What had arrived of a truncated answer: the text of a chat, else the bytes.
-        elapsed_ms: Since the first attempt was sent.
-        body: Of the last response, if its HTTP status was the failure.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        status: Failure | None = None,
-        requests: int = 0,
-        partial: bytes | None = None,
-        elapsed_ms: float = 0.0,
-        http_status: int | None = None,
-        body: bytes | None = None,
-        raw_sha256: str | None = None,
-    ) -> None:
-        super().__init__(code, message)
-        self.code = code
-        self.message = " ".join(message.split())
-        self.status: Failure = status or ("timeout" if code in _TIMEOUTS else "error")
-        self.requests = requests
-        self.partial = partial
-        self.elapsed_ms = elapsed_ms
-        self.http_status = http_status
-        self.body = body
-        self.raw_sha256 = raw_sha256
-
-    def __str__(self) -> str:
-        return f"{self.message} [{self.code}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

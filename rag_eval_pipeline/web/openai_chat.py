@@ -10,42 +10,14 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
-import pydantic
 
-from rag_eval_pipeline.formats.model import JsonObject, Model
-from rag_eval_pipeline.web.client import Endpoint, EndpointError, Reply, StreamReply
-from rag_eval_pipeline.web.server_settings import Prices
+from rag_eval_pipeline.errors import EndpointError
+from rag_eval_pipeline.web.client import Endpoint, Reply, StreamReply
+from rag_eval_pipeline.web.server_settings import ChatSettings, Prices
 from rag_eval_pipeline.web.sse import DONE, Event, json_values, parse_events
-
-# Fields of a request that are made of the question and of other settings.
-OWN_FIELDS = frozenset({"messages", "model", "temperature", "top_p", "seed", "max_tokens", "stream", "stream_options"})
-
-
-class ChatSettings(Model):
-    """One model of an OpenAI-compatible server; null is not sent, so the server's default holds."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"prices"})
-
-    model: str = pydantic.Field(min_length=1, description="Name of the model, as the server knows it.")
-    temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="Sampling temperature; 0 is greedy.")
-    max_tokens: int | None = pydantic.Field(1024, ge=1, description="Maximum tokens of a reply.")
-    seed: int | None = pydantic.Field(42, description="Seed of the server's sampling, if it accepts one.")
-    top_p: float | None = pydantic.Field(
-        None, gt=0, le=1, description="Nucleus sampling: share of the probability mass."
-    )
-    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
-    extra_body: JsonObject = pydantic.Field(default_factory=dict, description="Further fields of every request.")
-
-    @pydantic.field_validator("extra_body")
-    @classmethod
-    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if OWN_FIELDS & value.keys():
-            raise ValueError(f"fields other than {', '.join(sorted(OWN_FIELDS))}, which have settings of their own")
-        return value
-
 
 Mode = Literal["json_schema", "json_object", "plain"]
 

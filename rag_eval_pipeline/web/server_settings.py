@@ -7,14 +7,14 @@ import base64
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.formats.model import Model
+from rag_eval_pipeline.formats.model import JsonObject, Model
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a header's name (RFC 9110, 5.6.2)
 # Headers that say how bytes travel and which of them are asked for: the client sets them itself for every request.
@@ -225,3 +225,30 @@ class Budget(Model):
     requests: int | None = pydantic.Field(None, ge=1, description="HTTP requests.")
     tokens: int | None = pydantic.Field(None, ge=1, description="Prompt and completion tokens.")
     usd: float | None = pydantic.Field(None, gt=0, description="Estimated cost, US dollars.")
+
+
+# Fields of a request that are made of the question and of other settings.
+OWN_FIELDS = frozenset({"messages", "model", "temperature", "top_p", "seed", "max_tokens", "stream", "stream_options"})
+
+
+class ChatSettings(Model):
+    """One model of an OpenAI-compatible server; null is not sent, so the server's default holds."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"prices"})
+
+    model: str = pydantic.Field(min_length=1, description="Name of the model, as the server knows it.")
+    temperature: float | None = pydantic.Field(0.0, ge=0, le=2, description="Sampling temperature; 0 is greedy.")
+    max_tokens: int | None = pydantic.Field(1024, ge=1, description="Maximum tokens of a reply.")
+    seed: int | None = pydantic.Field(42, description="Seed of the server's sampling, if it accepts one.")
+    top_p: float | None = pydantic.Field(
+        None, gt=0, le=1, description="Nucleus sampling: share of the probability mass."
+    )
+    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
+    extra_body: JsonObject = pydantic.Field(default_factory=dict, description="Further fields of every request.")
+
+    @pydantic.field_validator("extra_body")
+    @classmethod
+    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if OWN_FIELDS & value.keys():
+            raise ValueError(f"fields other than {', '.join(sorted(OWN_FIELDS))}, which have settings of their own")
+        return value

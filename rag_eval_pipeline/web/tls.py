@@ -7,8 +7,6 @@ connection: a retry cannot help.
 import ssl
 from pathlib import Path
 
-import httpx
-
 from rag_eval_pipeline.errors import InputError
 
 UNTRUSTED = "tls_untrusted"  # of documents and of sources alike
@@ -45,6 +43,8 @@ def tls_context(ca_file: Path | str | None) -> ssl.SSLContext:
     Args:
         ca_file: Authorities in addition to the usual ones; they need not be roots.
     """
+    import httpx
+
     context = httpx.create_ssl_context(trust_env=False)
     if ca_file is not None:
         context.load_verify_locations(cadata=b"".join(authorities(Path(ca_file))))

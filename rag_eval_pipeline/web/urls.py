@@ -3,11 +3,13 @@
 import functools
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-import httpx
-
 from rag_eval_pipeline.errors import DocumentError
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_URL = 8_000  # characters; servers refuse longer request lines
 
@@ -18,13 +20,15 @@ _PLAIN_URL = re.compile(
 )
 
 
-def check_url(url: str) -> httpx.URL:
+def check_url(url: str) -> "httpx.URL":
     """Return the URL as it can be requested, without fragment: http or https, and one reading of its host.
 
     Raises:
         DocumentError: `scheme` for anything but http and https; `bad_url` for blanks, control characters, backslashes,
             quotes, angle brackets, credentials, an encoded NUL, no host, and more than 8,000 characters.
     """
+    import httpx
+
     try:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"}:

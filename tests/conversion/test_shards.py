@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion import shards
 from rag_eval_pipeline.conversion.convert import convert, run_step
-from rag_eval_pipeline.conversion.shards import read_shard_plan, run_shard
+from rag_eval_pipeline.conversion.shard_plan import read_shard_plan
+from rag_eval_pipeline.conversion.shards import run_shard
 from rag_eval_pipeline.conversion.stamp import StepRecord
 from rag_eval_pipeline.conversion.steps import STEPS
 from rag_eval_pipeline.corpus import builder

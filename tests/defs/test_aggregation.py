@@ -11,11 +11,11 @@ from rag_eval_pipeline.defs.partitions import pair_key, systems
 from rag_eval_pipeline.defs.schedules import weekly
 from rag_eval_pipeline.defs.sensors import aggregation_sensor, confirmation_sensor, run_failure_alerts, run_name
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
+from rag_eval_pipeline.evaluation.evaluation_folders import published_evaluations
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.validation import examine
 from rag_eval_pipeline.monitoring.alert_files import read_alerts
-from rag_eval_pipeline.monitoring.baselines import published_evaluations
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"

@@ -7,14 +7,15 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline.conversion.convert import convert
-from rag_eval_pipeline.conversion.shards import read_shard_plan, run_shard
+from rag_eval_pipeline.conversion.shard_plan import read_shard_plan
+from rag_eval_pipeline.conversion.shards import run_shard
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import sensors
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, benchmarks
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-from rag_eval_pipeline.monitoring.status import benchmark_states
+from rag_eval_pipeline.monitoring.states import benchmark_states
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.test_shards import ASKED, NAME, make, planned, products, rows  # noqa: F401

@@ -10,7 +10,7 @@ from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import score_all
-from rag_eval_pipeline.evaluation.publishing import publish, results_path
+from rag_eval_pipeline.evaluation.publishing import publish
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.systems.base import RagAnswer
 
@@ -54,6 +54,6 @@ def results_of(workspace, evaluation, pair):
         given = {answer.query_id: answer for answer in answers}
         evaluation.write_answers(given.get(q.query_id) or failed(q.query_id) for q in pair.queries)
         publish(workspace, evaluation, reloaded, score_all(workspace, evaluation, reloaded), now=NIGHT)
-        return EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id))
+        return EvaluationResults.read(workspace.results_file(evaluation.record.evaluation_id))
 
     return results

@@ -17,7 +17,7 @@ OWN = """
 import math
 import numpy as np
 from rag_eval_pipeline.metrics.custom import MetricInfo, QuestionMetric, Range
-from rag_eval_pipeline.metrics.retrieval.measures import Family
+from rag_eval_pipeline.metrics.retrieval.families import Family
 
 def metric(name, score, *needs, category="answers", **more):
     return QuestionMetric(MetricInfo(name, "Of a test.", "here", needs, ("question",), category=category, **more), score)

@@ -19,19 +19,15 @@ from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate, score_all
-from rag_eval_pipeline.evaluation.publishing import publish, results_path
-from rag_eval_pipeline.evaluation.quality_thresholds import (
-    QualityThresholds,
-    breaks,
-    check_thresholds,
-    read_quality_thresholds,
-)
+from rag_eval_pipeline.evaluation.publishing import publish
+from rag_eval_pipeline.evaluation.quality_thresholds import breaks, check_thresholds
 from rag_eval_pipeline.evaluation.results_builder import metadata
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults, Metric, SignificanceTest
 from rag_eval_pipeline.judges.judgement import Judgement
+from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds, read_quality_thresholds
 from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
 from rag_eval_pipeline.site.site import write_report
 from rag_eval_pipeline.systems.base import NO_USAGE, Citation, RagAnswer, RetrievedPassage, Usage
@@ -161,7 +157,7 @@ def test_question_without_a_gold_answer_has_no_answer_score_and_no_refusal_is_ri
     )
     publish(workspace, evaluation, asked, score_all(workspace, evaluation, asked), now=NIGHT)
 
-    results = EvaluationResults.read(results_path(workspace, evaluation.record.evaluation_id))
+    results = EvaluationResults.read(workspace.results_file(evaluation.record.evaluation_id))
     quality = results.answer_quality_metrics
 
     assert {metric.reason for metric in results.retrieval_metrics.values()} == {"no_relevant_documents"}

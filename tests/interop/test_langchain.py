@@ -18,7 +18,8 @@ from pydantic import BaseModel
 
 from rag_eval_pipeline.systems.base import Citation, Query, Usage
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from tests.systems.conftest import HARBOUR, LIGHT, corpus_in
 
 QUESTION = "When was the harbour of Tollan built?"

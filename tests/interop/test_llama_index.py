@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 from llama_index.core import PromptTemplate
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-    CompletionResponse,
-    LLMMetadata,
-    MessageRole,
-)
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata, MessageRole
 from llama_index.core.base.response.schema import PydanticResponse
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import CustomLLM
@@ -27,7 +21,8 @@ from pydantic import BaseModel
 
 from rag_eval_pipeline.systems.base import Citation, Query, SystemCorpus
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from tests.systems.conftest import HARBOUR, LIGHT, corpus_in
 
 QUESTION = "When was the harbour of Tollan built?"

@@ -18,10 +18,11 @@ from tokenizers import models, pre_tokenizers, processors
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.judges.calibration import CalibrationRequest, calibrate
-from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint, open_judge
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, NliSettings
 from rag_eval_pipeline.judges.judgement import Case, CitedText
 from rag_eval_pipeline.judges.labels import Label
-from rag_eval_pipeline.judges.nli import NliJudge, NliSettings, open_nli_judge
+from rag_eval_pipeline.judges.nli import NliJudge, nli_fingerprint, open_nli_judge
+from rag_eval_pipeline.judges.open_judge import judge_fingerprint, open_judge
 
 LABELS = ("entailment", "neutral", "contradiction")
 ROWS = {"red": (math.log(3), 0, 0), "blue": (0, 0, math.log(3)), "grey": (0, math.log(3), 0)}
@@ -189,7 +190,7 @@ def test_config_that_does_not_name_the_labels_is_not_compared(folder):
 
 def test_fingerprint_is_of_the_files_and_settings_and_not_of_the_place(folder, tmp_path):
     def fingerprint(folder, **changed):
-        return NliSettings.model_validate({"model": str(folder), "labels": LABELS, **changed}).fingerprint
+        return nli_fingerprint(NliSettings.model_validate({"model": str(folder), "labels": LABELS, **changed}))
 
     first = fingerprint(folder)
     assert fingerprint(shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)) == first

@@ -6,7 +6,8 @@ from openai.types.responses import Response
 
 from rag_eval_pipeline.systems.base import Query, Usage
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from tests.systems.conftest import corpus_in
 
 

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from rag_eval_pipeline.systems.base import Query, SystemCorpus
-from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
+from rag_eval_pipeline.systems.kind_settings import PythonSettings
+from rag_eval_pipeline.systems.python_callable import open_python
 
 APPS_FOLDER = Path(__file__).parent / "apps"
 ANSWER = "Cats do sleep."

@@ -4,8 +4,9 @@ import contextlib
 
 import pytest
 
+from rag_eval_pipeline.judges.judge_settings import LlmSettings
 from rag_eval_pipeline.judges.judgement import Case, CitedText
-from rag_eval_pipeline.judges.llm import LlmSettings, open_llm_judge
+from rag_eval_pipeline.judges.llm import open_llm_judge
 from tests.judges.judge_server import honest, judge_server
 
 

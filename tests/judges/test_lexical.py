@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Case, CitedText, Judge
-from rag_eval_pipeline.judges.lexical import LexicalJudge, LexicalSettings
+from rag_eval_pipeline.judges.lexical import LexicalJudge
 
 RULES = {
     #                                gold                        answer                                       verdict      reason

@@ -7,8 +7,9 @@ import urllib.parse
 import msgspec
 import pytest
 
+from rag_eval_pipeline.judges.judge_settings import LlmSettings
 from rag_eval_pipeline.judges.judgement import CitationLabels, CitedText, Support
-from rag_eval_pipeline.judges.llm import LlmSettings
+from rag_eval_pipeline.judges.llm import llm_fingerprint
 from tests.judges.judge_server import Completion, data_of, honest, honest_but, sections, verdict_is
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1"}
@@ -287,7 +288,7 @@ def test_fingerprint_changes_with_what_can_change_a_verdict(change, same):
 
     judge, other = (LlmSettings.model_validate(settings | changed) for changed in ({}, change))
 
-    assert (judge.fingerprint == other.fingerprint) is same
+    assert (llm_fingerprint(judge) == llm_fingerprint(other)) is same
 
 
 async def test_labels_take_one_call_more(opened, case):

@@ -7,8 +7,8 @@ import pytest
 
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.judges import nli
-from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint
-from rag_eval_pipeline.judges.nli import NliSettings
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, NliSettings
+from rag_eval_pipeline.judges.open_judge import judge_fingerprint
 
 GOOD = {"model": "/models/nli", "labels": ["entailment", "neutral", "contradiction"]}
 BAD = {
@@ -49,7 +49,7 @@ def test_fingerprint_is_of_every_file_of_weights_that_the_model_names(tmp_path, 
         ("README.md", b"1"),
     ):
         (tmp_path / name).write_bytes(weights)
-        found.append(settings.fingerprint)
+        found.append(nli.nli_fingerprint(settings))
 
     assert found[2] == found[3]
     assert len(set(found)) == 3

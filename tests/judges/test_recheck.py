@@ -20,7 +20,7 @@ from rag_eval_pipeline.judges.recheck import (
     keep_answers,
     repeat_of,
 )
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Budget
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Budget
 from tests.judges.judge_server import Completion, honest_but, judge_server
 from tests.monitoring.made_runs import made_history, made_run
 

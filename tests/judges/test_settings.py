@@ -4,8 +4,8 @@ import pydantic
 import pytest
 
 from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.judges.judge_settings import JudgeSettings, judge_fingerprint, open_judge
-from rag_eval_pipeline.judges.llm import LlmSettings
+from rag_eval_pipeline.judges.judge_settings import JudgeSettings, LlmSettings
+from rag_eval_pipeline.judges.open_judge import judge_fingerprint, open_judge
 
 GOOD = {"endpoint": {"base_url": "http://127.0.0.1:9/v1"}, "chat": {"model": "m"}}
 BAD = {

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.intervals import number_units
-from rag_eval_pipeline.metrics.verdicts import ComparedMetric, Rules, compare, decide
+from rag_eval_pipeline.metrics.verdict_rules import Rules
+from rag_eval_pipeline.metrics.verdicts import ComparedMetric, compare, decide
 
 SINGLE = {"runs": 1, "reference_runs": 1}
 

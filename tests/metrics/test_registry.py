@@ -8,19 +8,14 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics import registry
 from rag_eval_pipeline.metrics.answers import score_answer
 from rag_eval_pipeline.metrics.custom import find_metric
-from rag_eval_pipeline.metrics.registry import (
-    QUESTION_METRICS,
-    built_in_metrics,
-    metric_label,
-    metrics,
-)
+from rag_eval_pipeline.metrics.registry import QUESTION_METRICS, built_in_metrics, metric_label, metrics
 from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
 from rag_eval_pipeline.metrics.span_matching import score_spans
 from rag_eval_pipeline.metrics.spans import Citation, Span, find_tokens
 
 CODE = """
 from rag_eval_pipeline.metrics.custom import MetricInfo
-from rag_eval_pipeline.metrics.retrieval.measures import Family
+from rag_eval_pipeline.metrics.retrieval.families import Family
 import numpy as np
 
 def half(rankings, parameters):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, label_test, pair_runs
 from rag_eval_pipeline.metrics.segments import find_segments, segment_changes
-from rag_eval_pipeline.metrics.verdicts import Rules, is_sure
+from rag_eval_pipeline.metrics.verdict_rules import Rules
+from rag_eval_pipeline.metrics.verdicts import is_sure
 from rag_eval_pipeline.monitoring.verdict_records import segment_text
 
 N = 400

@@ -2,8 +2,8 @@
 
 import pytest
 
+from rag_eval_pipeline.metrics.verdict_rules import Budget
 from rag_eval_pipeline.metrics.verdicts import (
-    Budget,
     alerts,
     decide,
     first_confirmation,

@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-from rag_eval_pipeline.monitoring.alert_files import AlertSettings, LatePair, alerts_folder, read_alerts
-from rag_eval_pipeline.monitoring.alerts import (
+from rag_eval_pipeline.monitoring.alert_files import (
+    AlertSettings,
+    LatePair,
+    alerts_folder,
     last_published,
     late_pairs,
-    send_alerts,
-    send_change_alerts,
-    send_failure_alert,
-    send_late_alerts,
+    read_alerts,
 )
+from rag_eval_pipeline.monitoring.alerts import send_alerts, send_change_alerts, send_failure_alert, send_late_alerts
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.workspace import Workspace

@@ -8,14 +8,13 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
-from rag_eval_pipeline.monitoring.baselines import (
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    Evaluation,
     all_published,
-    earlier_runs,
-    pin,
-    pin_first_nights,
+    load_evaluation,
     published_evaluations,
 )
+from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin, pin_first_nights
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_runs import PRINTS, START, made_evaluation
 

@@ -16,14 +16,12 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_scores, write_scores
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.comparison_files import write_junit, write_markdown
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
-from rag_eval_pipeline.monitoring.verdict_records import MovedQuestion
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuestion
 from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
 from tests.monitoring.made_nights import FIRST, publish_night, register
@@ -159,7 +157,7 @@ def test_compare_tests_questions_of_deterministic_systems_and_else_documents(rag
 
 def test_compare_of_results_files_equals_that_of_their_evaluations(rag_eval, ids, evaluated, tmp_path):
     values = ("baseline_mean", "current_mean", "estimate", "n", "fell", "rose")
-    files = [shutil.copy(results_path(evaluated, name), tmp_path) for name in ids]
+    files = [shutil.copy(evaluated.results_file(name), tmp_path) for name in ids]
 
     by_id, by_file = (
         {

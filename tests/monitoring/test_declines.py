@@ -7,12 +7,12 @@ import pytest
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings, alerts_folder, read_alerts
 from rag_eval_pipeline.monitoring.alert_messages import message_of, text_lines
 from rag_eval_pipeline.monitoring.alerts import send_change_alerts
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.declines import decline_alerts, declines, follow_declines
 from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.nightly import alerts_due
 from rag_eval_pipeline.monitoring.status import verdict_text
 from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_runs import START, five_runs, made_history, made_run
 

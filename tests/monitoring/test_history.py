@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring import history as history_module
 from rag_eval_pipeline.monitoring import history_tables
@@ -329,7 +328,7 @@ def test_query_is_over_all_results_that_are_there_or_those_named(nights):
 def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
     name = read_history(evaluated).by_pair[OBSERVATORY, "embedded"][-1].evaluation_id
     assert update_history(evaluated).damaged == []
-    published = EvaluationResults.read(results_path(evaluated, name))
+    published = EvaluationResults.read(evaluated.results_file(name))
     of_pair = f"evaluation_id = '{name}'"
 
     [metric] = rows_of(evaluated, f"SELECT * FROM results WHERE metric = 'f1' AND {of_pair}")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.baseline_files import nights_file
-from rag_eval_pipeline.metrics.verdicts import FAILURE_RATE, Budget
+from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Budget
 from rag_eval_pipeline.monitoring.baselines import flip_share_of, pin
 from rag_eval_pipeline.monitoring.history import history_rows
 from rag_eval_pipeline.monitoring.night_records import Nights

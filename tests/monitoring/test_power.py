@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.monitoring.baselines import pin
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
 from rag_eval_pipeline.monitoring.power import power
 from rag_eval_pipeline.monitoring.trust import metric_trust
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import FIRST, publish_night, register
 

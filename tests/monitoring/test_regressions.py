@@ -12,7 +12,6 @@ import yaml
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.history import read_history
@@ -87,9 +86,7 @@ def test_comparisons_take_a_deterministic_first_night_for_the_baseline_and_compa
     # Results name the file that has their verdict; the first evaluation had no baseline when it was published.
     runs = [header.evaluation_id for header in read_history(evaluated).by_pair[RAILWAY, "embedded"]]
     tests = [
-        EvaluationResults.read(results_path(evaluated, name)).statistical_analysis.significance_tests[
-            "against_baseline"
-        ]
+        EvaluationResults.read(evaluated.results_file(name)).statistical_analysis.significance_tests["against_baseline"]
         for name in runs
     ]
     assert [one.reason for one in tests] == ["no_baseline", "in_verdict_file"]
@@ -106,7 +103,7 @@ def test_results_have_tests_against_the_pinned_runs(workspace):
         if system == "embedded":
             pin(workspace, RAILWAY, "embedded", [published.evaluation_id], now=FIRST)
 
-    found = EvaluationResults.read(results_path(workspace, published.evaluation_id))
+    found = EvaluationResults.read(workspace.results_file(published.evaluation_id))
     tests = found.statistical_analysis.significance_tests
     exact = tests["exact_match"]
     assert exact.current_mean == found.answer_quality_metrics.exact_match.value == 0
@@ -220,7 +217,7 @@ def test_report_is_written_without_a_part_of_a_results_file(evaluated):
         "embedded": {"query_results": [{"query_id": 7}]},
         "embedded-weak": {"answer_quality_metrics": {"abstention": {}}},
     }
-    paths = [results_path(evaluated, newest(evaluated, OBSERVATORY, system)) for system in parts]
+    paths = [evaluated.results_file(newest(evaluated, OBSERVATORY, system)) for system in parts]
     for path, part in zip(paths, parts.values(), strict=True):
         path.write_text(json.dumps(json.loads(path.read_text()) | part))
 

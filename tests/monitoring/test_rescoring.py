@@ -7,7 +7,6 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.comparison import compare_named
 from rag_eval_pipeline.monitoring.history import history_rows, read_history
@@ -39,20 +38,20 @@ def refused(workspace, *ids):
 def test_rescore_scores_old_answers_with_a_new_measure(evaluated):
     workspace = evaluated
     old = newest(workspace)
-    before = results_path(workspace, old).read_bytes()
-    was = EvaluationResults.read(results_path(workspace, old))
+    before = workspace.results_file(old).read_bytes()
+    was = EvaluationResults.read(workspace.results_file(old))
     assert refused(workspace) == "nothing_to_rescore"
     set_measures(workspace, "hit@1", "recall@3")
 
     [new] = rescore(workspace, pair(workspace))
 
-    assert (new.evaluation_id != old, validate(results_path(workspace, new.evaluation_id))) == (True, [])
+    assert (new.evaluation_id != old, validate(workspace.results_file(new.evaluation_id))) == (True, [])
     assert set(new.retrieval_metrics) == {"hit@1", "recall@3"}
     assert new.performance_metrics.reused_from == old
     opened = [load_evaluation(workspace, name).record.opened_at for name in (old, new.evaluation_id)]
     assert (opened[0], was.timestamp) == (opened[1], new.timestamp)
-    assert results_path(workspace, old).read_bytes() == before
-    stored = EvaluationResults.read(results_path(workspace, new.evaluation_id))
+    assert workspace.results_file(old).read_bytes() == before
+    stored = EvaluationResults.read(workspace.results_file(new.evaluation_id))
     assert [row.generated_answer for row in stored.query_results] == [row.generated_answer for row in was.query_results]
     rows, damaged = history_rows(workspace, OBSERVATORY, "embedded")
     assert ([row["evaluation_id"] for row in rows], damaged) == ([old, new.evaluation_id], [])
@@ -142,14 +141,14 @@ def test_rescore_does_not_open_the_system(evaluated):
 def test_rescore_restores_damaged_results_from_the_answers(evaluated):
     workspace = evaluated
     name = newest(workspace)
-    path = results_path(workspace, name)
+    path = workspace.results_file(name)
     whole = EvaluationResults.read(path)
     path.write_bytes(path.read_bytes()[:1000])
 
     [again] = rescore(workspace, pair(workspace), [name])
 
     assert again.answer_quality_metrics == whole.answer_quality_metrics
-    stored = EvaluationResults.read(results_path(workspace, again.evaluation_id))
+    stored = EvaluationResults.read(workspace.results_file(again.evaluation_id))
     scores = [[row.individual_metrics for row in one.query_results] for one in (stored, whole)]
     assert scores[0] == scores[1]
     [damaged] = read_history(workspace).damaged  # it is named until somebody removes it

@@ -1,11 +1,11 @@
 """A section that falls while all questions together show nothing is run again, alerts, and is over after three nights."""
 
-from rag_eval_pipeline.metrics.verdicts import Budget
-from rag_eval_pipeline.monitoring.comparison import Comparison
+from rag_eval_pipeline.metrics.verdict_rules import Budget
 from rag_eval_pipeline.monitoring.comparison_files import comparison_lines
 from rag_eval_pipeline.monitoring.incidents import courses, incident_of
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.nightly import alerts_due
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_runs import made_history, made_run
 

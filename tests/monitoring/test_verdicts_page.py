@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 import yaml
 
-from rag_eval_pipeline.evaluation.quality_thresholds import QualityThresholds
-from rag_eval_pipeline.metrics.verdicts import FIRST_LOOK, REFERENCE_RUNS, Budget, VerdictKind, needed_units
-from rag_eval_pipeline.monitoring.comparison import VerdictSettings
+from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, REFERENCE_RUNS, Budget, QualityThresholds, VerdictKind
+from rag_eval_pipeline.metrics.verdicts import needed_units
 from rag_eval_pipeline.monitoring.verdict_records import STANDING, Verdict
+from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 from tests.conftest import REPOSITORY
 from tests.verdict_examples import DROP, RISE, SMALL, UNCLEAR, replace
 

@@ -9,10 +9,10 @@ import pytest
 
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, AlertedMetric, alerts_folder
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.regressions import Comparisons, write_comparisons
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
 from rag_eval_pipeline.site.data import (
     ALERT_NIGHTS,
     ALERTS_SHOWN,

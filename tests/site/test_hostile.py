@@ -6,7 +6,6 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, alerts_folder
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.display_text import replace_control_chars
@@ -65,7 +64,7 @@ def hostile(tmp_path_factory):
     texts = HOSTILE | {LONG: "<b>" + "W" * 100_000}
     for night in range(2):
         publish_night(workspace, "attacked", "asked", night, questions=40, skill=0.5, number=1, texts=texts)
-    path = results_path(workspace, RUN)
+    path = workspace.results_file(RUN)
     results = json.loads(path.read_text())
     attack_results(results)
     path.write_text(json.dumps(results))

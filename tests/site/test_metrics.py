@@ -7,9 +7,9 @@ import pytest
 
 from rag_eval_pipeline.metrics.metric_info import label_from_key
 from rag_eval_pipeline.metrics.registry import metrics
-from rag_eval_pipeline.monitoring.comparison import NOT_CALIBRATED
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, Trust
+from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED
 from rag_eval_pipeline.site.metric_labels import CATEGORY_HEADINGS, custom_metric_view, metric_groups, metric_view
 from rag_eval_pipeline.site.run_data import CustomMetric, RunFile
 

@@ -8,11 +8,11 @@ import pytest
 
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_scores, write_scores
-from rag_eval_pipeline.monitoring.comparison import Comparison
 from rag_eval_pipeline.monitoring.incidents import comparison_headline
 from rag_eval_pipeline.monitoring.leaderboard import Trust, ranked
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
+from rag_eval_pipeline.monitoring.verdict_records import Comparison
 from rag_eval_pipeline.site.badges import GROUNDS, badge, badge_state
 from rag_eval_pipeline.site.data import read_report_data
 from rag_eval_pipeline.site.site import write_site

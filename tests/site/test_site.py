@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import pytest
 
 from rag_eval_pipeline.cli import main
-from rag_eval_pipeline.evaluation.publishing import results_path
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.display_text import milliseconds
@@ -75,7 +74,7 @@ def test_site_question_has_answer_claims_citations_passages_pictures_and_cost(si
     found = details(site, newest(site))
     assert len(found) == 40
     shown = next(one for one in found.values() if one.get("pictures") and one.get("claims") and one.get("difference"))
-    results = json.loads(results_path(site, newest(site)).read_text())
+    results = json.loads(site.results_file(newest(site)).read_text())
     row = next(row for row in results["query_results"] if row["query_id"] == shown["id"])
     assert "".join(text for text, *_ in shown["answer"]) == row["generated_answer"]
     assert shown["gold"]
@@ -97,7 +96,7 @@ def test_site_question_has_answer_claims_citations_passages_pictures_and_cost(si
 def test_site_run_shows_latencies_with_their_limits_and_doubts_an_uncalibrated_judge(site):
     name = newest(site)
 
-    limits = json.loads(results_path(site, name).read_text())["performance_metrics"]["latency_intervals"]
+    limits = json.loads(site.results_file(name).read_text())["performance_metrics"]["latency_intervals"]
     low, high = limits["p50"]
     assert limits["p99"] is None  # of 40 questions
     page = (site.reports / f"runs/{name}/index.html").read_text()
@@ -126,7 +125,7 @@ def test_site_has_each_question_for_all_systems_with_the_nights_of_each_answer(s
     assert [night[0] for night in file["systems"]["embedded"]["nights"]] == [first, second]
     of = file["questions"]["0"]["systems"]["embedded"]
     assert [nights for _, _, nights in of["answers"]] == [[0, 1]]
-    results = json.loads(results_path(site, second).read_text())["query_results"][0]
+    results = json.loads(site.results_file(second).read_text())["query_results"][0]
     assert of["scores"][0] == round(results["individual_metrics"]["f1"], 3)
 
 
@@ -134,14 +133,14 @@ def test_site_question_has_its_nights_in_order(site):
     history = value_of(site.reports / f"nights/{RAILWAY}.embedded.js")
     runs = [header.evaluation_id for header in read_history(site).by_pair[RAILWAY, "embedded"]]
     assert [night for night, _ in history["nights"]] == runs
-    results = json.loads(results_path(site, runs[0]).read_text())["query_results"]
+    results = json.loads(site.results_file(runs[0]).read_text())["query_results"]
     f1 = [None if (value := row["individual_metrics"]["f1"]) is None else round(value, 3) for row in results]
     assert [nights[0] for nights in history["values"][0]] == f1
 
 
 def test_site_question_whose_text_changed_has_no_score_of_the_night_before(reported):
     runs = [header.evaluation_id for header in read_history(reported).by_pair[RAILWAY, "embedded"]]
-    edit(results_path(reported, runs[0]), lambda r: r["query_results"][3].update(query_text="Another question?"))
+    edit(reported.results_file(runs[0]), lambda r: r["query_results"][3].update(query_text="Another question?"))
 
     write_site(reported)
 
@@ -159,7 +158,7 @@ def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_f
     before = digests(reported)
     run = newest(reported, OBSERVATORY)
     (history_folder(reported) / FILE).unlink()  # or the change would be named as damage on other pages
-    edit(results_path(reported, run), lambda r: r["query_results"][0].update(generated_answer="=HYPERLINK(1)"))
+    edit(reported.results_file(run), lambda r: r["query_results"][0].update(generated_answer="=HYPERLINK(1)"))
 
     write_site(reported)
 
@@ -210,7 +209,7 @@ def test_site_names_damage_and_shows_the_rest(reported):
     shutil.rmtree(reported.runs / older)
     (reported.runs / run / "responses.parquet").write_bytes(b"PAR1")
     (reported.runs / weak / "judgements.jsonl").write_text("{")
-    edit(results_path(reported, small), lambda results: results.update(query_results=[{"query_id": 7}]))
+    edit(reported.results_file(small), lambda results: results.update(query_results=[{"query_id": 7}]))
     for path in reported.evaluation_datasets.glob(f"{RAILWAY}*"):
         path.write_text(path.read_text() + " ")
     reported.benchmark(RAILWAY).pages.write_bytes(b"")
@@ -307,7 +306,7 @@ def small(reported):
     """A workspace with the runs of one benchmark, the smaller one, whose report is made in half a second."""
     for name, pair in read_history(reported).by_pair.items():
         for run in pair if RAILWAY in name else ():
-            results_path(reported, run.evaluation_id).unlink()
+            reported.results_file(run.evaluation_id).unlink()
             shutil.rmtree(reported.runs / run.evaluation_id)
     return reported
 
@@ -329,7 +328,7 @@ def report(monkeypatch, capsys):
 def test_report_ends_at_a_read_error_and_keeps_nothing_of_it(small, report):
     folder = small.runs / newest(small, OBSERVATORY)
     files = [folder / name for name in ("answer_scores.parquet", "responses.parquet", "evaluation.json")]
-    files += [results_path(small, newest(small, OBSERVATORY)), dataset(small)]
+    files += [small.results_file(newest(small, OBSERVATORY)), dataset(small)]
     assert report(small)[0] == 0
     before = digests(small)
 
@@ -352,7 +351,7 @@ def test_report_shows_gold_answers_again_when_a_missing_dataset_is_back(small, r
     path = dataset(small)
     kept = path.rename(path.with_name("kept"))
     page = small.reports / "runs" / newest(small, OBSERVATORY) / "index.html"
-    results = results_path(small, newest(small, OBSERVATORY))
+    results = small.results_file(newest(small, OBSERVATORY))
     results.write_bytes(results.read_bytes().rstrip() + b"\n\n")  # so that its pages are made anew
 
     assert report(small)[0] == 0

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from rag_eval_pipeline.systems.base import PageText, Query, SystemCorpus
-from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
+from rag_eval_pipeline.systems.kind_settings import PythonSettings
+from rag_eval_pipeline.systems.python_callable import open_python
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."

@@ -6,9 +6,10 @@ import json
 import pytest
 
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.http import HttpSettings, open_http
-from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings, open_nvidia
-from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
+from rag_eval_pipeline.systems.http import open_http
+from rag_eval_pipeline.systems.kind_settings import HttpSettings, NvidiaSettings, OpenAiSettings
+from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+from rag_eval_pipeline.systems.openai import open_openai
 from tests.systems.conftest import corpus_in
 from tests.web.scripted_server import reply, serving, stream
 

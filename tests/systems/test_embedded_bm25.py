@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import PageText, Query
 from rag_eval_pipeline.systems.embedded_bm25 import (
-    EmbeddedSettings,
     EmbeddedSystem,
     inverse_document_frequency,
     split_passages,
     split_sentences,
 )
+from rag_eval_pipeline.systems.kind_settings import EmbeddedSettings
 from rag_eval_pipeline.systems.parsing import ABSTENTION
 from tests.conftest import REPOSITORY
 from tests.systems.conftest import PAGES

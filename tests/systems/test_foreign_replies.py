@@ -7,10 +7,11 @@ import pytest
 
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
-from rag_eval_pipeline.systems.http import HttpSettings, open_http
-from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
+from rag_eval_pipeline.systems.http import open_http
+from rag_eval_pipeline.systems.kind_settings import HttpSettings, OpenAiSettings, ReplaySettings
+from rag_eval_pipeline.systems.openai import open_openai
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
+from rag_eval_pipeline.systems.replay import open_replay
 from tests.systems.conftest import HARBOUR, LIGHT
 from tests.web.scripted_server import reply, serving, stream
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation, Query
-from rag_eval_pipeline.systems.http import HttpSettings, fill_template, open_http
+from rag_eval_pipeline.systems.http import fill_template, open_http
+from rag_eval_pipeline.systems.kind_settings import HttpSettings
 from tests.systems.conftest import HARBOUR, corpus_in
 from tests.web.scripted_server import reply, serving, stream
 

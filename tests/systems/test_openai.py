@@ -5,7 +5,8 @@ import json
 import pytest
 
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.openai import OpenAiSettings, open_openai
+from rag_eval_pipeline.systems.kind_settings import OpenAiSettings
+from rag_eval_pipeline.systems.openai import open_openai
 from tests.systems.conftest import corpus_in
 from tests.web.scripted_server import reply, serving, stream
 

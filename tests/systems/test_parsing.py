@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.systems.base import Citation, Query, Usage
 from rag_eval_pipeline.systems.foreign_values import finite_number
-from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.kind_settings import ReadingSettings
+from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader
 from rag_eval_pipeline.systems.passages import parse_passages
 from tests.systems.conftest import corpus_in
 

@@ -130,7 +130,8 @@ def test_worker_and_its_children_end_with_a_parent_that_is_killed(tmp_path):
         import asyncio, time
         from pathlib import Path
         from rag_eval_pipeline.systems.base import Query
-        from rag_eval_pipeline.systems.python_callable import PythonSettings, open_python
+        from rag_eval_pipeline.systems.python_callable import open_python
+        from rag_eval_pipeline.systems.kind_settings import PythonSettings
         from tests.systems.conftest import corpus_in
 
         async def main():

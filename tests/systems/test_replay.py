@@ -14,7 +14,8 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.score_tables import Answers
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, RetrievedPassage, Usage
-from rag_eval_pipeline.systems.replay import ReplaySettings, open_replay
+from rag_eval_pipeline.systems.kind_settings import ReplaySettings
+from rag_eval_pipeline.systems.replay import open_replay
 from tests.formats.result_values import results_value
 
 SLEEP = Query("0", "Do cats sleep?")

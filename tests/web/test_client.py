@@ -11,8 +11,8 @@ import socket
 import pydantic
 import pytest
 
-from rag_eval_pipeline.errors import ServiceError
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
+from rag_eval_pipeline.errors import EndpointError, ServiceError
+from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from tests.web.certificates import Authority
 from tests.web.scripted_server import drip, hang, head, raw, reply, reset, serving, stream

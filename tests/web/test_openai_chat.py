@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
-from rag_eval_pipeline.web.openai_chat import Chat, ChatSettings, ChatUsage, Message
-from rag_eval_pipeline.web.server_settings import EndpointSettings
+from rag_eval_pipeline.errors import EndpointError
+from rag_eval_pipeline.web.client import Endpoint
+from rag_eval_pipeline.web.openai_chat import Chat, ChatUsage, Message
+from rag_eval_pipeline.web.server_settings import ChatSettings, EndpointSettings
 from tests.web.scripted_server import hang, head, reply, serving, stream
 
 ASK = [Message("system", "Be brief."), Message("user", "Why?")]

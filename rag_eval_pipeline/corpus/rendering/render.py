@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import psutil
 from playwright.async_api import Error, Page
 
+from rag_eval_pipeline.corpus.documents import HIDDEN_SHOWN, WORDS_SHARE
 from rag_eval_pipeline.corpus.rendering.browser import (
     ARGUMENTS,
     PREPARE,
@@ -61,8 +62,6 @@ PRINT_OPTIONS: dict[str, Any] = {
     "tagged": False,  # structure ids differ from run to run, and files are 49 % larger
     "outline": False,
 }
-HIDDEN_SHOWN = "hidden_text_shown"  # of tabs, or of what a script would have shown
-WORDS_SHARE = 0.9  # of a page's words; a page whose PDF has fewer is tried at a smaller scale, and is listed
 WORDS_MIN = 20  # on a page with fewer words a share means nothing
 
 _CONTENT_WIDTH_PX = 703  # of A4 between the margins: the width of the layout at scale 1

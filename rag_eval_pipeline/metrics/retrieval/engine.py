@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.metrics.retrieval.measures import Measure
+from rag_eval_pipeline.metrics.retrieval.families import Measure
+from rag_eval_pipeline.metrics.retrieval.measures import score_measure
 from rag_eval_pipeline.metrics.retrieval.names import parse_measure
 from rag_eval_pipeline.metrics.retrieval.rankings import (
     Documents,
@@ -82,7 +83,7 @@ def score(run: Run | Iterable[Run], qrels: Qrels, measures: Sequence[Measure], *
     return Scores(
         qrels.queries,
         tuple(measures),
-        tuple(measure.score(rankings) for measure in measures),
+        tuple(score_measure(measure, rankings) for measure in measures),
         tuple(qrels.queries[place] for place in np.flatnonzero(~is_present).tolist()),
         tuple(qrels.queries[place] for place in np.flatnonzero(rankings.n_relevant == 0).tolist()),
         unjudged,

@@ -11,7 +11,7 @@ from functools import cache
 
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.metrics.custom import installed_metrics, load_metric
-from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES, Family, Measure, Parameters
+from rag_eval_pipeline.metrics.retrieval.families import FAMILIES, Family, Measure, Parameters
 
 # In the order in which trec_eval prints.
 TREC_ORDER = (

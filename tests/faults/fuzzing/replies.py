@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case, CitedText
@@ -13,13 +14,14 @@ from rag_eval_pipeline.judges.ratings import RatingProtocol
 from rag_eval_pipeline.judges.replies import Unparsable, declines, parse_judgement, parse_rating
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.http import HttpSettings, HttpSystem
+from rag_eval_pipeline.systems.http import HttpSystem
+from rag_eval_pipeline.systems.kind_settings import HttpSettings, ReadingSettings
 from rag_eval_pipeline.systems.nvidia_replies import check_stream, read_chunks
 from rag_eval_pipeline.systems.nvidia_replies import read_stream as read_nvidia_stream
-from rag_eval_pipeline.systems.parsing import AnswerReader, ReadingSettings
+from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.recording_files import read_recordings
 from rag_eval_pipeline.systems.replay import recorded_answer
-from rag_eval_pipeline.web.client import EndpointError, Reply, StreamReply
+from rag_eval_pipeline.web.client import Reply, StreamReply
 from rag_eval_pipeline.web.openai_chat import read_reply, read_stream
 from rag_eval_pipeline.web.server_settings import Prices
 from rag_eval_pipeline.web.sse import parse_events

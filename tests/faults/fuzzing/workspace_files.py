@@ -7,18 +7,18 @@ from tempfile import TemporaryDirectory
 
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_spool import iterate_batches
-from rag_eval_pipeline.conversion.shards import read_conversion_settings
+from rag_eval_pipeline.conversion.shard_plan import read_conversion_settings
 from rag_eval_pipeline.corpus.documents import CorpusDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, read_metadata, write_manifest
 from rag_eval_pipeline.corpus.text.pages import Page, read_pages, write_pages
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.budget import read_spent
 from rag_eval_pipeline.evaluation.evaluation_settings import merged_settings
-from rag_eval_pipeline.evaluation.quality_thresholds import read_quality_thresholds
 from rag_eval_pipeline.evaluation.score_tables import Answers, read_responses, read_scores
+from rag_eval_pipeline.metrics.verdict_rules import read_quality_thresholds
 from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
-from rag_eval_pipeline.monitoring.comparison import read_verdict_settings
-from rag_eval_pipeline.monitoring.retention import read_retention_settings
+from rag_eval_pipeline.monitoring.settings_files import read_retention_settings
+from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.site.run_data import read_questions
 from rag_eval_pipeline.storage.journal import JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage

@@ -6,7 +6,7 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.metrics.retrieval.engine import score_rankings
-from rag_eval_pipeline.metrics.retrieval.measures import FAMILIES
+from rag_eval_pipeline.metrics.retrieval.families import FAMILIES
 from rag_eval_pipeline.metrics.retrieval.names import NICKNAMES, TREC_ORDER, parse_measure, parse_measures
 
 # Three relevant documents: grade 1 at rank 2, grade 3 at rank 4, grade 2 not found. Rank 1 was judged not relevant,

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.mock_server.nvidia_ingestor import parse_multipart
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import EndpointError, InputError, ServiceError
 from rag_eval_pipeline.systems.nvidia_ingest import Ingestor, StoredNames, stored_name
-from rag_eval_pipeline.web.client import Endpoint, EndpointError
+from rag_eval_pipeline.web.client import Endpoint
 from tests.examples import plain_http
 from tests.examples.papers import BELL, DOCUMENTS, paper, papers_corpus
 
@@ -169,7 +169,7 @@ async def test_list_longer_than_expected_is_read_whole(server, corpus, opened, s
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from rag_eval_pipeline.systems.nvidia_rag import NvidiaSettings
+from rag_eval_pipeline.systems.kind_settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
 from tests.examples.papers import papers_corpus
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.systems.base import PageText
 from rag_eval_pipeline.systems.nvidia_ingest import StoredNames
 from rag_eval_pipeline.systems.nvidia_replies import (
@@ -17,7 +18,6 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     read_stream,
 )
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.web.client import EndpointError
 from rag_eval_pipeline.web.sse import Event
 
 
