@@ -65,8 +65,10 @@ def make_workspace(root: Path) -> None:
 
 def loaded(root: Path, arguments: tuple[str, ...]) -> list[str]:
     """Return the heavy packages that a command loads in its own process."""
-    _, _, error = run(root, *arguments, python=(sys.executable, "-X", "importtime", "-m", "rag_eval_pipeline.cli"))
-    names = {line.rpartition("|")[2].strip() for line in error.splitlines() if line.startswith("import time:")}
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    code += "from rag_eval_pipeline.cli import main; main()"
+    _, _, error = run(root, *arguments, python=(sys.executable, "-c", code))
+    names = {name.partition(".")[0] for name in error.splitlines()[-1].split()}
     return [name for name in HEAVY if name in names]
 
 
