@@ -29,7 +29,7 @@ QUESTIONS = ("question", "query", "user_input", "prompt", "input")
 SPLITS = ("test", "dev", "validation", "valid", "val", "train")  # the first one present is used
 WHOLE_FILE = {"root": "$"}  # one row a file
 XML = ".xml"
-XML_DOCUMENTS = 5  # so many files of one element are documents, one row each; fewer may be the splits of a set
+XML_DOCUMENTS = 5  # so many files of one element are documents, whatever they are called; fewer may be splits
 _TAG = re.compile(rb"<([^\s<>/?!]+)")
 INSPECT_LOG = ".eval"
 INSPECT_SAMPLES = {"member": "samples/*_epoch_1.json", "format": "jsonl"}  # one line each; summaries.json cuts texts
@@ -56,7 +56,8 @@ def sources(folder: Path, files: Sequence[str]) -> list[str]:
 def _xml_documents(folder: Path, files: Sequence[str]) -> str | None:
     """Return the glob of XML files in a folder, or in folders of it, if all have one element; None otherwise."""
     depths = {name.count("/") for name in files}
-    if len(files) < XML_DOCUMENTS or len(depths) > 1:
+    are_splits = any({*re.split(r"[\W_]+", name.lower())} & {*SPLITS} for name in files)
+    if len(files) < (XML_DOCUMENTS if are_splits else 2) or len(depths) > 1:
         return None
     tags: set[bytes] = set()
     for name in files:
