@@ -174,9 +174,9 @@ class PageImages:
         if is_new and (self._left <= spare or self._bytes_left <= 0):
             return None
         try:
-            drawn = draw_page(
-                self._corpus / name, page, width=PICTURE_WIDTH, ranges=[(mark.start, mark.end) for mark in marks]
-            )
+            ranges = [(mark.start, mark.end) for mark in marks]
+            has_pixels = is_new and not (self._site / src).exists()  # it is named by what is in it
+            drawn = draw_page(self._corpus / name, page, width=PICTURE_WIDTH, ranges=ranges, has_pixels=has_pixels)
         except (DocumentError, FileNotFoundError) as error:
             logger.warning("Page %d of %s is not shown: %s", page, name, error)
             return None
@@ -194,7 +194,7 @@ class PageImages:
 
     def _keep(self, src: str, drawn: DrawnPage) -> None:
         path = self._site / src
-        if not path.exists():  # named by what is in it
+        if not path.exists():
             atomic_write(path, encode_png(drawn))
         self._left -= 1
         self._bytes_left -= path.stat().st_size

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 from itertools import chain, repeat
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -223,6 +223,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         judgement: Verdict and reason of the judge on the whole answer.
         partial: What had arrived of an answer that was cut.
         raw: The answer as the system wrote it, with thoughts and special tokens; empty if it had none.
+        record: What else is stored of the reply, besides its texts.
     """
 
     id: str
@@ -251,6 +252,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     partial: str = ""
     raw: str = ""
+    record: dict[str, Any] = {}
 
 
 def question_details(
@@ -306,6 +308,7 @@ def question_details(
         error=shortened(row.error or (judgement.error if judgement else None) or "", ERROR_LENGTH),
         partial=shortened(answer.partial or "", ANSWER_LENGTH),
         raw=shortened(answer.raw or "", ANSWER_LENGTH),
+        record=_record(answer),
     )
 
 
@@ -404,6 +407,13 @@ def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     facts += [(name.replace("_", " ").capitalize(), query.metadata[name]) for name in own]
     known = [(label, value) for label, value in facts if isinstance(value, (str, int, float))]
     return [(shortened(label, 60), shortened(str(value), 200)) for label, value in known[:FACTS_SHOWN]]
+
+
+def _record(answer: RagAnswer) -> dict[str, Any]:
+    names = ("status", "error_code", "abstained", "latency_ms", "usage", "model", "raw_sha256")
+    values = ((name, msgspec.to_builtins(getattr(answer, name))) for name in names)
+    cut = ((name, shortened(value, NAME_LENGTH) if isinstance(value, str) else value) for name, value in values)
+    return {name: value for name, value in cut if value is not None}
 
 
 def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, str]]:

@@ -99,11 +99,15 @@ def test_annotate_answer_loses_nothing_whatever_the_offsets(answer, claims, mark
 
 def test_question_page_has_what_the_system_wrote():
     row = QuestionRow("0", "Who?", "ok", "She.", False, {})
-    answer = RagAnswer("0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.")
+    answer = RagAnswer(
+        "0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.", raw_sha256="ab", model="m-1"
+    )
 
     details = question_details(row, answer, None, None, texts=DocumentTexts([], {}), pictures=[])
 
     assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
+    stored = {"status": "ok", "abstained": False, "latency_ms": 1.0, "model": "m-1", "raw_sha256": "ab"}
+    assert details.record == {**stored, "usage": details.record["usage"]}
 
 
 OUTCOMES = {

@@ -3,12 +3,18 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import expect
 
 from rag_eval_pipeline.judges.labels import labels_path, read_labels
+from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.serving.report_server import report_server
+from rag_eval_pipeline.site.data import read_report_data
+from rag_eval_pipeline.site.display_text import data_script
+from rag_eval_pipeline.site.marked_pages import PASSAGES_MARKED, PageImages, likely_spans
+from rag_eval_pipeline.site.run_data import DatasetCache, read_run
 from tests.site.conftest import RAILWAY, rows, run_folder, value_of
 
 pytestmark = pytest.mark.browser
@@ -98,6 +104,47 @@ def test_citation_of_an_answer_leads_to_its_page_or_its_row(site, open_page):
 
     assert page.evaluate("document.activeElement.matches('figure[data-cites~=\"1\"], #citation-1')")
     assert page.url.endswith("#0")
+
+
+def test_question_without_stated_places_shows_the_nearest_sentence_and_the_retrieved_passages(reported, open_page):
+    header = read_history(reported).by_pair[RAILWAY, "embedded"][-1]
+    report = read_report_data(reported, None)
+    run = read_run(reported, header, DatasetCache(report))
+    query, answer = run.dataset.queries["0"], run.answers["0"]
+    bare = query.model_copy(update={"citations": ()}), msgspec.structs.replace(answer, citations=())
+    spans = list(likely_spans(bare[1], bare[0], run.dataset.texts))
+    images = PageImages(
+        reported.reports, reported.benchmark(RAILWAY).corpus, run.dataset.texts, files_max=9, bytes_max=10**7
+    )
+    src = run_folder(reported) / "data/details-000.js"
+    details = value_of(src)
+    details[0]["pictures"] = msgspec.to_builtins(images.of(spans))
+    unknown = bare[0].model_copy(update={"ground_truth_answer": "Zanzibar", "metadata": {}})
+    alone = msgspec.structs.replace(bare[1], contexts=())
+    details[1]["pictures"] = msgspec.to_builtins(images.of(list(likely_spans(alone, unknown, run.dataset.texts))))
+    src.write_bytes(data_script("details-000", details))
+
+    page = open_page(run_folder(reported) / "question.html", fragment="0")
+
+    figures = page.get_by_role("figure")
+    expect(figures.first).to_contain_text("nearest sentence, not stated by the benchmark")
+    assert figures.first.locator("rect.nearest").count() >= 1
+    ranks = {span.rank for span in spans if span.role == "retrieved"}
+    assert 1 in ranks
+    assert len(ranks) <= PASSAGES_MARKED
+    assert figures.locator("rect.retrieved").count() >= 1
+    expect(page.get_by_text("retrieved (rank 1").first).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(figures.first).to_contain_text("page 1: the expected document; no sentence of it is near the gold answer")
+    assert page.locator(".sheet rect").count() == 0
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".lead")).to_contain_text(f"Question {query.display_id}")
+    page.evaluate("addEventListener('copy', () => { window.copied = document.activeElement.value; })")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("window.copied") == page.url
+    page.get_by_text("The stored reply").click()
+    expect(page.locator("pre")).to_contain_text('"status": "ok"')
 
 
 def test_labels_are_kept_and_downloaded_as_calibrate_reads_them(site, open_page, tmp_path):

@@ -1,12 +1,14 @@
 """The child process in which `pdf.PdfReader` has PDFs read and drawn, each with its own limits.
 
 A request is a line of JSON on standard input: `{"path": ...}`, or `{"size": n}` followed by n bytes; `"draw": [page,
-width, ranges]` asks for an image. The answer is a line of JSON on standard output: `{"texts": [...]}`, `{"code": ...,
-"message": ...}`, or `{"width": ..., "height": ..., "boxes": [...], "size": n}` followed by n bytes of pixels.
+width, ranges, has_pixels]` asks for an image, or for its size and boxes only. The answer is a line of JSON on standard
+output: `{"texts": [...]}`, `{"code": ..., "message": ...}`, or `{"width": ..., "height": ..., "boxes": [...],
+"size": n}` followed by n bytes of pixels.
 """
 
 import ctypes
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -98,7 +100,9 @@ def _whole_page(document: Any, number: int) -> Any:
     return page
 
 
-def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]]) -> tuple[dict[str, Any], bytes]:
+def _draw(
+    source: bytes | Path, number: int, width: int, ranges: list[tuple[int, int]], has_pixels: bool
+) -> tuple[dict[str, Any], bytes]:
     with _open_pdf(source) as document:
         if not 1 <= number <= len(document):
             message = f"the PDF has {len(document):,} pages, and page {number} is asked for"
@@ -108,14 +112,17 @@ def _draw(source: bytes | Path, number: int, width: int, ranges: list[tuple[int,
             across, down = (max(1.0, side) for side in page.get_size())
             # Slightly less than the width, because pdfium rounds the number of pixels up.
             scale = min((width - 0.01) / across, (HEIGHT_MAX - 0.01) / down)
-            bitmap = page.render(scale=scale, rev_byteorder=True)
-            boxes = _line_boxes(page, page.get_textpage(), ranges, (bitmap.width, bitmap.height)) if ranges else []
+            size = math.ceil(page.get_width() * scale), math.ceil(page.get_height() * scale)
+            boxes = _line_boxes(page, page.get_textpage(), ranges, size) if ranges else []
+            bitmap = page.render(scale=scale, rev_byteorder=True) if has_pixels else None
         except pypdfium2.PdfiumError as error:
             raise DocumentError("pdf_damaged", f"page {number} of the PDF cannot be drawn: {error}") from error
-        rows = bytes(bitmap.buffer)
-        starts = range(0, bitmap.height * bitmap.stride, bitmap.stride)
-        pixels = b"".join(rows[start : start + bitmap.width * 3] for start in starts)
-        return {"width": bitmap.width, "height": bitmap.height, "boxes": boxes, "size": len(pixels)}, pixels
+        pixels = b""
+        if bitmap is not None:
+            rows = bytes(bitmap.buffer)
+            starts = range(0, bitmap.height * bitmap.stride, bitmap.stride)
+            pixels = b"".join(rows[start : start + bitmap.width * 3] for start in starts)
+        return {"width": size[0], "height": size[1], "boxes": boxes, "size": len(pixels)}, pixels
 
 
 @contextmanager

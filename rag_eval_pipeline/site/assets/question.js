@@ -77,7 +77,7 @@ class QuestionPage {
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
         this.answers(question), this.labels.form(question), this.pictures(question), this.citations(question), this.claims(question),
-        this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question),
+        this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
       ].filter(Boolean),
     );
     if (isRefresh && this.wasShown) {
@@ -123,6 +123,17 @@ class QuestionPage {
       status.textContent = isCopied ? "Copied" : "";
     });
     return element("span", {}, button, " ", status);
+  }
+
+  // What the run keeps of the reply; the body itself is not kept.
+  record(question) {
+    const text = (question.answer ?? []).map(([words]) => words).join("");
+    const kept = { answer: text || null, raw: question.raw, partial: question.partial, error: question.error, contexts: question.passages ?? [], citations: question.citations ?? [], ...question.record };
+    return element(
+      "details", { class: "card" }, element("summary", {}, "The stored reply"),
+      element("p", { class: "quiet" }, "The run keeps what the reply was read as, and the body only as its SHA-256. Long texts are cut here; ", element("code", {}, `data/evaluation/runs/${this.place.dataset.run}/responses.parquet`), " has them whole."),
+      element("pre", { class: "code text" }, JSON.stringify(kept, (name, value) => (["support", "is_relevant", "is_gold"].includes(name) ? undefined : value), 2)),
+    );
   }
 
   // Gold answer, the answer before and the present one beside each other; changed words are marked in both.
