@@ -268,7 +268,7 @@ class QuestionPage {
         "svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...gold.map(box("gold")), ...nearest.map(box("nearest")), ...cited.map(box("cited")),
         ...retrieved.flatMap(([rank, around]) => [box("retrieved")(around), drawing("text", { x: around[0] - 5, y: around[1] + 12, "text-anchor": "end" }, String(rank))]),
       );
-      const what = kinds.map(([kind, , words]) => `${words} ${kind === "gold" ? "filled" : "framed"}`).join(", ") || "without marks";
+      const what = kinds.map(([kind, , words]) => ({ gold: "gold text filled", cited: "cited text framed" })[kind] ?? `${words} framed`).join(", ") || "without marks";
       const image = element("img", { src: this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
       const keys = kinds.map(([kind, , words]) => element("span", { class: "key" }, element("span", { class: `swatch ${kind}` }), words));
       return element(
