@@ -43,8 +43,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
 from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
 from rag_eval_pipeline.monitoring.regressions import write_comparisons  # noqa: E402
 from rag_eval_pipeline.site.data import read_report_data  # noqa: E402
-from rag_eval_pipeline.site.marked_pages import FOLDER, PageImages  # noqa: E402
-from rag_eval_pipeline.site.question_page import document_spans  # noqa: E402
+from rag_eval_pipeline.site.marked_pages import FOLDER, PageImages, stated_spans  # noqa: E402
 from rag_eval_pipeline.site.run_data import DatasetCache, read_run  # noqa: E402
 from rag_eval_pipeline.site.site import write_site  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
@@ -142,7 +141,7 @@ def pictures(root: Path, benchmark: str) -> None:
     morning = read_report_data(workspace)
     run = read_run(workspace, morning.newest[0], DatasetCache(morning))
     queries = run.dataset.queries
-    spans = [document_spans(run.answers[query_id], queries[query_id]) for query_id in queries]
+    spans = [stated_spans(run.answers[query_id], queries[query_id]) for query_id in queries]
     folder = root / "drawn"
     for name in ("drawn", "drawn again"):
         drawing = PageImages(

@@ -28,6 +28,7 @@ from rag_eval_pipeline.cli.show import list_workspace, status
 from rag_eval_pipeline.cli.systems import system
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
+from rag_eval_pipeline.storage import arrow
 
 __all__ = ["app", "main"]
 
@@ -99,6 +100,7 @@ def _options(
 
 def main() -> None:
     """The entry point: the one place where errors become text and exit codes."""
+    arrow.is_own_process = True
     try:
         app()
     except (InputError, ServiceError, OSError) as error:

@@ -31,6 +31,7 @@ from rag_eval_pipeline.conversion.sql_checks import (
     volatile_parts,
 )
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT, inner_fields, is_json
+from rag_eval_pipeline.storage import arrow
 from rag_eval_pipeline.storage.process import set_limits
 
 RESULT = "result"
@@ -123,6 +124,8 @@ def sql_types(schema: pa.Schema) -> list[str]:
 
 def main(folder: Path) -> None:
     """Run the job of a folder and write its result."""
+    arrow.is_own_process = True
+    arrow.skip_pandas()
     job = json.loads((folder / "job.json").read_text())
     mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
     try:

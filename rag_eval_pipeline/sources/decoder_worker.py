@@ -8,10 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-from rag_eval_pipeline.storage.arrow import skip_pandas
+from rag_eval_pipeline.storage import arrow
 from rag_eval_pipeline.storage.process import set_limits
-
-skip_pandas()
 
 STANDARD_INPUT = "/dev/stdin"
 TARGET_BYTES = 2 << 20  # of a batch in the Arrow file
@@ -43,6 +41,8 @@ def run_worker(folder: Path, decode: Decode, whole: str, damages: tuple[type[Exc
     Args:
         whole: What is expected of a file that raises one of `damages`.
     """
+    arrow.is_own_process = True
+    arrow.skip_pandas()
     job = json.loads((folder / "job.json").read_text())
     pa.set_cpu_count(1)  # the memory that a batch needs must not depend on the number of processors
     set_limits(memory_bytes=job["memory_bytes"], file_bytes=2 * job["max_bytes"] + TARGET_BYTES)

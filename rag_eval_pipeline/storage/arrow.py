@@ -1,9 +1,9 @@
-"""What a process does once before it uses pyarrow: keep pandas out."""
+"""Keep pandas out of processes that run nothing but our code: commands and their child processes."""
 
 import sys
 from typing import NoReturn
 
-import pyarrow as pa
+is_own_process = False  # set by the command line and by child processes; in a notebook or in Dagster pandas stays
 
 
 class _NoPandas:
@@ -15,12 +15,14 @@ class _NoPandas:
 
 
 def skip_pandas() -> None:
-    """Have pyarrow find that pandas is missing, when it looks for it to make its first array.
+    """In a process of our own, have pyarrow find that pandas is missing when it looks for it to make its first array.
 
     Importing pandas takes half a second, and nothing that commands and their child processes convert is of pandas.
     `to_pandas` looks again, and works.
     """
-    if "pandas" not in sys.modules:
+    if is_own_process and "pandas" not in sys.modules:
+        import pyarrow as pa
+
         sys.meta_path.insert(0, _NoPandas)
         try:
             pa.scalar(0)
