@@ -10,7 +10,8 @@ from rag_eval_pipeline.cli import main
 from tests.conftest import REPOSITORY
 from tests.paid_server import paid_server
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+ENVIRONMENT |= {"PYTHONPATH": str(REPOSITORY)}
 RAG_EVAL = f'rag-eval() {{ "{sys.executable}" -m rag_eval_pipeline.cli "$@"; }}\nset -e\n'
 UNKNOWN = (
     'def answer(question):\n    return {"answer": "12 euros", "contexts": [{"document": "kb-7", "text": "12 euros"}]}\n'
