@@ -1,4 +1,4 @@
-"""How well `rag-eval init` knows formats: small benchmarks in public shapes that no recipe was made from.
+"""How well `rag-eval init` knows formats: small benchmarks in public shapes, written apart from recipes.
 
     python bench/init_grades.py [NAME ...]
 
