@@ -37,14 +37,28 @@ _WORD = re.compile(r'"([^"]+)"|(\w+)')
 
 
 def draft_by_recipe(profile: FolderProfile, recipes: Mapping[str, Recipe]) -> tuple[Draft | None, list[str]]:
-    """Return the draft of the most special recipe that fits and whose SQL runs, and notes on those whose does not."""
+    """Return the draft of the most special recipe that fits and whose SQL runs, and notes on those that are left.
+
+    Of recipes that tell two readings of the same columns apart by their values, none is taken where both fit.
+    """
     notes: list[str] = []
-    for match in matches(profile, recipes):
+    found = matches(profile, recipes)
+    for match in found:
+        if rival := next((other for other in found if _is_other_reading(match, other)), None):
+            notes.append(
+                f"The recipes {match.name!r} and {rival.name!r} both fit: the values do not say which is meant."
+            )
+            continue
         try:
             return _draft(profile, match), notes
         except InputError as error:
             notes.append(f"The recipe {match.name!r} fits by its columns, but not by their values: {error.found}.")
     return None, notes
+
+
+def _is_other_reading(match: Match, other: Match) -> bool:
+    one, two = match.recipe.recognise[SOURCE], other.recipe.recognise[SOURCE]
+    return one.columns == two.columns and bool(one.patterns and two.patterns) and one.patterns != two.patterns
 
 
 def _draft(profile: FolderProfile, match: Match) -> Draft:

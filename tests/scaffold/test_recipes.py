@@ -126,6 +126,15 @@ def test_recipe_whose_sql_does_not_run_is_named_and_left_out(empty, tmp_path):
     )
 
 
+def test_two_readings_that_both_fit_are_left_to_a_person(empty, tmp_path):
+    row = {"question": "Which is deep?", "opa": "cup", "opb": "dock", "opc": "sea", "opd": "pond", "cop": 1}
+    origin = write(tmp_path / "origin", {"q.jsonl": content("q.jsonl", [row, {**row, "question": "A?", "cop": 3}])})
+    _, proposal = start_benchmark(empty, "scratch", origin)
+
+    assert [sentence.partition(":")[0] for sentence in proposal.missing] == ["answer"]
+    assert any("'medmcqa' and 'medmcqa-rows' both fit" in guess for guess in proposal.guesses)
+
+
 BROKEN = {
     # own file                                           what the error names
     "no questions":  (OWN.replace("questions:", "query:"), "query"),
