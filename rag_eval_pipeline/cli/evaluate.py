@@ -372,7 +372,7 @@ def calibrate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Labels of the answers, .jsonl or .csv; one file per system. By default those saved on its pages.",
+            help="Labels of the answers, .jsonl, .csv or .xlsx, one file a system; by default those of its pages.",
         ),
     ] = None,
     system: Annotated[

@@ -1,4 +1,4 @@
-"""People's labels of answers and claims, as JSON Lines or CSV, one label a line.
+"""People's labels of answers and claims, as JSON Lines, CSV or an Excel sheet, one label a row.
 
 ```text
 {"query_id": "12", "task": "correctness", "label": "correct", "annotator": "ada"}
@@ -9,7 +9,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import krippendorff
 import msgspec
@@ -20,8 +20,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.trust_card import Task
+from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
 from rag_eval_pipeline.storage.atomic_files import atomic_write
-from rag_eval_pipeline.storage.csv_tables import read_csv_table
 from rag_eval_pipeline.storage.json_files import checked_json, read_bytes
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
@@ -94,14 +94,14 @@ class Truth(NamedTuple):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Read the labels of a `.jsonl` or `.csv` file.
+    """Read the labels of a `.jsonl`, `.csv` or `.xlsx` file.
 
     Raises:
-        InputError: `missing_file`, `unknown_form`, `bad_json`, `bad_csv`, `bad_format` with the row, `duplicate_label`,
-            `no_labels`.
+        InputError: `missing_file`, `unknown_form`, `bad_format` with the row, `duplicate_label`, `no_labels`, or the
+            code of what is wrong with the file.
     """
-    if path.suffix not in (".jsonl", ".csv"):
-        raise InputError("unknown_form", path, "a name ending in .jsonl or .csv")
+    if path.suffix not in (".jsonl", ".csv", ".xlsx"):
+        raise InputError("unknown_form", path, "a name ending in .jsonl, .csv or .xlsx")
     labels = [_parse_label(value, path, row) for row, value in _read_rows(path)]
     if not labels:
         raise InputError("no_labels", path, "one label or more")
@@ -173,18 +173,22 @@ def _alpha(votes: Iterable[Sequence[bool]]) -> float | None:
     return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
 
 
-def _read_rows(path: Path) -> Iterator[tuple[int, bytes | dict[str, str]]]:
-    """Yield each label's row from 1, with its JSON or its cells."""
-    if path.suffix == ".csv":
-        for record in read_csv_table(path).rows:
-            yield record.number, {key: cell for key, cell in record.cells.items() if cell}
+def _read_rows(path: Path) -> Iterator[tuple[int, bytes | dict[str, Any]]]:
+    """Yield each label's row from 1, with its JSON or its cells; tables are read as `init` reads them."""
+    data = read_bytes(path)
+    if path.suffix == ".jsonl":
+        for row, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            if line.strip():
+                yield row, checked_json(line, f"{path}, line {row}")
         return
-    for row, line in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if line.strip():
-            yield row, checked_json(line, f"{path}, line {row}")
+    relation = read_file(path)
+    for one in relation.rejected[:1]:
+        raise InputError(one.code, path, one.expected, row=one.row, field=one.field, found=one.found)
+    for record in relation.table.drop_columns([SOURCE_FILE]).to_pylist():
+        yield record.pop(SOURCE_ROW), {name: cell for name, cell in record.items() if cell}
 
 
-def _parse_label(value: bytes | dict[str, str], path: Path, row: int) -> Label:
+def _parse_label(value: bytes | dict[str, Any], path: Path, row: int) -> Label:
     try:
         return Label.model_validate_json(value) if isinstance(value, bytes) else Label.model_validate(value)
     except pydantic.ValidationError as error:

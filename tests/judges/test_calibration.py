@@ -122,14 +122,22 @@ def write_lines(path, lines):
     return path
 
 
-def test_labels_are_read_from_lines_and_from_a_table(tmp_path):
+TABLE = """query_id,task,label,claim,evidence,annotator,note
+1,correctness,correct,,,ada,
+1,support,conflicting,It is red.,It is blue.,,
+2,refusal,refused,,,,clear
+"""
+TABLES = {
+    "commas":                   TABLE.encode(),
+    "semicolons, by Excel":     TABLE.replace(",", ";").replace("\n", "\r\n").encode("utf-8-sig"),
+    "cp1252 and its sep= line": f"sep=;\r\n{TABLE.replace(',', ';')}".encode("cp1252"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", TABLES.values(), ids=TABLES)
+def test_labels_are_read_from_lines_and_from_a_table(data, tmp_path):
     table = tmp_path / "labels.csv"
-    table.write_text(
-        "query_id,task,label,claim,evidence,annotator,note\r\n"
-        "1,correctness,correct,,,ada,\r\n"
-        "1,support,conflicting,It is red.,It is blue.,,\r\n"
-        "2,refusal,refused,,,,clear\r\n"
-    )
+    table.write_bytes(data)
 
     assert read_labels(write_lines(tmp_path / "labels.jsonl", LINES)) == read_labels(table)
     assert [label.is_true for label in read_labels(table)] == [True, False, True]
