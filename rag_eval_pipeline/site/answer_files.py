@@ -78,11 +78,10 @@ def write_answers(
     for query_id, shown_id in distinct_ids(query_ids).items():
         scores = latest.scores[query_id]
         query = queries.get(query_id)
-        is_impossible = query.is_impossible if query else None
         answers = {
             system: found
             for system, own in shown.items()
-            if (found := _of_system(query_id, scores.text, own, newest[system], is_impossible))
+            if (found := _of_system(query_id, scores.text, own, newest[system], query))
         }
         files[file_of(shown_id, n_files)][shown_id] = {"text": scores.text, "systems": answers}
     for number, questions in enumerate(files):
@@ -101,7 +100,7 @@ def _night(report: ReportData, night: QuestionNight, baseline: PairBaseline, ful
 
 
 def _of_system(
-    query_id: str, text: int, nights: Sequence[QuestionNight], newest: QuestionNight, is_impossible: bool | None
+    query_id: str, text: int, nights: Sequence[QuestionNight], newest: QuestionNight, query: EvaluationQuery | None
 ) -> dict[str, Any] | None:
     """Return one system's distinct answers to a question, newest first, with their nights; and its newest scores."""
     answers: dict[tuple[str | None, str], list[int]] = {}
@@ -109,7 +108,7 @@ def _of_system(
         scores, given = night.scores.get(query_id), night.given.get(query_id)
         if scores is None or given is None or scores.text != text:
             continue
-        answers.setdefault((given.answer, night.outcome(query_id, is_impossible=is_impossible)), []).append(place)
+        answers.setdefault((given.answer, night.outcome(query_id, query)), []).append(place)
     now = newest.scores.get(query_id)
     if not answers or now is None or now.text != text:
         return None

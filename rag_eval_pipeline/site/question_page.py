@@ -19,6 +19,7 @@ from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage, stated_spans
+from rag_eval_pipeline.site.outcomes import Outcome
 from rag_eval_pipeline.site.run_data import QuestionRow, text_checksum
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
@@ -261,16 +262,16 @@ def question_details(
     query: EvaluationQuery | None,
     judgement: Judgement | None,
     *,
+    outcome: Outcome,
     texts: DocumentTexts,
     pictures: list[PageImage],
     earlier: Earlier | None = None,
 ) -> Details:
     """Return the data of a question's page; `query` is None if the dataset is gone."""
-    is_impossible = query.is_impossible if query else None
     gold = query.accepted_answers if query else []
     given = (answer.answer or "")[:ANSWER_LENGTH]
     bare = strip_citations(given)
-    before, changed = _earlier_answer(row, given, earlier, is_impossible)
+    before, changed = _earlier_answer(row, given, earlier, query)
     wanted = nearest_gold_answer(gold, bare)
     spans = [span for span in stated_spans(answer, query) if span.role == "gold"]
     relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
@@ -284,10 +285,10 @@ def question_details(
         name=shortened(query.display_id if query else row.query_id, NAME_LENGTH),
         text_id=text_checksum(row.query_text),
         question=shortened(row.query_text, ANSWER_LENGTH),
-        outcome=row.outcome(is_impossible=is_impossible),
+        outcome=outcome,
         facts=_facts(query),
         gold=[shortened(text, ANSWER_LENGTH) for text in gold[:GOLDS_SHOWN]],
-        is_impossible=is_impossible,
+        is_impossible=query.is_impossible if query else None,
         answer=annotate_answer(given, claims, answer.citations, changed),
         earlier=before,
         difference=[(s.part, replace_control_chars(s.text)) for s in answer_diff(wanted, bare)]
@@ -313,7 +314,7 @@ def question_details(
 
 
 def _earlier_answer(
-    row: QuestionRow, given: str, earlier: Earlier | None, is_impossible: bool | None
+    row: QuestionRow, given: str, earlier: Earlier | None, query: EvaluationQuery | None
 ) -> tuple[EarlierAnswer | None, list[Span]]:
     """Return the earlier answer to a question, and where the present one has other words."""
     then = earlier.reference.given.get(row.query_id) if earlier else None
@@ -329,7 +330,7 @@ def _earlier_answer(
         run=night.header.evaluation_id,
         date=f"{night.header.timestamp:%Y-%m-%d}",
         label=earlier.label,
-        outcome=night.outcome(row.query_id, is_impossible=is_impossible),
+        outcome=night.outcome(row.query_id, query),
         answer=annotate_answer(text, (), (), old),
         is_same=text == given,
         f1=scores.f1,

@@ -8,21 +8,15 @@ from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
 from rag_eval_pipeline.site.metric_labels import metric_view
-from rag_eval_pipeline.site.run_data import (
-    GOOD,
-    OUTCOMES,
-    Outcome,
-    QuestionNight,
-    QuestionRow,
-    RunSources,
-    rank_measure,
-)
+from rag_eval_pipeline.site.outcomes import GOOD, MEANING, OUTCOMES, Outcome
+from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunSources, rank_measure
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120
 PICTURED_QUESTIONS = 20  # a run: changed most, then wrong, then the first
 
 _MEANINGS = {
+    "outcome": MEANING,
     "f1": "Words shared with the gold answer",
     "rank": "How high the relevant documents are ranked",
     "citation": "Overlap of cited and gold spans",
@@ -250,10 +244,7 @@ def comparison_table(
     asked = [queries.get(row.query_id) for row in shared]
     old_answers = earlier.reference.given
     change, rank_change = earlier.changes(new), earlier.changes(new, "rank")
-    outcomes = [
-        row.outcome(is_impossible=query.is_impossible if query else None)
-        for row, query in zip(shared, asked, strict=True)
-    ]
+    outcomes = [new.outcome(row.query_id, query) for row, query in zip(shared, asked, strict=True)]
 
     def before(row: QuestionRow) -> float | None:
         value = now[row.query_id].f1
@@ -294,7 +285,7 @@ def comparison_table(
 
 
 def question_sheet(
-    run: RunSources, earlier: Earlier | None, moved: Mapping[str, float]
+    run: RunSources, night: QuestionNight, earlier: Earlier | None, moved: Mapping[str, float]
 ) -> tuple[list[str], Iterator[list[Cell]]]:
     """Return header and rows of a spreadsheet of all questions: whole texts, and a column for each metric."""
     names = list(dict.fromkeys(name for row in run.rows for name in row.individual_metrics))
@@ -304,11 +295,10 @@ def question_sheet(
     def cells() -> Iterator[list[Cell]]:
         for row in run.rows:
             query = run.dataset.queries.get(row.query_id)
-            outcome = row.outcome(is_impossible=query.is_impossible if query else None)
             line: list[Cell] = [row.query_id, query.display_id if query else None]
             line += [query.query_type if query else None, query.difficulty if query else None]
             line += [
-                OUTCOMES[outcome],
+                OUTCOMES[night.outcome(row.query_id, query)],
                 row.status,
                 row.query_text,
                 " | ".join(query.accepted_answers) if query else None,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -23,24 +23,10 @@ from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.site.marked_pages import DocumentTexts
+from rag_eval_pipeline.site.outcomes import Given, Outcome, OutcomeRule, outcome_rule
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
-
-Outcome = Literal["exact", "partly", "wrong", "rightly", "refused", "invented", "failed", "unscored"]
-
-# Judges have no part in these words: they hold whether the judge is calibrated or not.
-OUTCOMES: Final[dict[Outcome, str]] = {
-    "exact": "exact",
-    "partly": "partly right",
-    "wrong": "wrong",
-    "rightly": "rightly abstained",
-    "refused": "wrongly abstained",
-    "invented": "invented an answer",
-    "failed": "failed",
-    "unscored": "not scored",
-}
-GOOD: Final[frozenset[Outcome]] = frozenset({"exact", "rightly"})
 
 
 class CitedPlace(msgspec.Struct, frozen=True):
@@ -78,26 +64,6 @@ class QuestionRow(msgspec.Struct, frozen=True):
         """Return a score; None if it has none."""
         return self.individual_metrics.get(name)
 
-    def outcome(self, *, is_impossible: bool | None) -> Outcome:
-        """Return the outcome; `is_impossible` is None when the dataset is gone."""
-        scores = self.score("exact_match"), self.score("f1")
-        return outcome_of(self.status, *scores, is_abstained=self.abstained, is_impossible=is_impossible)
-
-
-def outcome_of(
-    status: str, exact: float | None, f1: float | None, *, is_abstained: bool, is_impossible: bool | None
-) -> Outcome:
-    """Return what became of a question; `is_impossible` is None when the dataset is gone."""
-    if status != "ok":
-        return "failed"
-    if exact is None or f1 is None:
-        return "unscored"
-    if is_abstained:
-        return "rightly" if exact == 1 else "refused"
-    if is_impossible:
-        return "invented"
-    return "exact" if exact == 1 else "partly" if f1 > 0 else "wrong"
-
 
 class _ShownScores(msgspec.Struct, frozen=True):
     """The scores that are shown over nights; decoding no others halves the time."""
@@ -107,6 +73,7 @@ class _ShownScores(msgspec.Struct, frozen=True):
     ndcg: float | None = msgspec.field(default=None, name="ndcg@10")
     page_ndcg: float | None = msgspec.field(default=None, name="page/ndcg@10")
     citation_span_accuracy: float | None = None
+    judged_correct: float | None = None
 
 
 class NightRow(msgspec.Struct, frozen=True):
@@ -328,15 +295,6 @@ class Scores(NamedTuple):
     citations: float | None
 
 
-class Given(NamedTuple):
-    """What a system answered on one night; None if nothing arrived."""
-
-    answer: str | None
-    status: str
-    exact: float | None
-    is_abstained: bool
-
-
 class QuestionNight(NamedTuple):
     """One evaluation's scores by question, with the digest of its results file.
 
@@ -349,19 +307,16 @@ class QuestionNight(NamedTuple):
     scores: Mapping[str, Scores]
     given: Mapping[str, Given] = {}
     dataset_id: str = ""
+    rule: OutcomeRule = OutcomeRule(True)
 
-    def outcome(self, query_id: str, *, is_impossible: bool | None) -> Outcome:
-        """Return what became of a question of `given`."""
-        given = self.given[query_id]
-        f1 = self.scores[query_id].f1
-        return outcome_of(
-            given.status, given.exact, f1, is_abstained=given.is_abstained, is_impossible=is_impossible
-        )  # fmt: skip
+    def outcome(self, query_id: str, query: EvaluationQuery | None) -> Outcome:
+        """Return what became of a question of `given`; `query` is None when the dataset is gone."""
+        return self.rule.outcome(self.given[query_id], query)
 
 
-def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
+def read_question_night(report: ReportData, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
-    data = workspace.results_file(header.evaluation_id).read_bytes()
+    data = report.workspace.results_file(header.evaluation_id).read_bytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     file: _AnsweredFile | _NightFile
     try:
@@ -374,11 +329,14 @@ def read_question_night(workspace: Workspace, header: ResultsHeader, *, with_ans
     is_page = header.retrieval_level == "page"
     scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
     given = {
-        row.query_id: Given(row.generated_answer, row.status, row.individual_metrics.exact_match, row.abstained)
+        row.query_id: Given(
+            row.generated_answer, row.status, found.exact_match, found.f1, found.judged_correct, row.abstained
+        )
         for row in file.query_results
         if isinstance(row, _AnsweredRow)
+        for found in [row.individual_metrics]
     }
-    return QuestionNight(header, digest, scores, given, file.dataset_id)
+    return QuestionNight(header, digest, scores, given, file.dataset_id, outcome_rule(report, header))
 
 
 def nights_value(nights: Sequence[QuestionNight], hidden: Collection[str]) -> dict[str, Any]:

@@ -56,9 +56,7 @@ def write_run(
     folder = f"runs/{run.header.evaluation_id}"
     rows = run.file.query_results
     queries = run.dataset.queries
-    outcomes = [
-        row.outcome(is_impossible=q.is_impossible if (q := queries.get(row.query_id)) else None) for row in rows
-    ]
+    outcomes = [night.outcome(row.query_id, queries.get(row.query_id)) for row in rows]
     moved = earlier.changes(night) if earlier else {}
     found = facets(queries.get(row.query_id) for row in run.rows)
     ids = {row.query_id for row in rows}
@@ -67,10 +65,10 @@ def write_run(
     table = question_table(run, outcomes, earlier, moved, shown_facets)
     table["label"] = _labelling_order(report, run)
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
-    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, earlier, moved)))
+    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, night, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
         details = []
-        for row in rows[first : first + QUESTIONS_A_FILE]:
+        for row, outcome in list(zip(rows, outcomes, strict=True))[first : first + QUESTIONS_A_FILE]:
             answer, query = run.answers[row.query_id], queries.get(row.query_id)
             drawn = []
             if pictures is not None and row.query_id in pictured:
@@ -79,7 +77,8 @@ def write_run(
             judged = run.judgements.get(row.query_id)
             details.append(
                 question_details(
-                    row, answer, query, judged, texts=run.dataset.texts, pictures=drawn, earlier=earlier
+                    row, answer, query, judged, outcome=outcome, texts=run.dataset.texts, pictures=drawn,
+                    earlier=earlier,
                 )
             )  # fmt: skip
         name = f"details-{first // QUESTIONS_A_FILE:03d}"

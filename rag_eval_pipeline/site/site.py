@@ -132,9 +132,7 @@ def _read_nights(
     # The night before a run is compared with it where there is no baseline.
     answered |= {a.evaluation_id for a, b in pairwise(report.nights[pair]) if b.evaluation_id in full}
     return {
-        header.evaluation_id: read_question_night(
-            report.workspace, header, with_answers=header.evaluation_id in answered
-        )
+        header.evaluation_id: read_question_night(report, header, with_answers=header.evaluation_id in answered)
         for header in headers
     }
 
@@ -238,11 +236,7 @@ def _pictured_questions(
     before = nights[earlier_nights[0].evaluation_id] if earlier_nights else None
     queries = datasets.of(newest, night.dataset_id).queries
     outcomes = {
-        query_id: night.outcome(
-            query_id, is_impossible=queries[query_id].is_impossible if query_id in queries else None
-        )
-        for query_id in night.given
-        if query_id not in hidden
+        query_id: night.outcome(query_id, queries.get(query_id)) for query_id in night.given if query_id not in hidden
     }
     incident = pair_incident(report, pair)
     named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
@@ -269,8 +263,9 @@ def _key(
         report.reruns.get(header.evaluation_id),
         (stamp.dataset_fingerprint, stamp.corpus_fingerprint) if stamp and is_full else None,
     ]  # fmt: skip
+    before = [(one.digest, one.rule.is_judge_trusted) for one in earlier.nights] if earlier else ()
     compared = [
-        (earlier.label, [one.digest for one in earlier.nights]) if earlier else (), drawn, sorted(hidden),
+        (earlier.label, before) if earlier else (), drawn, sorted(hidden),
         run_banner(report, header, baseline), tile_changes(report, header, baseline, TILES),
     ]  # fmt: skip
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))

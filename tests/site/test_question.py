@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Claim
 from rag_eval_pipeline.site.marked_pages import DocumentTexts
+from rag_eval_pipeline.site.outcomes import Given, OutcomeRule
 from rag_eval_pipeline.site.question_page import (
     annotate_answer,
     answer_diff,
@@ -103,29 +106,39 @@ def test_question_page_has_what_the_system_wrote():
         "0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.", raw_sha256="ab", model="m-1"
     )
 
-    details = question_details(row, answer, None, None, texts=DocumentTexts([], {}), pictures=[])
+    details = question_details(row, answer, None, None, outcome="right", texts=DocumentTexts([], {}), pictures=[])
 
     assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
     stored = {"status": "ok", "abstained": False, "latency_ms": 1.0, "model": "m-1", "raw_sha256": "ab"}
     assert details.record == {**stored, "usage": details.record["usage"]}
 
 
+TRUSTED, BY_WORDS, UNKNOWN = OutcomeRule(True), OutcomeRule(False, LexicalSettings()), OutcomeRule(False)
+GOLD = EvaluationQuery(
+    query_id="0", query_text="Who is the chef?", relevant_documents=(), ground_truth_answer="Marta Lind"
+)
+NO_ANSWER = GOLD.model_copy(update={"ground_truth_answer": None, "metadata": {"is_impossible": True}})
+SENTENCE, OTHERS = "The chef is Marta Lind.", "The chef is not Marta Lind but Bo Sund."
 OUTCOMES = {
-    #                                     status     abstained  EM    F1    impossible  word
-    "equal to gold":                     ("ok",      False,     1.0,  1.0,  False,      "exact"),
-    "some words of gold":                ("ok",      False,     0.0,  0.4,  False,      "partly"),
-    "none of gold's words":              ("ok",      False,     0.0,  0.0,  False,      "wrong"),
-    "abstained where it should":         ("ok",      True,      1.0,  1.0,  True,       "rightly"),
-    "abstained where there is an answer": ("ok",      True,      0.0,  0.0,  False,      "refused"),
-    "answered what has no answer":       ("ok",      False,     0.0,  0.0,  True,       "invented"),
-    "the dataset is gone":               ("ok",      False,     0.0,  0.0,  None,       "wrong"),
-    "no answer arrived":                 ("timeout", False,     None, None, False,      "failed"),
-    "a recording of retrieval alone":    ("ok",      False,     None, None, False,      "unscored"),
+    #                                     rule      answer        status     EM    F1    judged abstained query   word
+    "equal to gold":                     (UNKNOWN,  "Marta Lind", "ok",      1.0,  1.0,  0.0,   False, GOLD,      "right"),
+    "accepted by a trusted judge":       (TRUSTED,  SENTENCE,     "ok",      0.0,  0.5,  1.0,   False, GOLD,      "right"),
+    "rejected by a trusted judge":       (TRUSTED,  SENTENCE,     "ok",      0.0,  0.5,  0.0,   False, GOLD,      "partly"),
+    "a judge nobody has checked":        (UNKNOWN,  SENTENCE,     "ok",      0.0,  0.5,  1.0,   False, GOLD,      "partly"),
+    "contains gold, by words":           (BY_WORDS, SENTENCE,     "ok",      0.0,  0.5,  0.0,   False, GOLD,      "right"),
+    "denies gold, by words":             (BY_WORDS, OTHERS,       "ok",      0.0,  0.4,  1.0,   False, GOLD,      "partly"),
+    "none of gold's words":              (BY_WORDS, "Bo Sund",    "ok",      0.0,  0.0,  0.0,   False, GOLD,      "wrong"),
+    "abstained where it should":         (TRUSTED,  "No idea.",   "ok",      1.0,  1.0,  1.0,   True,  NO_ANSWER, "rightly"),
+    "abstained where there is an answer": (TRUSTED, "No idea.",   "ok",      0.0,  0.0,  0.0,   True,  GOLD,      "refused"),
+    "answered what has no answer":       (TRUSTED,  SENTENCE,     "ok",      0.0,  0.0,  0.0,   False, NO_ANSWER, "invented"),
+    "the dataset is gone":               (BY_WORDS, SENTENCE,     "ok",      0.0,  0.5,  0.0,   False, None,      "partly"),
+    "no answer arrived":                 (TRUSTED,  None,         "timeout", None, None, None,  False, GOLD,      "failed"),
+    "a recording of retrieval alone":    (TRUSTED,  None,         "ok",      None, None, None,  False, GOLD,      "unscored"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "abstained", "exact", "f1", "impossible", "word"), OUTCOMES.values(), ids=OUTCOMES)
-def test_question_outcome(status, abstained, exact, f1, impossible, word):
-    row = QuestionRow("0", "Who?", status, "She.", abstained, {"exact_match": exact, "f1": f1})
-
-    assert row.outcome(is_impossible=impossible) == word
+@pytest.mark.parametrize(
+    ("rule", "answer", "status", "exact", "f1", "judged", "abstained", "query", "word"), OUTCOMES.values(), ids=OUTCOMES
+)
+def test_question_outcome(rule, answer, status, exact, f1, judged, abstained, query, word):
+    assert rule.outcome(Given(answer, status, exact, f1, judged, abstained), query) == word

@@ -29,7 +29,7 @@ def shown_ids(page):
 def test_filters_are_in_the_address_and_next_and_back_keep_them(site, open_page):
     page = open_page(run_folder(site) / "index.html")
 
-    page.get_by_role("button", name=re.compile("exact$")).click()
+    page.get_by_role("button", name=re.compile(r"^\d+ right$")).click()
     page.get_by_role("search").get_by_label("Type").select_option("factual")
     page.get_by_label("Score").select_option("f1")
     page.get_by_label("At most or at least").select_option("least")
@@ -41,7 +41,7 @@ def test_filters_are_in_the_address_and_next_and_back_keep_them(site, open_page)
     assert len(expected) > 2
     assert expected == sorted(expected, reverse=True)
     assert parse_qs(urlsplit(page.url).query) == {
-        "outcome": ["exact"], "type": ["factual"], "metric": ["f1"], "bound": ["least"], "limit": ["0.9"],
+        "outcome": ["right"], "type": ["factual"], "metric": ["f1"], "bound": ["least"], "limit": ["0.9"],
         "sort": ["-id"],
     }  # fmt: skip
     rows(page).first.get_by_role("link").click()
