@@ -52,7 +52,7 @@ def test_settings_of_the_documents_are_valid(block):
     assert EvaluationSettings.model_validate(block)
 
 
-@pytest.mark.parametrize("name", ["commands.md", "settings.md", "metrics.md", "errors.md"])
+@pytest.mark.parametrize("name", ["commands.md", "settings.md", "metrics.md", "errors.md", "../index.md"])
 def test_reference_is_what_the_code_states(reference, name):
     assert (DOCS / "reference" / name).read_text() == reference[name], "run `make reference`"
 
@@ -71,6 +71,12 @@ def test_commands_and_options_of_the_documents_exist(name):
         unknown += [f"{line}: {word}" for word in words if word.startswith("--") and word not in known]
 
     assert unknown == []
+
+
+def test_navigation_has_every_page_once():
+    pages = re.findall(r": (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
+
+    assert sorted(pages) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
 def anchors(path):

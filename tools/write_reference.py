@@ -1,4 +1,4 @@
-"""Write docs/faults.md, the JSON Schemas, and the generated parts of docs/reference and docs/how-to/recipes.md.
+"""Write the JSON Schemas, docs/reference/faults.md, and the generated parts of docs/index.md and other pages.
 
     python tools/write_reference.py
 
@@ -18,6 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 import pydantic
 import typer
+import yaml
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.conversion.audit_decisions import Decision
@@ -40,6 +41,7 @@ from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings, Pric
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REFERENCE = REPOSITORY / "docs" / "reference"
+NAVIGATION = REPOSITORY / "mkdocs.yml"
 SCHEMAS = REPOSITORY / "rag_eval_pipeline" / "formats" / "schemas"
 MARKER = "<!-- Below this line: tools/write_reference.py -->\n"
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -76,6 +78,7 @@ def pages() -> dict[str, str]:
         "settings.md": _settings(),
         "metrics.md": _metrics(),
         "../how-to/recipes.md": _recipes(),
+        "../index.md": _index(),
     }
     found = {name: _head(name) + MARKER + "\n" + text for name, text in parts.items()}
     errors = (REFERENCE / "errors.md").read_text().partition(TO_BE_SORTED)[0]
@@ -129,6 +132,20 @@ def _missing_codes(page: str) -> str:
     rows = [f"| `{code}` | expected {_cell(text)} | |" for code, text in sorted(missing.items())]
     table = "| code | cause | what to do |\n|---|---|---|\n"
     return TO_BE_SORTED + table + "\n".join(rows) + "\n" if rows else ""
+
+
+def _index() -> str:
+    """Return the links to all pages of the navigation in mkdocs.yml: a row for each group of how-to pages."""
+    sections = {title: entries for one in yaml.safe_load(NAVIGATION.read_text())["nav"] for title, entries in one.items()}
+    rows = [f"| {group} | {_links(pages)} |" for one in sections["How-to"] for group, pages in one.items()]
+    lines = ["## How-to", "", "| task | pages |", "|---|---|", *rows]
+    for title in ("Reference", "Explanation"):
+        lines += ["", f"## {title}", "", _links(sections[title])]
+    return "\n".join(lines) + "\n"
+
+
+def _links(pages: list[dict[str, str]]) -> str:
+    return " · ".join(f"[{title}]({path})" for one in pages for title, path in one.items())
 
 
 def _metrics() -> str:
@@ -283,4 +300,4 @@ if __name__ == "__main__":
     for name, content in schemas().items():
         (SCHEMAS / name).write_text(content)
     matrix = runpy.run_path(str(REPOSITORY / "tests" / "faults" / "matrix.py"))
-    (REFERENCE.parent / "faults.md").write_text(matrix["page"]())
+    (REFERENCE / "faults.md").write_text(matrix["page"]())

@@ -1,7 +1,7 @@
 """The table of faults: 72 bad inputs and failures, what must happen, and which tests show it.
 
 A test names the rows that it shows: `@pytest.mark.fault(14, 15)`, or `pytestmark = pytest.mark.fault(14)` for a module.
-`make reference` writes docs/faults.md from the rows below and those marks.
+`make reference` writes docs/reference/faults.md from the rows below and those marks.
 """
 
 import ast
@@ -142,7 +142,7 @@ def marked_tests() -> dict[int, list[str]]:
 
 
 def page() -> str:
-    """Return docs/faults.md."""
+    """Return docs/reference/faults.md."""
     tests = marked_tests()
     lines = [HEAD]
     for area, rows in ROWS.items():
@@ -157,7 +157,7 @@ HEAD = """\
 # What may go wrong, and what happens then
 
 Bad inputs and failures that the pipeline must survive, and the tests that show that it does. Messages and codes are
-explained in [error codes](reference/errors.md). Tests are named below `tests/`; the long ones run in `make test-long`.
+explained in [error codes](errors.md). Tests are named below `tests/`; the long ones run in `make test-long`.
 
 <!-- `make reference` writes this page from tests/faults/matrix.py and the marks of the tests. -->"""
 

@@ -1,4 +1,4 @@
-"""Every row of docs/faults.md is shown by a test."""
+"""Every row of docs/reference/faults.md is shown by a test."""
 
 import pytest
 
@@ -23,4 +23,4 @@ def test_every_mark_is_of_a_row(marked):
 
 
 def test_page_is_what_rows_and_marks_say():
-    assert (REPOSITORY / "docs" / "faults.md").read_text() == page(), "run `make reference`"
+    assert (REPOSITORY / "docs" / "reference" / "faults.md").read_text() == page(), "run `make reference`"
