@@ -136,7 +136,8 @@ def _missing_codes(page: str) -> str:
 
 def _index() -> str:
     """Return the links to all pages of the navigation in mkdocs.yml: a row for each group of how-to pages."""
-    sections = {title: entries for one in yaml.safe_load(NAVIGATION.read_text())["nav"] for title, entries in one.items()}
+    nav = yaml.safe_load(NAVIGATION.read_text())["nav"]
+    sections = {title: entries for one in nav for title, entries in one.items()}
     rows = [f"| {group} | {_links(pages)} |" for one in sections["How-to"] for group, pages in one.items()]
     lines = ["## How-to", "", "| task | pages |", "|---|---|", *rows]
     for title in ("Reference", "Explanation"):
