@@ -100,8 +100,8 @@ def ask(
 
     Raises:
         InputError: `nothing_failed`.
-        ServiceError: `no_answers` if no question got an answer, `budget_spent` (answers so far are kept), `locked`, and
-            the errors of a server that cannot be used.
+        ServiceError: `no_answers` if no question got an answer, `budget_spent` and `failing` (answers so far are kept),
+            `locked`, and the errors of a server that cannot be used.
     """
     with locked_pair(workspace, pair):
         return ask_questions(workspace, pair, now=now, progress=progress, which=which)[0]
@@ -176,11 +176,14 @@ async def _ask_missing(
     )  # fmt: skip
     try:
         with JournalWriter(evaluation.journal) as journal, sample_resources() as samples, ledger:
+            is_free = pair.system_file.traits.is_free
+            limit = None if is_free else pair.settings.stop_after_failures
+            breaker = Breaker(pair.system, journal.append, limit)
 
             def keep(answer: RagAnswer) -> None:
                 nonlocal done
-                journal.append(answer)
                 ledger.book(answer.usage)
+                breaker.add(answer)
                 done += 1
                 if progress:
                     progress(done, len(pair.queries))
@@ -193,12 +196,58 @@ async def _ask_missing(
                 timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
                 reserve=ledger.reserve,
             )
+            breaker.flush()
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
         evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
     atomic_write_json(evaluation.resources, samples)
+
+
+class Breaker:
+    """Keeps answers, and ends the asking after `limit` failures of one kind in a row.
+
+    Failures are kept as soon as another answer follows, so the ones that ended the asking count as not asked.
+    """
+
+    def __init__(self, system: str, keep: Callable[[RagAnswer], None], limit: int | None) -> None:
+        self._system = system
+        self._keep = keep
+        self._limit = limit
+        self._failures: list[RagAnswer] = []  # in a row, all of one kind
+
+    def add(self, answer: RagAnswer) -> None:
+        """Take the next answer.
+
+        Raises:
+            ServiceError: `failing`.
+        """
+        if self._limit is None or answer.status == "ok":
+            self.flush()
+            self._keep(answer)
+            return
+        if self._failures and _kind_of(self._failures[0]) != _kind_of(answer):
+            self.flush()
+        self._failures.append(answer)
+        if len(self._failures) == self._limit:
+            raise ServiceError(
+                "failing",
+                f"{self._system} was not asked any more: {self._limit} questions in a row failed with "
+                f"{_kind_of(answer)}: {answer.error}",
+                hint="The answers so far are kept, and the same command asks the rest. To ask every question whatever "
+                "happens, set stop_after_failures: null.",
+            )  # fmt: skip
+
+    def flush(self) -> None:
+        """Keep the failures that did not end the asking."""
+        for failure in self._failures:
+            self._keep(failure)
+        self._failures.clear()
+
+
+def _kind_of(failure: RagAnswer) -> str:
+    return failure.error_code or failure.status
 
 
 def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: int) -> AskingReport:
@@ -214,7 +263,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
             counts["reused"] += answer.reused_from is not None
             counts["abstained"] += answer.abstained
             if answer.status != "ok":
-                errors[answer.error_code or answer.status, answer.error or answer.status] += 1
+                errors[_kind_of(answer), answer.error or answer.status] += 1
             if text := texts.get(answer.query_id):
                 preview.append({"question": text, "answer": answer.answer or answer.error, "status": answer.status})
             yield answer

@@ -61,6 +61,12 @@ class EvaluationSettings(Model):
     min_coverage: float = pydantic.Field(
         0.98, ge=0, le=1, description="Minimum share of answered questions; below it a check warns."
     )
+    stop_after_failures: int | None = pydantic.Field(
+        20,
+        ge=2,
+        description="Stop asking after this many failures of one kind in a row, and ask them again the next time; null "
+        "to ask every question all the same. Recordings and the built-in system are always asked.",
+    )
     judge: JudgeSettings = pydantic.Field(JudgeSettings(), description="The judge of correctness and support.")
     evaluators: EvaluationConfig | None = pydantic.Field(
         None,

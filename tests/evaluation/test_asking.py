@@ -234,6 +234,29 @@ def test_budget_that_is_used_up_keeps_what_was_answered(scripted):
     assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Usage(16, 160, 8.0)
 
 
+def test_service_that_fails_in_a_row_is_not_asked_the_rest_and_later_asked_again(scripted):
+    limit = "evaluation: {concurrency: 1, stop_after_failures: %s}\n"
+    path = scripted.system_file("scripted")
+    file = path.read_text().rpartition("evaluation:")[0]
+    path.write_text(file + limit % 5)
+    fail_on(scripted, "1", "2", *map(str, range(4, 12)))
+
+    with pytest.raises(ServiceError, match="5 questions in a row failed with python_error: .*refused") as error:
+        ask(scripted, pair_of(scripted), now=NIGHT)
+    stopped = asked(scripted)
+    fail_on(scripted)
+    report = ask(scripted, pair_of(scripted), now=NIGHT)
+
+    assert error.value.code == "failing"
+    assert stopped == [str(number) for number in range(9)]
+    assert asked(scripted) == [str(number) for number in range(4, 16)]
+    assert (report.resumed, report.asked, report.failed) == (4, 12, 2)
+
+    path.write_text("version: '2'\n" + file + limit % "null")
+    fail_on(scripted, *map(str, range(1, 16)))
+    assert ask(scripted, pair_of(scripted), now=NIGHT).failed == 15
+
+
 @pytest.mark.fault(69)
 def test_answers_of_changed_code_are_never_mixed(scripted):
     write_system(scripted, "budget: {usd: 2.0}\n")
