@@ -106,8 +106,10 @@ def _proposal(
             "nothing_to_propose",
             url or str(folder if len(files) != 1 else folder / files[0]),
             "a file with rows: CSV, TSV, JSONL, JSON or parquet",
-            found=notes or files[:5],
-            hint="Put a CSV with the columns Question, Answer and Document into the folder of the documents.",
+            found=None if notes else files[:5],
+            hint=" ".join(
+                [*notes, "Put a CSV with the columns Question, Answer and Document into the folder of the documents."]
+            ),
         )
     rows = ", ".join(f"{file.origin.shown} ({file.rows} rows)" for file in profile.data)
     documents = f"; {len(profile.documents)} files that can be documents" if profile.documents else ""

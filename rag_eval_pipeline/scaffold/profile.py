@@ -167,7 +167,8 @@ def _unread_notes(files: Sequence[str], refused: Mapping[str, InputError]) -> It
             yield f"{text}. Save documents as PDF, and tables of questions as .xlsx or CSV."
         else:
             first = "; of the first" if len(names) > 1 else ""
-            yield f"{text}{first}: expected {error.expected}, found {error.found} [{error.code}]."
+            remedy = f" {error.hint}" if error.hint else ""
+            yield f"{text}{first}: expected {error.expected}, found {error.found} [{error.code}].{remedy}"
 
 
 def _kind(name: str) -> str:

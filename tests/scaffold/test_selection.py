@@ -137,6 +137,16 @@ def test_documents_of_office_programs_alone_are_refused_with_what_to_do(started)
     assert raised.value.code == "nothing_to_propose"
 
 
+def test_refused_files_are_named_with_their_remedies(started):
+    rows = '{\n  "question": "A?"\n}\n{\n  "question": "B?"\n}\n'
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+    with pytest.raises(InputError) as raised:
+        started({"q.jsonl": rows, "q.parquet": pointer, "pay.pdf": b"%PDF-"})
+
+    for remedy in ("q.jsonl was not read: ", "write each on one line", "Fetch the file itself: git lfs pull."):
+        assert remedy in str(raised.value)
+
+
 def test_objects_by_split_and_id_are_rows_of_the_split_to_test_with(started):
     content = {split: {f"{split}-1": {"question": f"{split}?", "answer": {"text": "a"}}} for split in ("train", "dev")}
 
