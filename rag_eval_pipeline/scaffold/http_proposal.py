@@ -60,7 +60,7 @@ async def propose_http(wanted: Wanted, target: Target) -> Proposal:
         settings |= _http_paths(guesses, wanted, is_stream=bool(events))
         if settings["answer"] is None:
             shown = json.dumps(objects[-1] if objects else None, ensure_ascii=False)
-            hint = "Name its place: --answer JMESPATH"
+            hint = "Name its place: --answer JMESPATH. If the answer is only empty, ask something else: --question TEXT"
             raise InputError("no_answer_found", str(wanted.url), "an answer in the reply", found=shown, hint=hint)
         lines = http_lines(settings, guesses, is_named=wanted.answer is not None, latency_ms=reply.elapsed_ms)
         proposal = Proposal(
