@@ -34,6 +34,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
     unanswered_queries,
 )
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
+from rag_eval_pipeline.evaluation.known_state import KnownState, workspace_commit
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
@@ -128,7 +129,12 @@ async def _ask(
         file = pair.system_file
         if not statuses:
             evaluation.save(opened_at=now)  # an earlier attempt got no answer
-        corpus = _corpus(workspace, pair, started=evaluation.record.opened_at)
+        known = KnownState(file, workspace.system_file(pair.system).parent, evaluation.record.known)
+        corpus = replace(
+            _corpus(workspace, pair, started=evaluation.record.opened_at),
+            observe=known.reply,
+            observe_headers=known.headers,
+        )
         async with open_system(file.kind, file.settings, corpus) as system:
             stated = _stated_configuration(system, file, corpus)
             server = None if stated is None else digest(stated)
@@ -144,7 +150,10 @@ async def _ask(
             # Before anything is asked: an interrupted evaluation's latencies depend on `in_flight` as well.
             in_flight = pair.settings.concurrency or file.in_flight
             evaluation.save(fingerprints=fingerprints, configuration=configuration, in_flight=in_flight)
-            await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, progress)
+            known.read_version()
+            known.add("documents", str(len(corpus.files)))
+            known.add("workspace commit", workspace_commit(workspace.root))
+            await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, known, progress)
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage)
@@ -166,6 +175,7 @@ async def _ask_missing(
     system: System,
     missing: Sequence[EvaluationQuery],
     in_flight: int,
+    known: KnownState,
     progress: Progress | None,
 ) -> None:
     done = len(pair.queries) - len(missing)
@@ -184,6 +194,7 @@ async def _ask_missing(
                 nonlocal done
                 ledger.book(answer.usage)
                 breaker.add(answer)
+                known.add("model", answer.model)
                 done += 1
                 if progress:
                     progress(done, len(pair.queries))
@@ -199,9 +210,9 @@ async def _ask_missing(
             breaker.flush()
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
-        warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings()))
+        warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings(), *known.warnings()))
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
-        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings))
+        evaluation.save(asking_seconds=seconds, warnings=tuple(warnings), known=known.values)
     atomic_write_json(evaluation.resources, samples)
 
 

@@ -64,6 +64,8 @@ class EvaluationRecord(FileModel):
     fingerprints: Fingerprints
     settings: EvaluationSettings
     configuration: dict[str, Any]
+    # What was known of the system while it was asked, as `version`, `model` and `workspace commit`; see known_state.
+    known: dict[str, tuple[str, ...]] = pydantic.Field(default_factory=dict)
     limit: int | None = None
     deterministic: bool = False  # equal inputs give this system's answers again
     state: State = "open"
@@ -304,8 +306,8 @@ def copy_for_scoring(workspace: Workspace, pair: Pair, old: Evaluation) -> Evalu
     """
     record = old.record
     kept = (
-        "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "limit",
-        "deterministic", "warnings",
+        "benchmark", "system", "system_version", "dataset_id", "dataset_version", "configuration", "known",
+        "limit", "deterministic", "warnings",
     )  # fmt: skip
     scoring = {"metrics": pair.fingerprints.metrics, "judge": pair.fingerprints.judge}
     evaluation = create_evaluation(
@@ -468,7 +470,8 @@ def _copy_good_answers(previous: Evaluation, evaluation: Evaluation) -> None:
     old = previous.record
     answers = [answer for answer in previous.answers if answer.status == "ok"]
     fingerprints = evaluation.record.fingerprints.model_copy(update={"server": old.fingerprints.server})
-    evaluation.save(configuration=old.configuration, fingerprints=fingerprints, warnings=old.warnings)
+    kept = {"configuration": old.configuration, "known": old.known, "warnings": old.warnings}
+    evaluation.save(fingerprints=fingerprints, **kept)
     with JournalWriter(evaluation.journal) as journal:
         journal.extend(_mark_reused(answers, previous))
 

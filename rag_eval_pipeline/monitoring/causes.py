@@ -14,12 +14,14 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
+from rag_eval_pipeline.evaluation.known_state import known_changes
 from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_responses
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
+from rag_eval_pipeline.monitoring.night_records import read_nights
 from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading, metric_of, segment_text
 from rag_eval_pipeline.workspace import Workspace
 
@@ -110,14 +112,19 @@ class Cause:
     group: QuestionGroup | None
     worst: tuple[WorseQuestion, ...]
     is_retrieval_known: bool = True
+    known_changes: str | None = None
 
     @property
     def sentence(self) -> str:
-        """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`."""
+        """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`.
+
+        Then what is known to have changed: `Changed since 14 November: model x-08 → x-11; nothing else that is known.`
+        """
         parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
         if self.stage == "answers" and self.is_retrieval_known:
             parts[0] += ", while retrieval shows no sure change"
-        return f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
+        where = f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
+        return f"{where} {self.known_changes}" if self.known_changes else where
 
 
 _STAGE_TEXT: dict[Stage, str] = {
@@ -168,7 +175,22 @@ def find_cause(
         is_retrieval_known=any(
             _stage_of(name) == "retrieval" and found.estimate is not None for name, found in verdicts.items()
         ),
+        known_changes=_known_changes(workspace, evaluation_id, baseline),
     )
+
+
+def _known_changes(workspace: Workspace, evaluation_id: str, baseline: Sequence[str]) -> str | None:
+    """Return what is known to have changed since the last night without a change; None if nothing is known of both."""
+    now = load_evaluation(workspace, evaluation_id).record
+    nights = read_nights(workspace, now.benchmark, now.system)
+    known = nights.nights if nights is not None and nights.baseline == tuple(baseline) else ()
+    quiet = [one.evaluation_id for one in known if one.joins_reference and one.opened_at < now.opened_at]
+    for name in (*reversed(quiet), *reversed(baseline)):
+        try:
+            return known_changes(load_evaluation(workspace, name).record, now)
+        except InputError:  # its folder was removed
+            continue
+    return None
 
 
 def worse_questions(workspace: Workspace, evaluation_id: str, other: str, *, shown: int = 3) -> list[WorseQuestion]:

@@ -39,6 +39,7 @@ class SystemCorpus:
         state_folder: For what the system keeps about its server, such as what was uploaded.
         retrieval_only: The benchmark has no answers, so passages alone are enough.
         observe: Is given the JSON of each reply before it is read, and returns what is read in its place.
+        observe_headers: Is given the headers of each reply over HTTP.
         sources: Path of each document that was made from a file, in the benchmark's folder -> basename.
         urls: Basename -> URL, of each document that has one.
         source_ids: Returns question's id -> the id that its source gives it; recordings may have either.
@@ -55,6 +56,7 @@ class SystemCorpus:
     settings_folder: Path
     state_folder: Path
     observe: Callable[[Any], Any] | None = None
+    observe_headers: Callable[[Mapping[str, str]], None] | None = None
     retrieval_only: bool = False
     source_ids: Callable[[], Mapping[str, str]] = dict
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from rag_eval_pipeline.systems.kind_settings import (
     EMBEDDED_VERSION,
     EmbeddedSettings,
     HttpSettings,
+    JsonPath,
     NvidiaSettings,
     OpenAiSettings,
     PythonSettings,
@@ -58,12 +59,41 @@ KINDS: dict[str, Kind] = {
 ALWAYS_RETRIEVE = frozenset({"embedded", "nvidia"})  # kinds
 
 
+class VersionSource(Model):
+    """Where the version of what is deployed is read."""
+
+    reply: JsonPath | None = pydantic.Field(None, description="JMESPath in the JSON of its replies.")
+    header: str | None = pydantic.Field(None, min_length=1, description="Header of its replies, of kind http.")
+    command: tuple[str, ...] | None = pydantic.Field(
+        None, min_length=1, description="Command whose first line of output it is, run in this file's folder."
+    )
+    file: str | None = pydantic.Field(
+        None, min_length=1, description="File whose SHA-256 it is, such as a prompt; relative to this file's folder."
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("one of reply, header, command and file")
+        return self
+
+    @property
+    def place(self) -> str:
+        """Where in a reply it is, in words."""
+        return f"the header {self.header}" if self.header is not None else f"a text at {self.reply!r}"
+
+
 class SystemFile(Model):
     """A system under test."""
 
     kind: str = pydantic.Field(description=f"What answers: {', '.join(KINDS)}.")
     title: str | None = pydantic.Field(None, description="Title shown to people; by default the file's name.")
     version: str = pydantic.Field("1", description="Version of the system itself; a new one starts a new history.")
+    version_from: VersionSource | None = pydantic.Field(
+        None,
+        description="Where to read the version of what is deployed each time that it is asked; a new one starts no new "
+        "history, and regressions say what it was before and is now.",
+    )
     enabled: bool = pydantic.Field(True, description="false: the system is not evaluated and has no partition.")
     nightly: bool | None = pydantic.Field(
         None, description="Evaluated every night and when a benchmark appears; by default only kinds that cost nothing."
@@ -97,6 +127,17 @@ class SystemFile(Model):
             raise ValueError(
                 "closed_book of a system that is given no documents, such as kind openai without retrieval"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _reads_its_version(self) -> Self:
+        if self.version_from is not None:
+            if self.is_deterministic:
+                raise ValueError(
+                    "no version_from of a system that is deterministic: the version before would be reused, not asked"
+                )
+            if self.version_from.header is not None and self.kind != "http":
+                raise ValueError("version_from.header of a system of kind http")
         return self
 
     @property

@@ -84,6 +84,7 @@ class HttpSystem:
             EndpointError: It is cut, or states an error.
         """
         settings = self._settings
+        self._reader.observe_headers(reply.headers)
         media = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
         if isinstance(reply, StreamReply) and ("json" not in media or media in JSON_LINES):
             values, first_token_ms = self._values_of(reply)

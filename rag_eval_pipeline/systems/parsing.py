@@ -7,7 +7,7 @@ offsets are code points of the document's text.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.corpus.document_names import read_name_map
@@ -81,6 +81,11 @@ class AnswerReader:
     def observe(self, value: Any) -> Any:
         """Return the JSON of a reply as it is to be read: itself, unless the corpus has an observer."""
         return value if self._corpus.observe is None else self._corpus.observe(value)
+
+    def observe_headers(self, headers: Mapping[str, str]) -> None:
+        """Show a reply's headers to the corpus's observer."""
+        if self._corpus.observe_headers is not None:
+            self._corpus.observe_headers(headers)
 
     def document(self, name: str) -> str:
         """Return the basename in the corpus that a system's name means; the name as given if there is none."""
