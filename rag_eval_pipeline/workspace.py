@@ -45,7 +45,7 @@ def check_name(kind: str, name: str) -> str:
         InputError: `bad_name`.
     """
     if kind == "system" and name == RESERVED_SYSTEM:
-        raise InputError("bad_name", kind, "a name other than that of pinned evaluations", found=name)
+        raise InputError("bad_name", kind, "a name other than the reserved name of pinned evaluations", found=name)
     if NAME.fullmatch(name):
         return name
     raise InputError(

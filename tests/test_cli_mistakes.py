@@ -88,7 +88,7 @@ MISTAKES = {
     "key of egress":      (setting("egress", "alowed_hosts: []"), ("convert", "mine"), "Did you mean allowed_hosts"),
     "key of evaluation":  (system(kind="embedded", evaluation={"mesures": []}), (*EVALUATE, "mine"), "Did you mean measures?"),
     "price of a judge":   (system(kind="embedded", evaluation={"judge": JUDGE}), (*EVALUATE, "mine"), "Known keys: usd_per_million_prompt_tokens, "),
-    "name of a system":   (nothing, (*EVALUATE, "baseline"),                   "a name other than that of pinned evaluations, found 'baseline' [bad_name]"),
+    "name of a system":   (nothing, (*EVALUATE, "baseline"),                   "a name other than the reserved name of pinned evaluations, found 'baseline' [bad_name]"),
     "host of up":         (nothing, ("up", "--host", "::1"),                   "a name or an IPv4 address, found '::1' [no_ipv6]"),
     "metric":             (nothing, ("score", "--qrels", "x", "--run", "y", "-m", "ndgc@5"), "[unknown_measure]. Did you mean ndcg@5?"),
     "metric to sort by":  (nothing, ("leaderboard", "--sort", "exact_macth"),   "[unknown_metric]. Did you mean exact_match?"),

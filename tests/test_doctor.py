@@ -166,7 +166,7 @@ def test_script_is_lost_with_its_first_character(text, lost):
 
 
 def test_doctor_names_a_date_that_is_not_the_clocks(machine: Machine, monkeypatch: pytest.MonkeyPatch):
-    assert CHECKS["date"](machine) == Finding("date", True, "that of this machine's clock")
+    assert CHECKS["date"](machine) == Finding("date", True, "from this machine's clock")
 
     monkeypatch.setenv("RAG_EVAL_NOW", "2026-11-15T02:00:00Z")
     is_ok, found = CHECKS["date"](machine)[1:]

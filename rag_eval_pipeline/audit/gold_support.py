@@ -44,19 +44,20 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
         "See whether the document has changed or another one is meant; correct the text or the document in the source.",
     ),
     "answer_in_other_document": (
-        "wrong", "Gold answers do not stand in the documents that are named for them, but in another one.",
+        "wrong", "Gold answers do not occur in the documents named for them, but in another one.",
         "Name the document that has the answer, or drop the question.",
     ),
     "answer_not_in_gold_text": (
-        "doubtful", "Gold answers do not stand in their gold texts, as those of the other questions do.",
+        "doubtful", "Gold answers do not occur in their gold texts, although other questions' answers do.",
         "Read both; correct the answer or the gold text.",
     ),
     "answer_not_in_document": (
-        "doubtful", "Gold answers, or words of them, are not in their documents, as those of the other questions are.",
+        "doubtful", "Gold answers, or words of them, are not in their documents, although other "
+        "questions' answers are.",
         "Correct the answer or name the document that has it; set `is_impossible` if there is none.",
     ),
     "number_not_in_document": (
-        "doubtful", "Numbers of gold answers are not in their documents, as those of the other questions are.",
+        "doubtful", "Numbers of gold answers are not in their documents, although other questions' numbers are.",
         "Compare the number with the document.",
     ),
     "answer_cut": (
@@ -64,11 +65,11 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
         "Complete the word; a column may be too narrow.",
     ),
     "answer_longer_than_text": (
-        "doubtful", "Gold answers are longer than all that supports them.",
+        "doubtful", "Gold answers are longer than all of their supporting text.",
         "See whether the columns of answers and gold texts are mixed up.",
     ),
     "unanswerable_in_corpus": (
-        "doubtful", "Questions are marked as unanswerable, but the answer that their row states stands in the corpus.",
+        "doubtful", "Questions are marked as unanswerable, but the answer in their row occurs in the corpus.",
         "If the answer is right, `is_impossible` is false; else leave it.",
     ),
 }  # fmt: skip
@@ -114,7 +115,7 @@ def support_findings(questions: AuditedQuestions, corpus: AuditedCorpus) -> Iter
     for number in np.flatnonzero(says_something).tolist():
         stated = questions.stated[number]
         if is_distinct(stated) and (document := corpus.find(stated)) is not None:
-            suspect = questions.suspect(number, f"{quoted(stated)} stands in {document}", [stated])
+            suspect = questions.suspect(number, f"{quoted(stated)} occurs in {document}", [stated])
             found["unanswerable_in_corpus"].append(suspect)
     for kind, (severity, text, remedy) in _KINDS.items():
         if found[kind]:

@@ -27,11 +27,11 @@ ALIKE = 0.5  # token F1 of answers that mean the same
 
 KINDS = ASKED_TWICE | {
     "near_duplicate_other_answer": Statement(
-        severity="doubtful", field="question", text="{number} asked more than once in nearly the same words with other "
-        "answers{rows}.", remedy="Keep the row that is right, or list all answers in `answers` of one row.",
+        severity="doubtful", field="question", text="{number} asked more than once in nearly the same words with "
+        "different answers{rows}.", remedy="Keep the row that is right, or list all answers in `answers` of one row.",
     ),
     "duplicate_other_documents": Statement(
-        severity="doubtful", field="question", text="{number} asked more than once with the same answer and other "
+        severity="doubtful", field="question", text="{number} asked more than once with the same answer and different "
         "documents{rows}, so that a system which cites the one is wrong on the other row.",
         remedy="List the documents of both in one row.",
     ),

@@ -32,7 +32,7 @@ def audit(
 ) -> None:
     """List what is wrong with the questions, answers and documents of a benchmark, and what to do.
 
-    Before a conversion, what needs the documents' text is left out.
+    Before a conversion, checks that need the documents' text are left out.
 
     Example: rag-eval audit skarn-railway
     """

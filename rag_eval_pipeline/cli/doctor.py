@@ -202,7 +202,7 @@ def date(machine: Machine) -> Finding:
     except InputError as error:
         return Finding("date", False, str(error))
     if not given:
-        return Finding("date", True, "that of this machine's clock")
+        return Finding("date", True, "from this machine's clock")
     name = clock.NOW_VARIABLE
     return Finding("date", False, f"{name} sets it to {now:%Y-%m-%d %H:%M} UTC, for every night: unset {name}")
 

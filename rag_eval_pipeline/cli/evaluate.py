@@ -372,12 +372,15 @@ def calibrate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Labels of the answers, .jsonl, .csv or .xlsx, one file a system; by default those of its pages.",
+            help="Labels of the answers, .jsonl, .csv or .xlsx, one file per system; by default the "
+            "labels written on the report's pages.",
         ),
     ] = None,
     system: Annotated[
         list[str] | None,
-        typer.Option(**SYSTEM, help="System whose newest evaluation was labelled; repeatable, for one card over all."),
+        typer.Option(
+            **SYSTEM, help="System whose newest evaluation was labelled; repeatable, for one card over all systems."
+        ),
     ] = None,
     evaluation: Annotated[
         list[str] | None,

@@ -30,7 +30,7 @@ def first_score(
             "--from", metavar="FILE|FOLDER|URL", help="Your questions and documents; by default a small bundled FAQ."
         ),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="An HTTP service to ask: where questions go.")] = None,
+    url: Annotated[str | None, typer.Option(help="URL of an HTTP service to ask.")] = None,
     openai: Annotated[
         str | None, typer.Option(metavar="URL", help="An OpenAI-compatible server to ask: its base URL.")
     ] = None,
@@ -48,7 +48,7 @@ def first_score(
     Each step is printed as the command that does it. Without a system, the built-in baseline is asked. Stops with the
     line to type where something has to be filled in; the same command again continues there.
 
-    Exits as the step that stopped does; 2 if something has to be filled in.
+    Exits with the code of the step that stopped; 2 if something has to be filled in.
 
     Example: rag-eval try --from handbook --url http://127.0.0.1:8000/ask
     """

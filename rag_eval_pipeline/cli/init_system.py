@@ -27,7 +27,7 @@ def init_system(
         str | None,
         typer.Option(
             help='JSON that is sent, with {question} in a text; by default {"question": "{question}"}. '
-            "python: what is passed instead of the text."
+            "python: the value passed instead of the text."
         ),
     ] = None,
     kind: Annotated[
@@ -49,10 +49,17 @@ def init_system(
         list[str] | None,
         typer.Option(metavar="HEADER=VARIABLE", help="A header from an environment variable; repeatable."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="openai: the model; by default the first that is listed.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="openai: the model; by default the first that the server lists.")
+    ] = None,
     ingestor: Annotated[str | None, typer.Option(help="nvidia: base URL of the ingestor.")] = None,
     callable_: Annotated[
-        str | None, typer.Option("--callable", metavar="MODULE:NAME", help="python: what answers a question.")
+        str | None,
+        typer.Option(
+            "--callable",
+            metavar="MODULE:NAME",
+            help="python: the function that answers a question, such as my_rag:answer.",
+        ),
     ] = None,
     path: Annotated[Path | None, typer.Option(help="python: folder of the module.")] = None,
     python: Annotated[

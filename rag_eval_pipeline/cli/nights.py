@@ -105,7 +105,7 @@ def power(
 
 
 def trust(benchmark: BenchmarkName, system: SystemName, workspace: Root = None, as_json: AsJson = False) -> None:
-    """Try each reference run of a pair as if it were tonight's, and print the noise and the questions that waver.
+    """Test each reference run as if it were a new night, and print the noise and the questions that waver.
 
     Example: rag-eval trust skarn-railway embedded
     """

@@ -28,21 +28,23 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 class Decision(SpecPart):
     """What a person decided about one question."""
 
-    id: Text = Field(description="The question's `source_id`; where it has none, its number among the rows, from 0.")
+    id: Text = Field(description="The question's `source_id`; without one, its row number, from 0.")
     question: Text = Field(
-        description="Its text, by which it is found; `id` says which of several with this text is meant."
+        description="Text of the question, by which it is found; if several have this text, `id` says "
+        "which one is meant."
     )
     decision: Literal["drop", "fix", "keep"] = Field(
-        description="drop: it is left out; fix: it gets other answers; keep: it is right, and `finding` is hidden."
+        description="drop: the question is left out; fix: it gets other answers; keep: it is right, and "
+        "`finding` is hidden."
     )
     answers: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
-        default=(), description="Of fix: all accepted answers, the answer first."
+        default=(), description="For fix: all accepted answers, the main one first."
     )
     unanswerable: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
-        default=False, description="Of fix, instead of `answers`: the documents do not answer it."
+        default=False, description="For fix, instead of `answers`: the documents do not answer the question."
     )
-    finding: Text | None = Field(default=None, description="Kind of finding that it is about; of keep required.")
-    reason: Text | None = Field(default=None, description="Why, for people.")
+    finding: Text | None = Field(default=None, description="Kind of the finding; required for keep.")
+    reason: Text | None = Field(default=None, description="Reason, for people.")
     by: Text | None = Field(default=None, description="Who decided.")
     on: datetime.date | None = Field(default=None, description="When: a day such as 2026-11-27.")
 

@@ -158,7 +158,7 @@ class BatchValidation:
                 return False
         if not texts:
             return False
-        self._note(f"answer: {excerpt(texts[0])} says that there is none, so is_impossible is true unless it is stated")
+        self._note(f"answer: {excerpt(texts[0])} says that there is no answer, so is_impossible is true unless stated")
         return True
 
     def _answers(self, answer: Any, given: Any, is_impossible: bool) -> tuple[str, tuple[str, ...]]:

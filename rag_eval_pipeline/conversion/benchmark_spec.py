@@ -99,7 +99,7 @@ class BenchmarkSpec(SpecPart):
     source: Source = Field(description="The rows that become questions: relation `source`.")
     tables: dict[str, Source] = Field(default={}, description="Further relations by name.")
     questions: QuestionsSpec = Field(
-        description="One row per question: SQL, or a mapping of our columns to those of the source."
+        description="One row per question: SQL, or a mapping from these columns to the source's."
     )
     documents: Text | None = Field(
         default=None,

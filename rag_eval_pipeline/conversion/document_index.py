@@ -228,8 +228,8 @@ class DocumentIndex:
         bodies = sum(1 + len(document.more) for document in joined)
         urls = "1 URL" if len(joined) == 1 else f"{len(joined)} URLs"
         return (
-            f"documents: rows have {bodies} different bodies for {urls}; those of one URL are joined in their order. "
-            f"The first is {joined[0].url}."
+            f"documents: rows have {bodies} different bodies for {urls}; the bodies of one URL are "
+            f"joined in their order. The first is {joined[0].url}."
         )
 
     def own_urls(self) -> dict[str, str | None]:

@@ -261,7 +261,7 @@ class QuestionBuilder:
         drops, fixes, notes = self._decisions.drops, self._decisions.fixes, self._decisions.notes
         unused = [one.id for number, one in fixes.items() if number not in self.fixed]
         notes = [f"audit.yaml: fix of {one} is not used: its row is refused." for one in unused] + notes
-        counts = f"audit.yaml: {len(drops)} dropped, {len(self.fixed)} with other answers."
+        counts = f"audit.yaml: {len(drops)} dropped, {len(self.fixed)} with new answers."
         return [*([counts] if drops or fixes else []), *_shortened(notes)]
 
     def _accept(self, questions: pa.RecordBatch) -> None:

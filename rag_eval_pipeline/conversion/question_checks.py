@@ -212,7 +212,7 @@ CHECKS = {
 ASKED_TWICE = {
     "duplicate_other_answer": Statement(
         severity="wrong", field="question",
-        text="{number} asked more than once with other answers{rows}, and no system can be right on every row.",
+        text="{number} asked more than once with different answers{rows}, and no system can be right on every row.",
         remedy="If a column says which rows are right, keep these by `where:`; if all answers are accepted, list them "
         "in `answers` of one row; if each is right for one document, say in the question which.",
     ),

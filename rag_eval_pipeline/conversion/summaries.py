@@ -99,7 +99,7 @@ Files = Set[tuple[str, str | None]]  # name and hash of each file of the last bu
 
 DRIFTED = ("changed", "gone")
 FLAG_NOTES = {
-    HIDDEN_SHOWN: "Pages of which text is printed that is hidden until a tab is opened or a script runs",
+    HIDDEN_SHOWN: "Pages printed with text that is hidden until a tab is opened or a script runs",
     NO_TEXT: "PDFs without any text, in which nothing can be found",
 }
 LISTED = 10  # of the slowest documents

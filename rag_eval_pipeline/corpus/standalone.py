@@ -103,7 +103,7 @@ def _require_free(out: Path, planned: Sequence[PlannedDocument], owned: set[str]
                 raise InputError(
                     "file_exists",
                     out / name.name,
-                    f"no file of this name yet, which is that of {name.url or document.key}",
+                    f"no file with the name of {name.url or document.key}",
                     hint="--overwrite replaces it; with --manifest FILE from the first time on, names are told apart.",
                 )
 

@@ -77,7 +77,7 @@ class AnswerNotes:
             named = ", ".join(f"{name} ({count:,} answers)" for name, count in self.models.most_common(MODELS_SHOWN))
             yield (
                 f"The replies name {len(self.models)} models: {named}; it changed at question {self._changed_at}. The "
-                "scores are those of no single model."
+                "scores do not belong to a single model."
             )
 
 

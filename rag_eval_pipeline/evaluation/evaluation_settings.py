@@ -82,7 +82,7 @@ class EvaluationSettings(Model):
     timeout_seconds: float = pydantic.Field(
         30.0,
         gt=0,
-        description="Time limit for one question, of systems without an endpoint; endpoints have their own limits.",
+        description="Time limit for one question to a system without an endpoint; endpoints have their own limits.",
     )
 
     @pydantic.field_validator("measures")

@@ -160,4 +160,4 @@ def _bad_names(workspace: Workspace) -> Iterator[str]:
             where = path.relative_to(workspace.root)
             yield f"{where}: expected a name matching ^{NAME.pattern}{suffix}$ [bad_name]. Rename it."
         elif suffix and name == RESERVED_SYSTEM:
-            yield f"{where}: expected a name other than that of pinned evaluations [bad_name]. Rename it."
+            yield f"{where}: expected a name other than the reserved name of pinned evaluations [bad_name]. Rename it."

@@ -41,7 +41,9 @@ class CitationSpan(Model):
         None, ge=0, description="start_char counted from the page's first character."
     )
     page_end: int | None = pydantic.Field(None, ge=0, description="end_char counted from the page's first character.")
-    confidence_score: float | None = pydantic.Field(None, ge=0, le=1, description="Of whoever made the citation.")
+    confidence_score: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Confidence of the citation's author."
+    )
     context_text: str | None = pydantic.Field(None, description="The cited text, or text around it.")
 
     @pydantic.model_serializer(mode="wrap")

@@ -58,7 +58,7 @@ class EvaluationQuery(Model):
     query_type: QueryType | None = pydantic.Field(None, description="Kind of question.")
     difficulty: Difficulty | None = pydantic.Field(None, description="As the source states it.")
     ground_truth_answer: str | None = pydantic.Field(None, description="The expected answer; absent when impossible.")
-    citations: tuple[CitationSpan, ...] = pydantic.Field((), description="Where the corpus has the gold texts.")
+    citations: tuple[CitationSpan, ...] = pydantic.Field((), description="Places of the gold texts in the corpus.")
     metadata: JsonObject = pydantic.Field(
         default_factory=dict,
         description="`is_impossible`, `answers` (all accepted), `expected_answers` (gold texts that a judge matches "
@@ -113,26 +113,26 @@ CONVERTED_METADATA = frozenset({"is_impossible", "answers", "hops", "source_id",
 
 
 class SourceDocument(Model):
-    """A document, inline."""
+    """A document with its text."""
 
     document_id: str = pydantic.Field(min_length=1, description="Exact basename in the corpus.")
     content: str = pydantic.Field(description="Full text.")
     title: str | None = pydantic.Field(None, description="Title.")
-    file_path: str | None = pydantic.Field(None, description="Where the document lies.")
+    file_path: str | None = pydantic.Field(None, description="Path or URL of the document.")
     metadata: JsonObject = pydantic.Field(default_factory=dict, description="Author, date, ...")
 
 
 class DatasetMetadata(pydantic.BaseModel):
-    """About the dataset; open to more keys."""
+    """Facts about the dataset; further keys are allowed."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, JsonValue]
 
     domain: str | None = pydantic.Field(None, description="Knowledge domain.")
-    language: str | None = pydantic.Field(None, description="ISO 639-1.")
+    language: str | None = pydantic.Field(None, description="ISO 639-1 code of the language.")
     size: int | None = pydantic.Field(None, description="Number of queries.")
     avg_query_length: float | None = pydantic.Field(None, description="Mean length of a query in code points.")
-    source: str | None = pydantic.Field(None, description="Where the dataset comes from.")
+    source: str | None = pydantic.Field(None, description="Origin of the dataset.")
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -147,15 +147,17 @@ class EvaluationDataset(FileModel):
     file_type: ClassVar[str] = "evaluation dataset"
     strict_types: ClassVar[bool] = True
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file format.")
     dataset_id: str = pydantic.Field(min_length=1, description="Unique id of the dataset, without its version.")
-    name: str = pydantic.Field(min_length=1, description="For people.")
+    name: str = pydantic.Field(min_length=1, description="Name shown to people.")
     version: SemanticVersion = pydantic.Field(description="Semantic version.")
-    description: str | None = pydantic.Field(None, description="What the dataset is.")
+    description: str | None = pydantic.Field(None, description="Description for people.")
     created_at: pydantic.AwareDatetime | None = pydantic.Field(None, description="Release of the source, UTC.")
-    metadata: DatasetMetadata = pydantic.Field(DatasetMetadata(), description="About the dataset.")
+    metadata: DatasetMetadata = pydantic.Field(DatasetMetadata(), description="Facts about the dataset.")
     queries: tuple[EvaluationQuery, ...] = pydantic.Field(description="The questions.")
-    documents: tuple[SourceDocument, ...] | None = pydantic.Field(None, description="Left out unless requested.")
+    documents: tuple[SourceDocument, ...] | None = pydantic.Field(
+        None, description="Documents with their texts; left out unless requested."
+    )
 
     @pydantic.model_validator(mode="after")
     def _unique_ids(self) -> Self:

@@ -67,9 +67,9 @@ class EvaluationError(Model):
     """Why an evaluation failed."""
 
     type: Name = pydantic.Field(description="Class of the error.")
-    message: Text = pydantic.Field(description="What happened.")
-    code: Text | None = pydantic.Field(None, description="For programs.")
-    context: Open | None = pydantic.Field(None, description="What it was about.")
+    message: Text = pydantic.Field(description="Description of the error.")
+    code: Text | None = pydantic.Field(None, description="Code of the error, for programs.")
+    context: Open | None = pydantic.Field(None, description="Context of the error.")
 
 
 class Evaluation(Model):
@@ -77,20 +77,20 @@ class Evaluation(Model):
 
     evaluation_id: Name = pydantic.Field(description="Unique; `new_evaluation_id` makes one.")
     target_event_id: Name = pydantic.Field(description="The event that is evaluated.")
-    evaluator_name: Name = pydantic.Field(description="Which evaluator.")
-    evaluator_version: Version | None = pydantic.Field(None, description="Of the evaluator.")
+    evaluator_name: Name = pydantic.Field(description="Name of the evaluator.")
+    evaluator_version: Version | None = pydantic.Field(None, description="Version of the evaluator.")
     score: Score = pydantic.Field(None, description="A number, true or false, or a category.")
-    explanation: Text | None = pydantic.Field(None, description="For people.")
-    confidence: Share | None = pydantic.Field(None, description="The evaluator's own, in [0, 1].")
+    explanation: Text | None = pydantic.Field(None, description="Explanation for people.")
+    confidence: Share | None = pydantic.Field(None, description="Confidence of the evaluator, in [0, 1].")
     criteria: Open | None = pydantic.Field(None, description="Criteria that were applied.")
     metadata: Open | None = pydantic.Field(None, description="Model, prompt, environment.")
-    timestamp: Moment = pydantic.Field(description="When it was made, UTC.")
+    timestamp: Moment = pydantic.Field(description="Time of the evaluation, UTC.")
     duration_ms: Amount | None = pydantic.Field(None, description="Time taken, milliseconds.")
     cost_usd: Amount | None = pydantic.Field(None, description="Cost, US dollars.")
     status: EvaluationStatus = pydantic.Field(
-        description="Not stated: failed with an error, pending when nothing is there yet, else completed."
+        description="If not stated: failed with an error, pending while there is no content, else completed."
     )
-    error: EvaluationError | None = pydantic.Field(None, description="Of a failed evaluation.")
+    error: EvaluationError | None = pydantic.Field(None, description="Error of a failed evaluation.")
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -128,9 +128,11 @@ class FactualClaim(Model):
     """One claim of a response."""
 
     claim: Text = pydantic.Field(description="The statement.")
-    verified: Truth | None = pydantic.Field(None, description="Whether sources bear it out; null: not checked.")
-    confidence: Share | None = pydantic.Field(None, description="In that.")
-    sources: tuple[Text, ...] = pydantic.Field((), description="Which were consulted.")
+    verified: Truth | None = pydantic.Field(
+        None, description="Whether sources confirm the claim; null if it was not checked."
+    )
+    confidence: Share | None = pydantic.Field(None, description="Confidence in `verified`.")
+    sources: tuple[Text, ...] = pydantic.Field((), description="Sources that were consulted.")
     correct_value: Text | None = pydantic.Field(None, description="The correct statement.")
 
 
@@ -160,24 +162,24 @@ class ToxicityEvaluation(Evaluation):
     """How toxic a response is; lower is better."""
 
     toxicity_categories: Shares = pydantic.Field(description="Hate speech, harassment, violence, ....")
-    overall_toxicity: Share = pydantic.Field(description="Over all categories.")
-    content_warnings: tuple[Text, ...] = pydantic.Field((), description="For readers.")
+    overall_toxicity: Share = pydantic.Field(description="Toxicity over all categories.")
+    content_warnings: tuple[Text, ...] = pydantic.Field((), description="Warnings for readers.")
 
 
 class RelevanceEvaluation(Evaluation):
     """How well a response answers the question."""
 
-    query_intent_match: Share = pydantic.Field(description="With what was meant.")
-    topic_alignment: Share = pydantic.Field(description="With the topic.")
-    information_completeness: Share = pydantic.Field(description="Of the requested information.")
+    query_intent_match: Share = pydantic.Field(description="Match with the intent of the question.")
+    topic_alignment: Share = pydantic.Field(description="Match with the topic.")
+    information_completeness: Share = pydantic.Field(description="Share of the requested information.")
 
 
 class LengthRange(Model):
     """How many words are expected."""
 
-    min_words: Count = pydantic.Field(description="At least.")
-    max_words: Count = pydantic.Field(description="At most.")
-    optimal_words: Count | None = pydantic.Field(None, description="At best.")
+    min_words: Count = pydantic.Field(description="Minimum.")
+    max_words: Count = pydantic.Field(description="Maximum.")
+    optimal_words: Count | None = pydantic.Field(None, description="Optimum.")
 
     @pydantic.model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -192,19 +194,19 @@ class LengthEvaluation(Evaluation):
     character_count: Count = pydantic.Field(description="Code points.")
     word_count: Count = pydantic.Field(description="Words.")
     sentence_count: Count = pydantic.Field(description="Sentences.")
-    expected_length_range: LengthRange = pydantic.Field(description="What is expected.")
+    expected_length_range: LengthRange = pydantic.Field(description="Expected length.")
     length_appropriateness: Literal["too_short", "appropriate", "too_long"] = pydantic.Field(description="Verdict.")
 
 
 class ComparisonData(Model):
     """Two variants, compared event by event."""
 
-    variant_a_event_id: Name = pydantic.Field(description="Of variant A.")
-    variant_b_event_id: Name = pydantic.Field(description="Of variant B.")
+    variant_a_event_id: Name = pydantic.Field(description="Event of variant A.")
+    variant_b_event_id: Name = pydantic.Field(description="Event of variant B.")
     preference_score: Share = pydantic.Field(description="Share of comparisons that A won; a tie is half a win.")
-    confidence_interval: tuple[Share, Share] | None = pydantic.Field(None, description="Of that share, 95 %.")
-    sample_size: Count = pydantic.Field(description="Comparisons.")
-    statistical_significance: Truth | None = pydantic.Field(None, description="The interval leaves 0.5 out.")
+    confidence_interval: tuple[Share, Share] | None = pydantic.Field(None, description="95 % interval of that share.")
+    sample_size: Count = pydantic.Field(description="Number of comparisons.")
+    statistical_significance: Truth | None = pydantic.Field(None, description="Whether the interval excludes 0.5.")
 
 
 class ComparisonEvaluation(Evaluation):
@@ -216,37 +218,37 @@ class ComparisonEvaluation(Evaluation):
 class HumanEvaluation(Model):
     """A person's verdict."""
 
-    annotator_id: Name = pydantic.Field(description="Who.")
-    score: Score = pydantic.Field(None, description="As in an evaluation.")
-    explanation: Text | None = pydantic.Field(None, description="Why.")
+    annotator_id: Name = pydantic.Field(description="The person.")
+    score: Score = pydantic.Field(None, description="Score, as in an evaluation.")
+    explanation: Text | None = pydantic.Field(None, description="Explanation.")
 
 
 class ModelEvaluation(Model):
     """A model's verdict."""
 
-    model: Name = pydantic.Field(description="Which.")
-    score: Score = pydantic.Field(None, description="As in an evaluation.")
-    explanation: Text | None = pydantic.Field(None, description="Why.")
+    model: Name = pydantic.Field(description="The model.")
+    score: Score = pydantic.Field(None, description="Score, as in an evaluation.")
+    explanation: Text | None = pydantic.Field(None, description="Explanation.")
 
 
 class HumanModelEvaluation(Evaluation):
     """A person and a model on the same event."""
 
-    human_evaluation: HumanEvaluation = pydantic.Field(description="The person's.")
-    ai_evaluation: ModelEvaluation = pydantic.Field(description="The model's.")
+    human_evaluation: HumanEvaluation = pydantic.Field(description="The person's verdict.")
+    ai_evaluation: ModelEvaluation = pydantic.Field(description="The model's verdict.")
     agreement_score: Share | None = pydantic.Field(None, description="1 - |difference| / range of the scale.")
-    discrepancy_analysis: Text | None = pydantic.Field(None, description="Where they differ.")
+    discrepancy_analysis: Text | None = pydantic.Field(None, description="Differences between the two.")
 
 
 class TemporalEvaluation(Evaluation):
     """One evaluator over several runs."""
 
-    current_score: Number = pydantic.Field(description="Of the newest run.")
+    current_score: Number = pydantic.Field(description="Score of the newest run.")
     historical_scores: Annotated[tuple[Number, ...], pydantic.Field(min_length=1)] = pydantic.Field(
         description="Oldest first, the current one last."
     )
-    trend: Trend | None = pydantic.Field(None, description="By the interval of the slope.")
-    change_rate: Number | None = pydantic.Field(None, description="Slope a run.")
+    trend: Trend | None = pydantic.Field(None, description="Trend, from the interval of the slope.")
+    change_rate: Number | None = pydantic.Field(None, description="Slope per run.")
     stability_score: Number | None = pydantic.Field(None, description="1 - standard deviation / mean.")
 
 
@@ -272,16 +274,16 @@ AnyEvaluation = Annotated[pydantic.SerializeAsAny[Evaluation], pydantic.BeforeVa
 
 
 class BatchMetadata(Model):
-    """About a batch; open to more keys."""
+    """Facts about a batch; further keys are allowed."""
 
     model_config = pydantic.ConfigDict(extra="allow")
 
     batch_size: Count | None = pydantic.Field(None, description="Evaluations that belong to the batch.")
-    created_at: Moment | None = pydantic.Field(None, description="UTC.")
+    created_at: Moment | None = pydantic.Field(None, description="Time of creation, UTC.")
     evaluator_versions: Annotated[dict[Name, Version], pydantic.AfterValidator(canonical)] | None = pydantic.Field(
-        None, description="By evaluator's name."
+        None, description="Versions, by evaluator."
     )
-    processing_time_ms: Amount | None = pydantic.Field(None, description="Milliseconds.")
+    processing_time_ms: Amount | None = pydantic.Field(None, description="Processing time in milliseconds.")
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -292,9 +294,9 @@ class BatchMetadata(Model):
 class EvaluationBatch(FileModel):
     """Evaluations that are processed together."""
 
-    batch_id: Name = pydantic.Field(description="Unique.")
-    evaluations: tuple[AnyEvaluation, ...] = pydantic.Field(description="Of any events.")
-    batch_metadata: BatchMetadata = pydantic.Field(BatchMetadata(), description="About the batch.")
+    batch_id: Name = pydantic.Field(description="Unique id of the batch.")
+    evaluations: tuple[AnyEvaluation, ...] = pydantic.Field(description="Evaluations of any events.")
+    batch_metadata: BatchMetadata = pydantic.Field(BatchMetadata(), description="Facts about the batch.")
     status: BatchStatus = pydantic.Field(description="`batch_status` derives it from the evaluations.")
 
 
@@ -303,7 +305,7 @@ class EvaluationConfig(FileModel):
 
     evaluators: tuple[Name, ...] = pydantic.Field(description="Names, each once.")
     evaluator_configs: Annotated[dict[Name, Open], pydantic.AfterValidator(canonical)] = pydantic.Field(
-        default_factory=dict, description="By evaluator's name."
+        default_factory=dict, description="Versions, by evaluator."
     )
 
     @pydantic.model_validator(mode="after")

@@ -68,11 +68,11 @@ class AnnotatedCitation(Model):
     page_start: Offset | None = pydantic.Field(None, description="start_char counted from the page's first character.")
     page_end: Offset | None = pydantic.Field(None, description="end_char counted from the page's first character.")
     text: Name = pydantic.Field(description="The gold text as the source has it.")
-    relevance_score: Share = pydantic.Field(1.0, description="How relevant the annotator found it.")
+    relevance_score: Share = pydantic.Field(1.0, description="Relevance, as the annotator rated it.")
     annotation_confidence: Share | None = pydantic.Field(
-        None, description="The annotator's confidence; of a benchmark's own, similarity of gold text and located text."
+        None, description="The annotator's confidence; for spans of the benchmark, similarity of gold and located text."
     )
-    justification: Text | None = pydantic.Field(None, description="Why it is gold.")
+    justification: Text | None = pydantic.Field(None, description="Reason why the span is gold.")
 
     @pydantic.model_validator(mode="after")
     def _holds_a_character(self) -> Self:
@@ -85,14 +85,14 @@ class AnnotatedCitation(Model):
 class CitationAnnotation(Model):
     """One annotator's citations for one question."""
 
-    annotation_id: Name = pydantic.Field(description="Unique among the annotator's.")
-    query_id: Name = pydantic.Field(description="As in the dataset.")
+    annotation_id: Name = pydantic.Field(description="Unique among the annotations of this annotator.")
+    query_id: Name = pydantic.Field(description="The dataset's value.")
     annotator_id: Name = pydantic.Field(description='"source" for spans that came with the benchmark.')
-    timestamp: Moment | None = pydantic.Field(None, description="When it was made.")
+    timestamp: Moment | None = pydantic.Field(None, description="Time of the annotation.")
     citations: tuple[AnnotatedCitation, ...] = pydantic.Field(
-        description="In the source's order; none means that nothing is to be cited. Read from `citation_spans` too."
+        description="Citations in the source's order; empty if nothing is to be cited. Also read from `citation_spans`."
     )
-    quality_checks: Texts = pydantic.Field(default_factory=dict, description="What was checked, and how it went.")
+    quality_checks: Texts = pydantic.Field(default_factory=dict, description="Checks and their results.")
     metadata: Open = pydantic.Field(default_factory=dict, description="Time taken, tools, notes.")
 
     @pydantic.model_validator(mode="before")
@@ -108,11 +108,11 @@ class CitationAnnotation(Model):
 class QualityScores(Model):
     """Quality of an answer by dimension; scores outside [0, 1] are read and reported by the checks."""
 
-    completeness: Number = pydantic.Field(description="Covers the question.")
-    accuracy: Number = pydantic.Field(description="Is right.")
-    relevance: Number = pydantic.Field(description="Keeps to the question.")
-    clarity: Number = pydantic.Field(description="Is understood at once.")
-    conciseness: Number = pydantic.Field(description="Has no more words than needed.")
+    completeness: Number = pydantic.Field(description="The answer covers the question.")
+    accuracy: Number = pydantic.Field(description="The answer is right.")
+    relevance: Number = pydantic.Field(description="The answer keeps to the question.")
+    clarity: Number = pydantic.Field(description="The answer is easy to understand.")
+    conciseness: Number = pydantic.Field(description="The answer has no more words than needed.")
 
     @property
     def mean(self) -> float:
@@ -121,34 +121,34 @@ class QualityScores(Model):
 
 
 class AspectRatings(Model):
-    """An answer's aspects in the annotator's words, such as `fully_correct`."""
+    """Ratings of an answer in the annotator's words, such as `fully_correct`."""
 
     factual_correctness: Text | None = pydantic.Field(None, description="Whether the facts are right.")
     comprehensive_coverage: Text | None = pydantic.Field(None, description="Whether anything is left out.")
-    answer_structure: Text | None = pydantic.Field(None, description="Whether it is in order.")
-    language_quality: Text | None = pydantic.Field(None, description="Whether it reads well.")
+    answer_structure: Text | None = pydantic.Field(None, description="Whether the answer is well ordered.")
+    language_quality: Text | None = pydantic.Field(None, description="Whether the answer reads well.")
 
 
 class Feedback(Model):
     """Advice to the writer of the answer."""
 
-    strengths: tuple[Text, ...] = pydantic.Field((), description="What is good.")
-    weaknesses: tuple[Text, ...] = pydantic.Field((), description="What is not.")
-    suggestions: tuple[Text, ...] = pydantic.Field((), description="What to do.")
+    strengths: tuple[Text, ...] = pydantic.Field((), description="Strengths of the answer.")
+    weaknesses: tuple[Text, ...] = pydantic.Field((), description="Weaknesses of the answer.")
+    suggestions: tuple[Text, ...] = pydantic.Field((), description="Suggestions for a better answer.")
 
 
 class AnswerQualityAnnotation(Model):
     """One annotator's judgement of one answer."""
 
-    annotation_id: Name = pydantic.Field(description="Unique among the annotator's.")
-    query_id: Name = pydantic.Field(description="As in the dataset.")
-    annotator_id: Name = pydantic.Field(description="Who judged.")
-    timestamp: Moment | None = pydantic.Field(None, description="When it was made.")
-    answer_text: Text = pydantic.Field(description="The answer that was judged; only judgements of one text compare.")
-    quality_scores: QualityScores = pydantic.Field(description="By dimension.")
+    annotation_id: Name = pydantic.Field(description="Unique among the annotations of this annotator.")
+    query_id: Name = pydantic.Field(description="The dataset's value.")
+    annotator_id: Name = pydantic.Field(description="The person who judged.")
+    timestamp: Moment | None = pydantic.Field(None, description="Time of the annotation.")
+    answer_text: Text = pydantic.Field(description="The judged answer; only judgements of the same text are compared.")
+    quality_scores: QualityScores = pydantic.Field(description="Scores by dimension.")
     overall_score: Number | None = pydantic.Field(None, description="Mean of the five scores.")
-    aspect_ratings: AspectRatings | None = pydantic.Field(None, description="In words.")
-    feedback: Feedback | None = pydantic.Field(None, description="For the writer.")
+    aspect_ratings: AspectRatings | None = pydantic.Field(None, description="Ratings in words.")
+    feedback: Feedback | None = pydantic.Field(None, description="Feedback to the writer of the answer.")
     metadata: Open = pydantic.Field(default_factory=dict, description="Time taken, expertise, state of review.")
 
     @property
@@ -185,23 +185,25 @@ class GroundTruth(FileModel):
 
     file_type: ClassVar[str] = "file of annotations"
 
-    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file's form.")
-    dataset_id: Name = pydantic.Field(description="As in the dataset.")
-    version: Name = pydantic.Field(description="As in the dataset.")
+    schema_version: SchemaVersion = pydantic.Field(SCHEMA_VERSION, description="Version of this file format.")
+    dataset_id: Name = pydantic.Field(description="The dataset's value.")
+    version: Name = pydantic.Field(description="The dataset's value.")
     text_sha256: Texts | None = pydantic.Field(
-        None, description="SHA-256 of each document's text, by file name: offsets mean something in that text only."
+        None, description="SHA-256 of each document's text, by file name; offsets hold for that text only."
     )
-    extractor: Text | None = pydantic.Field(None, description="What extracted those texts, with its version.")
-    annotations: tuple[Annotation, ...] = pydantic.Field(description="In the dataset's order.")
+    extractor: Text | None = pydantic.Field(
+        None, description="Name and version of the program that extracted the texts."
+    )
+    annotations: tuple[Annotation, ...] = pydantic.Field(description="Annotations in the dataset's order.")
 
     @property
     def citation_annotations(self) -> tuple[CitationAnnotation, ...]:
-        """Return the annotations that cite."""
+        """Annotations of citations."""
         return tuple(a for a in self.annotations if isinstance(a, CitationAnnotation))
 
     @property
     def quality_annotations(self) -> tuple[AnswerQualityAnnotation, ...]:
-        """Return the annotations that judge an answer."""
+        """Annotations of answer quality."""
         return tuple(a for a in self.annotations if isinstance(a, AnswerQualityAnnotation))
 
     @classmethod
@@ -234,9 +236,9 @@ def read_annotation_file(
 
     Args:
         path: `.json`, `.json.gz`, `.yaml` or `.yml`.
-        dataset_id: Of a file that names no dataset, neither inside nor by its name.
-        version: Of that dataset, likewise; else 0.0.0.
-        annotator_id: Of annotations without one.
+        dataset_id: Used if neither the file's content nor its name states one.
+        version: Used in the same way; else 0.0.0.
+        annotator_id: Used for annotations without one.
         end_inclusive: The file's `end_char` is the last character, not the one after it.
     """
     fields, items = _container(path)

@@ -42,7 +42,7 @@ class Metric(Model):
     """A mean over questions."""
 
     value: float | None = pydantic.Field(None, description="The mean; null where nothing could be scored.")
-    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
+    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="Limits of the 95 % interval.")
     method: str | None = pydantic.Field(
         None, description="How the interval was made (wilson, bootstrap), or why a value has none."
     )
@@ -55,8 +55,8 @@ class Metric(Model):
     n_failed: int = pydantic.Field(0, description="Questions without an answer or a verdict.")
     n_skipped: int = pydantic.Field(0, description="Questions to which the measure does not apply.")
     coverage: float | None = pydantic.Field(None, description="n_scored / (n_scored + n_failed).")
-    level: Level | None = pydantic.Field(None, description="What retrieval was scored on.")
-    reason: str | None = pydantic.Field(None, description="Why value is null.")
+    level: Level | None = pydantic.Field(None, description="Whether documents or pages were scored.")
+    reason: str | None = pydantic.Field(None, description="Reason why `value` is null.")
 
 
 class CorrectedRate(Model):
@@ -64,14 +64,14 @@ class CorrectedRate(Model):
 
     value: float = pydantic.Field(description="The share that people would call correct.")
     confidence_interval: tuple[float, float] = pydantic.Field(
-        description="95 %, for the chance in both the labels and the answers."
+        description="95 % interval, for chance in the labels and in the answers."
     )
     n_labels: int
     labels_of: tuple[str, ...] = pydantic.Field(description="The systems whose answers were labelled.")
     is_of_these_answers: bool = pydantic.Field(
         description="Whether answers of this evaluation were labelled; if not, only the judge's error rates are used."
     )
-    warning: str | None = pydantic.Field(None, description="Why labels of these systems may mislead.")
+    warning: str | None = pydantic.Field(None, description="Reason why labels of these systems may mislead.")
 
     @property
     def text(self) -> str:
@@ -81,7 +81,7 @@ class CorrectedRate(Model):
 
     @property
     def basis(self) -> str:
-        """Whose labels it is from, and what is to be known of it."""
+        """Sentence with the source of the labels and the warning, if there is one."""
         told = f"By {self.n_labels:,} labels of {', '.join(self.labels_of)}"
         told += "." if self.is_of_these_answers else "; for a narrower interval, label answers of this evaluation."
         return f"{told} {self.warning or ''}".strip()
@@ -91,7 +91,7 @@ class JudgedMetric(Metric):
     """A mean of a judge's scores."""
 
     corrected: CorrectedRate | None = pydantic.Field(
-        None, description="Of judged_correct, by the labels that were there when the file was written."
+        None, description="`judged_correct`, corrected with the labels that existed when the file was written."
     )
 
 
@@ -100,21 +100,21 @@ _UNSTATED = Metric(reason=NOT_STATED)
 
 
 class PooledInterval(Model):
-    """The interval of a mean over spans, of which a question may have several."""
+    """The interval of a mean over spans; a question may have several spans."""
 
     low: float
     high: float
-    method: str | None = pydantic.Field(None, description="As in Metric.")
+    method: str | None = pydantic.Field(None, description="As in `Metric`.")
     n_clusters: int | None = pydantic.Field(None, description="Questions, or groups of them that share documents.")
 
 
 class SpanAccuracy(Model):
-    """Expected against given citations, each expected span with its best partner; means over all spans, pooled."""
+    """Gold spans compared with citations, each with its best match; means are over all spans of all questions."""
 
     mean_exact_jaccard: float | None = None
     mean_tolerance_jaccard: float | None = None
     confidence_intervals: dict[str, PooledInterval] = pydantic.Field(
-        default_factory=dict, description="Of the two means, by their names."
+        default_factory=dict, description="Intervals of the two means, by name."
     )
     perfect_matches: int = 0
     good_matches: int = 0
@@ -144,18 +144,18 @@ def pooled_jaccard(spans: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ClaimShare(Model):
-    """A share of all claims or citations of a run that a judge counts; null without one.
+    """A share of all claims or citations of a run, as a judge counts them; null without a judge.
 
     The means over answers of the same shares, under the same names, are in `judge_metrics`.
     """
 
     pooled_over: Literal["claims", "citations"] | None = pydantic.Field(
-        None, description="What is counted over all answers: the whole of the share."
+        None, description="Denominator of the share, counted over all answers."
     )
 
     value: float | None = None
-    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="At the file's level.")
-    method: str | None = pydantic.Field(None, description="As in Metric.")
+    confidence_interval: tuple[float, float] | None = pydantic.Field(None, description="Limits of the 95 % interval.")
+    method: str | None = pydantic.Field(None, description="As in `Metric`.")
     n_clusters: int | None = pydantic.Field(None, description="Answers, or groups of them that share documents.")
     total_claims: int | None = None
     cited_claims: int | None = None
@@ -187,16 +187,16 @@ class CitationMetrics(Model):
     overall_citation_accuracy: Metric = pydantic.Field(
         _UNSTATED,
         description="Weighted mean of span accuracy, citation correctness, factual consistency and absence of "
-        "hallucination, the weights spread over what an answer has. Source: Citation Accuracy Evaluation 5.1.",
+        "hallucination; weights of missing parts go to the others. Source: Citation Accuracy Evaluation 5.1.",
     )
     overall_coverage: Metric = pydantic.Field(
-        _UNSTATED, description="Sum of the weights of what the answers have, in [0, 1]."
+        _UNSTATED, description="Sum of the weights of the parts that the answers have, in [0, 1]."
     )
     validation: CitationValidation = CitationValidation()
 
 
 class Abstention(Model):
-    """Answerable and unanswerable questions against answered and abstained ones."""
+    """Counts of answerable and unanswerable questions, answered and abstained."""
 
     answerable_answered: int = 0
     answerable_abstained: int = 0
@@ -206,37 +206,45 @@ class Abstention(Model):
         0, description="Failed questions: whether the system would have abstained is unknown."
     )
     unanswerable_failed: int = 0
-    precision: Metric = pydantic.Field(_UNSTATED, description="Unanswerable among the abstained.")
-    recall: Metric = pydantic.Field(_UNSTATED, description="Abstained among the unanswerable.")
+    precision: Metric = pydantic.Field(_UNSTATED, description="Share of unanswerable questions among the abstentions.")
+    recall: Metric = pydantic.Field(_UNSTATED, description="Share of abstentions among the unanswerable questions.")
     f1: Metric = _UNSTATED
-    over_refusal_rate: Metric = pydantic.Field(_UNSTATED, description="Abstained among the answerable.")
-    false_answer_rate: Metric = pydantic.Field(_UNSTATED, description="Answered among the unanswerable.")
-    abstention_rate: Metric = pydantic.Field(_UNSTATED, description="Abstained among all.")
+    over_refusal_rate: Metric = pydantic.Field(
+        _UNSTATED, description="Share of abstentions among the answerable questions."
+    )
+    false_answer_rate: Metric = pydantic.Field(
+        _UNSTATED, description="Share of answers among the unanswerable questions."
+    )
+    abstention_rate: Metric = pydantic.Field(_UNSTATED, description="Share of abstentions among all questions.")
     accuracy: Metric = pydantic.Field(
-        _UNSTATED, description="Answerable questions answered, whether rightly or not, and unanswerable abstained."
+        _UNSTATED,
+        description="Share of questions that are answerable and answered (rightly or not), or "
+        "unanswerable and abstained.",
     )
 
 
 class AnswerQualityMetrics(Model):
-    """How well the system answers; exact match and F1 are those of SQuAD v2."""
+    """How well the system answers; exact match and F1 follow SQuAD v2."""
 
     exact_match: Metric = _UNSTATED
     f1: Metric = _UNSTATED
     answerable_exact_match: Metric = _UNSTATED
     answerable_f1: Metric = _UNSTATED
-    unanswerable_exact_match: Metric = pydantic.Field(_UNSTATED, description="1 where the system rightly abstained.")
+    unanswerable_exact_match: Metric = pydantic.Field(
+        _UNSTATED, description="Share of the unanswerable questions on which the system abstains."
+    )
     abstention: Abstention = Abstention()
     factual_consistency: ClaimShare = ClaimShare(reason=NOT_STATED)
     hallucination_rate: ClaimShare = pydantic.Field(
-        ClaimShare(reason=NOT_STATED), description="Claims that no cited text supports."
+        ClaimShare(reason=NOT_STATED), description="Share of claims that no cited text supports."
     )
     hallucination_rate_retrieved: ClaimShare = pydantic.Field(
-        ClaimShare(reason="no_judge"), description="Claims that nothing retrieved supports."
+        ClaimShare(reason="no_judge"), description="Share of claims that no retrieved text supports."
     )
 
 
 class ResourceUsage(Model):
-    """Sampled once a second during the run."""
+    """Use of one resource, sampled once a second during the run."""
 
     mean: float | None = None
     peak: float | None = None
@@ -247,22 +255,22 @@ class PerformanceMetrics(Model):
     """Time, memory, processor and tokens."""
 
     latency_stats: dict[Literal["mean", "p50", "p95", "p99", "min", "max"], float | None] = pydantic.Field(
-        default_factory=dict, description="Milliseconds a question; null where no latency was measured."
+        default_factory=dict, description="Milliseconds per question; null if no latency was measured."
     )
-    latency_reason: str | None = pydantic.Field(None, description="Why there is no latency.")
+    latency_reason: str | None = pydantic.Field(None, description="Reason why there is no latency.")
     latency_intervals: dict[Literal["mean", "p50", "p95", "p99"], tuple[float, float] | None] = pydantic.Field(
         default_factory=dict,
         description="95 % limits in milliseconds; null where the measurements are too few.",
     )
     resource_usage: dict[Literal["memory_mb", "cpu_percent"], ResourceUsage] = {}
     resource_usage_of: Literal["evaluation", "evaluation_and_system"] | None = pydantic.Field(
-        None, description="Whose memory and processor time: with the system's where it runs in the same processes."
+        None, description="Whether memory and processor time include the system, which may run in the same processes."
     )
     api_usage: dict[ApiUsageName, float | None] = pydantic.Field(
         default_factory=dict, description="Sums over all answers; null where no answer reports them."
     )
     judge_usage: dict[JudgeUsageName, float] = pydantic.Field(
-        default_factory=dict, description="What judging took; empty without a judge."
+        default_factory=dict, description="Requests, tokens, cost and time of judging; empty without a judge."
     )
     in_flight: int | None = pydantic.Field(None, description="Questions asked at once; latencies depend on it.")
     reused_from: str | None = pydantic.Field(None, description="The evaluation in which these values were measured.")
@@ -271,14 +279,14 @@ class PerformanceMetrics(Model):
 class CustomMetric(Model):
     """The definition of a custom metric."""
 
-    definition: str = pydantic.Field(description="As the settings name it: an import path or an entry point.")
+    definition: str = pydantic.Field(description="Import path or entry point, as in the settings.")
     meaning: str
     source: str
     direction: Literal["higher", "lower", "neither"]
-    low: float | None = pydantic.Field(description="Least score; null where there is no bound.")
-    high: float | None = pydantic.Field(description="Greatest score; null where there is no bound.")
+    low: float | None = pydantic.Field(description="Lowest possible score; null without a bound.")
+    high: float | None = pydantic.Field(description="Highest possible score; null without a bound.")
     levels: tuple[str, ...]
-    category: str = pydantic.Field(description="The scores it belongs to: answers, citations, ...")
+    category: str = pydantic.Field(description="Group of scores that it belongs to: answers, citations, ...")
     version: str
 
 
@@ -287,16 +295,18 @@ class MetricFault(Model):
 
     metric: str
     query_id: str
-    message: str = pydantic.Field(description="One line, with its code.")
+    message: str = pydantic.Field(description="Error in one line, with its code.")
 
 
 class ThresholdResult(Model):
     """A quality threshold and its result."""
 
     limit: float
-    bound: Literal["least", "most"] = pydantic.Field(description="Whether a value below or above breaks it.")
+    bound: Literal["least", "most"] = pydantic.Field(
+        description="least: a lower value breaks the threshold; most: a higher one does."
+    )
     value: float | None = pydantic.Field(description="The evaluation's value; null where there is none.")
-    is_broken: bool | None = pydantic.Field(description="By the value; null with a `reason`.")
+    is_broken: bool | None = pydantic.Field(description="Whether the value breaks the threshold; null with a `reason`.")
     answers_scored: int = pydantic.Field(description="Answers that have the score.")
     answers_broken: int | None = pydantic.Field(
         description="Answers whose score is worse than the limit; null where there is a `reason`."
@@ -311,16 +321,16 @@ class ThresholdResult(Model):
 class JudgeRecord(Model):
     """The judge of claims and correctness; its agreement with people is recorded elsewhere."""
 
-    kind: str = pydantic.Field(description="lexical, openai.")
-    fingerprint: str = pydantic.Field(description="Changes whenever the same answer may be judged otherwise.")
-    models: tuple[str, ...] = pydantic.Field((), description="As its server reports them.")
+    kind: str = pydantic.Field(description="Kind of judge: lexical, nli or openai.")
+    fingerprint: str = pydantic.Field(description="Changes whenever the same answer may get another verdict.")
+    models: tuple[str, ...] = pydantic.Field((), description="Models that its server reports.")
     completed: int = pydantic.Field(description="Answers with a judgement.")
-    failed: int = pydantic.Field(description="Answers without one.")
-    flags: dict[str, int] = pydantic.Field(default_factory=dict, description="Judgements by flag.")
+    failed: int = pydantic.Field(description="Answers without a judgement.")
+    flags: dict[str, int] = pydantic.Field(default_factory=dict, description="Number of judgements by flag.")
 
 
 class RetrievalResults(Model):
-    """What came back, and what should have."""
+    """Retrieved and relevant documents of one question."""
 
     retrieved_docs: tuple[str, ...] = ()
     relevance_scores: tuple[float | None, ...] = ()
@@ -328,7 +338,7 @@ class RetrievalResults(Model):
 
 
 class QueryResult(Model):
-    """One question."""
+    """Answer and scores of one question."""
 
     strict_types: ClassVar[bool] = True
 
@@ -347,7 +357,7 @@ class QueryResult(Model):
 
 
 class SignificanceTest(Model):
-    """A test against the pinned runs: one-sided, Holm-corrected; or where the verdict stands."""
+    """A one-sided, Holm-corrected test against the pinned runs, or the file with the verdict."""
 
     baseline_mean: float | None = None
     current_mean: float | None = None
@@ -361,7 +371,7 @@ class SignificanceTest(Model):
 
 
 class Summary(Model):
-    """How many, how long."""
+    """Counts and times of an evaluation."""
 
     total_queries: int
     successful_queries: int
@@ -378,18 +388,20 @@ class StatisticalAnalysis(Model):
 
 
 class Fingerprints(Model):
-    """What must be equal for two evaluations to be compared; sha256 or a version."""
+    """Values (sha256 or a version) that must be equal for two evaluations to be compared."""
 
     dataset: str = NOT_STATED
     corpus: str = NOT_STATED
     system: str = NOT_STATED
     metrics: str = NOT_STATED
     judge: str | None = None
-    server: str | None = pydantic.Field(None, description="Of the settings that the system's server reports.")
+    server: str | None = pydantic.Field(
+        None, description="Fingerprint of the settings that the system's server reports."
+    )
 
 
 class ResultsMetadata(Model):
-    """Where and how."""
+    """Environment and parameters of an evaluation."""
 
     evaluation_environment: dict[str, str] = {}
     evaluation_parameters: JsonObject = {}
@@ -419,7 +431,7 @@ class EvaluationResults(FileModel):
     fingerprints: Fingerprints = Fingerprints()
     summary: Summary = Summary(total_queries=0, successful_queries=0, failed_queries=0)
     retrieval_level: Level = pydantic.Field(
-        "document", description="Which of the two is primary: document, but page in a corpus of few documents."
+        "document", description="The primary level: document, but page in a corpus of few documents."
     )
     retrieval_metrics: dict[str, Metric]
     page_retrieval_metrics: dict[str, Metric] = {}
@@ -428,12 +440,12 @@ class EvaluationResults(FileModel):
     judge: JudgeRecord | None = None
     judge_metrics: dict[str, JudgedMetric] = pydantic.Field(
         default_factory=dict,
-        description="Means over answers of the judge's scores; pooled shares are in the parts above.",
+        description="Means of the judge's scores over answers; pooled shares are in the parts above.",
     )
     performance_metrics: PerformanceMetrics = PerformanceMetrics()
     further_metrics: dict[str, Metric] = pydantic.Field(
         default_factory=dict,
-        description="Means of scores of no other part: words, contexts, custom metrics.",
+        description="Means of all other scores: words, contexts, custom metrics.",
     )
     custom_metrics: dict[str, CustomMetric] = pydantic.Field(
         default_factory=dict, description="Metrics that are not built in, by name; their means are among the others."
@@ -442,13 +454,13 @@ class EvaluationResults(FileModel):
         (), description="The first faults of each custom metric; all are counted in its n_failed."
     )
     warnings: tuple[str, ...] = pydantic.Field(
-        (), description="What to know before reading the scores, such as passages that name no document of the corpus."
+        (), description="Warnings about the scores, such as passages that name no document of the corpus."
     )
     models: dict[str, int] = pydantic.Field(
-        default_factory=dict, description="Answers by the model that the system's replies name."
+        default_factory=dict, description="Number of answers by the model that the system's replies name."
     )
     quality_thresholds: dict[str, ThresholdResult] = pydantic.Field(
-        default_factory=dict, description="Limits that people have set in verdicts.config.yaml, by name."
+        default_factory=dict, description="Thresholds set in verdicts.config.yaml, by name."
     )
     query_results: tuple[QueryResult, ...] = ()
     statistical_analysis: StatisticalAnalysis = StatisticalAnalysis()
@@ -472,7 +484,7 @@ class EvaluationResults(FileModel):
 
 
 class StoredResults(NamedTuple):
-    """A results file without its rows, and the rows, which are read anew each time that they are gone through."""
+    """A results file without its rows, and the rows, which are read from the file on each iteration."""
 
     head: EvaluationResults
     rows: Iterable[QueryResult]
@@ -482,7 +494,7 @@ def open_results(path: Path) -> StoredResults:
     """Open a results file; of one that this pipeline wrote, one row is in memory at a time.
 
     Raises:
-        InputError: As `EvaluationResults.read`; also while the rows are gone through.
+        InputError: As `EvaluationResults.read`; also during iteration.
     """
     rows = RowFile.open(path, ROWS, partial(_row, path)) if path.name.endswith(".json") else None
     if rows is not None:

@@ -28,8 +28,8 @@ class LexicalSettings(Model):
 
     language: LanguageCode = pydantic.Field(
         "en",
-        description="Language of questions and documents. Correctness is judged in English; in other languages only "
-        "answers equal to the gold answer, a yes or no, and refusals are.",
+        description="Language of questions and documents. Correctness is judged in English; in other "
+        "languages only refusals, yes or no, and answers equal to the gold answer are judged.",
     )
     decimal_comma: bool | None = pydantic.Field(
         None, description="Whether 1,5 is one and a half; by default as the language writes it. Never guessed."
@@ -80,25 +80,30 @@ class LlmSettings(Model):
     chat: ChatSettings = pydantic.Field(description="The model and how it samples.")
     ratings: tuple[Annotated[RatingProtocol, pydantic.BeforeValidator(_known_rating)], ...] = pydantic.Field(
         (),
-        description="Ratings beside the verdicts, one or two calls more an answer each: answer_accuracy, "
+        description="Ratings in addition to the verdicts; each takes one or two more calls per answer: "
+        "answer_accuracy, "
         "answer_relevance, groundedness, quality, relevance, toxicity, or custom protocols.",
     )
     evidence_chars: int = pydantic.Field(
         12_000, ge=1_000, le=1_000_000,
-        description="Characters of cited texts and contexts in one call; of more, the sentences nearest to the claims.",
+        description="Maximum characters of cited texts and contexts in one call; of longer ones, the "
+        "sentences nearest to the claims are sent.",
     )  # fmt: skip
     claims_per_call: int = pydantic.Field(
-        12, ge=1, le=100, description="Claims in one call; an answer with more takes more calls. Bounds the reply."
+        12,
+        ge=1,
+        le=100,
+        description="Maximum claims in one call, which bounds the reply; an answer with more takes more calls.",
     )
     claim_labels: bool = pydantic.Field(
         False,
         description="Ask whether a claim needs each of its citations, for ALCE's citation_recall and "
-        "citation_precision: one call more for an answer with several citations at a claim. If off, they have no "
-        "value.",
+        "citation_precision: one more call for an answer with several citations at one claim. If off, "
+        "these metrics are null.",
     )
     same_model: bool = pydantic.Field(
         True,
-        description="A reply by another model than the first reply's is a failure. Switch it off for routers that "
+        description="A reply from another model than the first reply's is a failure. Turn this off for routers that "
         "choose a model each time: such an evaluation is flagged, and compares models as much as systems.",
     )
     fallback_scoring: float | None = pydantic.Field(
@@ -197,7 +202,11 @@ class JudgeSettings(Model):
     kind: JudgeKind = pydantic.Field("lexical", description="Kind of judge; none leaves the judge's scores null.")
     budget: Budget = pydantic.Field(Budget(), description="Limits for the judge in one UTC day.")
     min_agreement: float = pydantic.Field(
-        0.60, ge=0, le=1, description="Lower limit of kappa with people's labels from which the judge is calibrated."
+        0.60,
+        ge=0,
+        le=1,
+        description="The judge counts as calibrated if the interval of its kappa with people's labels "
+        "begins at this or above.",
     )
     settings: pydantic.SerializeAsAny[Model] = pydantic.Field(
         default_factory=dict,  # validated into the kind's model

@@ -75,7 +75,7 @@ _OPPOSITES = tuple(
 _BRIEF = 3  # words of a gold answer that is little but its number
 _SHORT = 4  # words of a gold answer that is a name
 _SPELT = 4  # letters from which a close spelling is a misspelling
-_DENIED = 0.5  # of the weight of the words in common: those that one of both denies
+_DENIED = 0.5  # of the weight of the words in common: those that one of the two denies
 _YES_NO_RECALL = 0.45  # of the words after an equal yes or no
 _NUMBERS_HALF = 0.5
 _NUMBERS_RECALL = 0.20  # of the words around numbers that match
@@ -228,7 +228,7 @@ class _Comparison:
         if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(
             gold.weights[stem] for stem in common
         ):
-            return f"one of both denies {', '.join(denied[:5])}"
+            return f"one of the two denies {', '.join(denied[:5])}"
         wanted, said = frozenset(gold.stems), frozenset(given.stems)
         for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
             if wanted & one and not wanted & other and said & other and not said & one:

@@ -25,16 +25,18 @@ class AlertSettings(Model):
     webhook_url_env: str | None = pydantic.Field(
         None,
         pattern=VARIABLE,
-        description="Name of the environment variable that holds where alerts are sent: the http(s) address of an "
+        description="Name of the environment variable with the address that alerts are sent to: the "
+        "http(s) address of an "
         "incoming webhook, or an Apprise URL such as slack://, msteams:// or mailto://. It is a secret; keep it out of "
         "files.",
     )
     webhook_format: Literal["slack", "teams"] = pydantic.Field(
         "slack",
-        description="What an http(s) address is sent: the JSON of Slack's incoming webhooks, or an Adaptive Card for a "
+        description="Form of the messages to an http(s) address: the JSON of Slack's incoming webhooks, "
+        "or an Adaptive Card for a "
         "Teams workflow.",
     )
-    run_failures: bool = pydantic.Field(True, description="Whether failed runs are alerted.")
+    run_failures: bool = pydantic.Field(True, description="Whether failed runs send an alert.")
     late_after_hours: float | None = pydantic.Field(
         30.0,
         gt=0,

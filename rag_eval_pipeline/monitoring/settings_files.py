@@ -34,7 +34,7 @@ class RetentionSettings(Model):
         "the evaluation's folder was removed.",
     )
     download_days: int | None = pydantic.Field(
-        30, ge=1, description="Days that downloads are kept that no benchmark names any more."
+        30, ge=1, description="Days that downloads are kept once no benchmark names them."
     )
     judgement_days: int | None = pydantic.Field(
         90, ge=1, description="Days that replies of judges are kept after their last use."

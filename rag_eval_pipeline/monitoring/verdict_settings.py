@@ -16,8 +16,8 @@ class VerdictSettings(Model):
         Budget().false_alarms_a_year,
         gt=0,
         le=100,
-        description="At most so many false alarms a year by the nights of all pairs together, changes for the "
-        "worse and for the better.",
+        description="Upper limit of false alarms a year over the nights of all pairs together, counting "
+        "changes for the worse and for the better.",
     )
     alpha: float = pydantic.Field(
         2 * RULES.level,

@@ -66,26 +66,27 @@ class Recipe(Model):
     source: str = Field(description="URL of the format's documentation or public repository.")
     recognise: dict[str, Fit] = Field(description="By relation: `source`, and tables under the names that SQL uses.")
     links: dict[str, str] = Field(
-        default={}, description="Columns whose values are those of another relation's: `qrels.query-id: source._id`."
+        default={},
+        description="Columns that refer to another relation's column: `qrels.query-id: source._id`.",
     )
     let: dict[str, Choice] = Field(default={}, description="SQL that `{name}` stands for in other SQL.")
-    rows: Choice = Field(default=SOURCE, description="What stands after FROM: each of its rows is a question.")
+    rows: Choice = Field(default=SOURCE, description="Relation or SQL after FROM: each of its rows is a question.")
     questions: str | dict[str, Choice] = Field(
         description="The columns of `questions`; without contexts, the documents are searched as for unknown files. "
         "`texts` are gold texts that are searched in the documents, `texts_file` the file that they stand in."
     )
-    where: dict[str, str] = Field(default={}, description="Conditions of rows that are kept, by the columns they read.")
+    where: dict[str, str] = Field(default={}, description="Conditions on rows that are kept, by the columns they read.")
     documents: Choice | None = None
     retrieval_only: bool = False
     on_missing_document: Literal["keep"] | None = None
     inner: tuple[str, ...] = Field(
-        default=(), description="Columns of objects, whose other fields of any name may lead to the documents."
+        default=(), description="Columns of objects; their other fields, under any name, may lead to the documents."
     )
     unused: tuple[str, ...] = Field(default=(), description="Columns that are no part of a question, such as outputs.")
     says: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
-        default=(), description="What a person should know of the mapping: `documents: one per article.`"
+        default=(), description="Notes on the mapping for people: `documents: one per article.`"
     )
-    fill_in: dict[str, Choice] = Field(default={}, description="What only a person can say, by column of `questions`.")
+    fill_in: dict[str, Choice] = Field(default={}, description="Values that only a person can give, by column.")
     example: Example | None = None
 
     @model_validator(mode="after")

@@ -75,7 +75,7 @@ class SourceSpec(SpecPart):
     quote: Annotated[str, Field(pattern=r"^(.|none|backslash)$")] | None = Field(
         default=None,
         description="The quote character of CSV cells, by default the double quote; `none`: quotes are text; "
-        "`backslash`: inside a cell a backslash stands before the double quote.",
+        "`backslash`: a double quote inside a cell is escaped with a backslash.",
     )
     columns: tuple[Text, ...] = Field(
         default=(),
@@ -99,8 +99,8 @@ class SourceSpec(SpecPart):
     root: str | None = Field(
         default=None,
         description="JSON and YAML: keys, dot-separated, that lead to the rows (`data`). `$` makes the value one row; "
-        "`queries.*` makes each member of an object a row of `source_key` and `value`. XML: the tags from the "
-        "document's to that of the rows (`posts.row`); by default the outermost elements that repeat.",
+        "`queries.*` makes each member of an object a row of `source_key` and `value`. XML: the tags from "
+        "the root to the rows (`posts.row`); by default the outermost elements that repeat.",
     )
 
     @field_validator("path")

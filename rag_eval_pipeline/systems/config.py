@@ -86,7 +86,7 @@ class VersionSource(Model):
 class SystemFile(Model):
     """A system under test."""
 
-    kind: str = pydantic.Field(description=f"What answers: {', '.join(KINDS)}.")
+    kind: str = pydantic.Field(description=f"Kind of the system: {', '.join(KINDS)}.")
     title: str | None = pydantic.Field(None, description="Title shown to people; by default the file's name.")
     version: str = pydantic.Field("1", description="Version of the system itself; a new one starts a new history.")
     version_from: VersionSource | None = pydantic.Field(
@@ -99,15 +99,14 @@ class SystemFile(Model):
         None, description="Evaluated every night and when a benchmark appears; by default only kinds that cost nothing."
     )
     benchmarks: tuple[str, ...] = pydantic.Field(("*",), description="Globs of the benchmarks it is evaluated on.")
-    limit: int | None = pydantic.Field(
-        None, ge=1, description="Ask only this many questions of each benchmark, the first ones."
-    )
+    limit: int | None = pydantic.Field(None, ge=1, description="Ask only the first N questions of each benchmark.")
     deterministic: bool | None = pydantic.Field(
         None,
         description="Equal inputs give equal answers, so a new night reuses them; by default for embedded, replay.",
     )
     closed_book: bool = pydantic.Field(
-        False, description="It is asked without documents, to find the questions that need none: see rag-eval audit."
+        False,
+        description="The system is asked without documents, to find questions that need none (see rag-eval audit).",
     )
     budget: Budget = pydantic.Field(Budget(), description="Limits for one UTC day.")
     settings: pydantic.SerializeAsAny[Model] = pydantic.Field(description="Settings of the kind.")

@@ -47,7 +47,9 @@ PageBase = Annotated[
 ]
 OffsetBase = Annotated[
     Literal["document", "page"],
-    pydantic.Field(description="What the system counts characters from: the start of the document, or of the page."),
+    pydantic.Field(
+        description="Where the system starts to count characters: at the start of the document, or of the page."
+    ),
 ]
 AbstentionPatterns = Annotated[
     tuple[str, ...] | None,
@@ -59,7 +61,7 @@ AbstentionPatterns = Annotated[
 ]
 EmptyAnswers = Annotated[
     Literal["error", "abstained"],
-    pydantic.Field(description="What an empty answer is, unless the system states that it abstained."),
+    pydantic.Field(description="How an empty answer counts, unless the system states that it abstained."),
 ]
 CitationBase = Annotated[
     Literal[0, 1] | None,
@@ -76,8 +78,9 @@ class ContextNames(Model):
     names: str | None = pydantic.Field(
         None,
         min_length=1,
-        description="CSV file, relative to this file, for a system that returns ids or titles: a header and two "
-        "columns, what it returns and the file of the corpus. `{benchmark}` is replaced by the name.",
+        description="CSV file, relative to this file, for a system that returns ids or titles: a header "
+        "and two columns, the returned id or title and the file in the corpus. `{benchmark}` is replaced by the "
+        "name.",
     )
 
     def path_of_names(self, corpus: "SystemCorpus") -> Path | None:
@@ -175,7 +178,7 @@ class HttpSettings(ReadingSettings):
         "none", description="sse: the reply is a stream of events with JSON, and the answer is joined from them."
     )
     answer: JsonPath = pydantic.Field(
-        description="JMESPath of the answer's text; of a stream, of the piece of it that an event carries."
+        description="JMESPath of the answer's text; in a stream, of the piece that each event carries."
     )
     contexts: ContextPaths | None = pydantic.Field(None, description="Where retrieved passages are.")
     citations: CitationPaths | None = pydantic.Field(
@@ -185,13 +188,16 @@ class HttpSettings(ReadingSettings):
         None,
         description="JMESPath of an error in a reply with a status of success; if it is found, the question fails.",
     )
-    prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were read.")
-    completion_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the tokens that were written.")
+    prompt_tokens: JsonPath | None = pydantic.Field(None, description="JMESPath of the number of prompt tokens.")
+    completion_tokens: JsonPath | None = pydantic.Field(
+        None, description="JMESPath of the number of completion tokens."
+    )
     cost: JsonPath | None = pydantic.Field(None, description="JMESPath of the cost in US dollars.")
     model: JsonPath | None = pydantic.Field(None, description="JMESPath of the model's name.")
     finish_reason: JsonPath | None = pydantic.Field(
         None,
-        description="JMESPath of why the generation ended, such as stop; length is a truncated answer, content_filter "
+        description="JMESPath of the reason why the generation ended, such as stop; length is a truncated "
+        "answer, content_filter "
         "a refused one, error a failed one.",
     )
     prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
@@ -290,8 +296,8 @@ class NvidiaSettings(Model):
     )
     extra_body: JsonObject = pydantic.Field(
         default_factory=dict,
-        description="Further fields of every request to /v1/generate, such as reranker_top_k and temperature; for one "
-        "that is not set the server's default holds.",
+        description="Further fields of every request to /v1/generate, such as reranker_top_k and "
+        "temperature; the server's defaults hold for the others.",
     )
     contexts: ContextNames | None = pydantic.Field(None, description="How the collection names documents.")
     page_base: Literal["auto", 0, 1] = pydantic.Field(
@@ -406,12 +412,12 @@ class PythonSettings(ReadingSettings):
     method: str | None = pydantic.Field(
         None,
         pattern=r"^[^\W\d]\w*$",
-        description="Method that answers, such as `retrieve`. By default the object itself; if it is not callable, the "
-        "first that it has of invoke, query, run, ainvoke and aquery.",
+        description="Method that answers, such as `retrieve`. By default the object is called; if it is "
+        "not callable, its first method among invoke, query, run, ainvoke and aquery.",
     )
     input: JsonValue = pydantic.Field(
         None,
-        description='What is passed instead of the question\'s text, such as {question: "{question}"} for a graph or '
+        description='Value passed instead of the question\'s text, such as {question: "{question}"} for a graph or '
         "chain that takes a mapping; {question}, {query_id} and {benchmark} in its texts are replaced.",
     )
     arguments: JsonObject = pydantic.Field(
@@ -468,7 +474,7 @@ class ReplaySettings(Model):
     path: str = pydantic.Field(
         min_length=1,
         description="File with the answers, relative to this file; `{benchmark}` and `{system}` are replaced by names, "
-        "`{started:%Y-%m-%d}` by the time (UTC) at which the evaluation began: a file a night, which needs "
+        "`{started:%Y-%m-%d}` by the time (UTC) at which the evaluation began: one file per night, which needs "
         "`deterministic: false`. JSON lines, a list in JSON, .results.json, CSV, Excel, parquet or a TREC run, "
         "recognised by content.",
     )
@@ -482,14 +488,14 @@ class ReplaySettings(Model):
     abstention: AbstentionPatterns = None
     empty_answer: EmptyAnswers | None = pydantic.Field(
         None,
-        description="What an empty answer is, unless the recording states that the system abstained; by default "
-        "abstained in SQuAD's predictions, where it is how a system abstains, else error.",
+        description="How an empty answer counts, unless the recording states that the system abstained; "
+        "by default as abstained in SQuAD's predictions, where systems abstain in this way, else as an error.",
     )
 
     ids: Literal["query_id", "source_id"] | None = pydantic.Field(
         None,
-        description="What rows without a question's text name it by: its id in the dataset (from 0), or the id that "
-        "your source gives it; by default what more rows fit.",
+        description="How rows without a question's text name the question: by its id in the dataset (from "
+        "0), or by its id in your source; by default whichever fits more rows.",
     )
 
     @pydantic.field_validator("path")

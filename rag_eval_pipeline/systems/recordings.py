@@ -88,7 +88,7 @@ class Recordings:
             ours = {key: row for key in source_ids if (row := _find(self.by_id, key)) and row.question is None}
             theirs = {key: row for key, row in by_source_id.items() if row.question is None}
             if len(ours) == len(theirs) and ours != theirs:
-                expected = "ids that are either those of the dataset, from 0, or those of the benchmark's source"
+                expected = "either the dataset's ids, from 0, or the ids of the benchmark's source"
                 hint = "State which they are in the system's settings, `ids: query_id` or `ids: source_id`, or add the "
                 raise InputError(
                     "ambiguous_ids", path, expected, found=f"{len(ours)} ids of both", hint=f"{hint}questions' texts."

@@ -42,7 +42,7 @@ class AllowedHost(BaseModel):
     for_: tuple[str, ...] = Field(
         default=(),
         alias="for",
-        description="Further hosts, each as exact `host:port`: documents that come from them may ask this host, too.",
+        description="Further hosts, each as exact `host:port`: documents that come from them may also ask this host.",
     )
 
     @model_validator(mode="before")
@@ -67,9 +67,9 @@ class EgressConfig(BaseModel):
 
     allowed_hosts: tuple[AllowedHost, ...] = Field(
         default=(),
-        description="Private hosts that documents may come from, each as exact `host:port`; none by default. A host is "
-        "open to documents that come from it and to no others, whatever they embed or redirect to, except to those "
-        "from the hosts that `{host: host:port, for: [host:port, ...]}` names.",
+        description="Private hosts that documents may come from, each as exact `host:port`; none by "
+        "default. A host is open only to documents that come from it, whatever other documents embed or redirect "
+        "to; `{host: host:port, for: [host:port, ...]}` also opens it to documents from the hosts under `for`.",
     )
     allowed_ports: tuple[int, ...] = Field(
         default=(80, 443, 8080, 8443), description="Ports of public hosts that may be asked; others are refused."
@@ -114,8 +114,9 @@ class EgressConfig(BaseModel):
     ca_file: str | None = Field(
         default=None,
         description="PEM file with the certificates of a company's own authorities, relative to this file's folder. "
-        "They are trusted in addition to the usual ones by all that fetches documents and downloads sources, and on "
-        "Linux by the browser for what pages are made of, which takes `certutil` (apt package libnss3-tools); "
+        "They are trusted in addition to the usual ones when documents are fetched and sources "
+        "downloaded, and by the browser when it loads parts of pages, which on Linux needs `certutil` (apt "
+        "package libnss3-tools); "
         "elsewhere the browser uses the machine's keychain.",
     )
     allow_no_sandbox: bool = Field(
@@ -186,7 +187,7 @@ def read_secret(variable: str, setting: str) -> str:
     """Return the value of an environment variable that the settings name."""
     value = os.environ.get(variable)
     if not value:
-        hint = "Set it where the pipeline runs; values of secrets do not stand in files."
+        hint = "Set it where the pipeline runs; secrets themselves are never written to files."
         raise InputError(
             "missing_secret", "egress.config.yaml", f"the environment variable {variable}", field=setting, hint=hint
         )

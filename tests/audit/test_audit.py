@@ -74,7 +74,7 @@ PLANTED = {
     "nearly the same question":     (changed(5, question="Who kept Skarv alonne?", answer="1862"), "near_duplicate_other_answer", "'Olaf Brun'"),
     "the same question, other documents": (changed(5, question="Who kept Skarv alone", answer="Olaf Brun", contexts=about("Tind")),
                                      "duplicate_other_documents", "'Olaf Brun'"),
-    "unanswerable with an answer":  (changed(4, is_impossible=True, answers=(), contexts=()), "unanswerable_in_corpus", "stands in Skarv.pdf"),
+    "unanswerable with an answer":  (changed(4, is_impossible=True, answers=(), contexts=()), "unanswerable_in_corpus", "occurs in Skarv.pdf"),
     "the answer in the question":   (changed(4, question="Did Olaf Brun keep Skarv alone?"), "answer_in_question", "has 'olaf brun'"),
     "all documents":                (changed(4, contexts=tuple(chain(*map(about, LIGHTS)))), "all_documents_named", "all 4 documents"),
     "another script":               (changed(4, question="Кто был смотрителем маяка Скарв?"), "other_language", "not in the script of en"),

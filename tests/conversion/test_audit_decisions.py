@@ -42,7 +42,7 @@ def test_decisions_change_questions_everywhere_and_none_is_lost(benchmark, tmp_p
     assert (counts.rows, counts.accepted, counts.dropped, counts.quarantined) == (5, 3, 1, 1)
     notes = [note for note in found.notes if note.startswith("audit.yaml")]
     assert [note.partition(": ")[2] for note in notes] == [
-        "1 dropped, 2 with other answers.",
+        "1 dropped, 2 with new answers.",
         "fix of 4 is not used: its row is refused.",
         "fix of 0, 'Who sails?', is not used: another decision is about the same question.",
         "drop of 9, 'Who dives?', is not used: no question has this text.",

@@ -34,7 +34,7 @@ def test_pages_that_lose_words_are_listed(benchmark, tmp_path):
     assert (check.numbers["pages"], check.numbers["incomplete"]) == (3, 1)
     assert re.fullmatch(r"14\d of 245 words \((57|58|59)%\)", check.numbers["half.pdf"])
     assert report.notes[-2:] == (
-        "Pages of which text is printed that is hidden until a tab is opened or a script runs: hidden.pdf.",
+        "Pages printed with text that is hidden until a tab is opened or a script runs: hidden.pdf.",
         "PDFs without any text, in which nothing can be found: drawn.pdf.",
     )
     assert f"half.pdf: {check.numbers['half.pdf']} of the page are in the PDF." in report.notes

@@ -326,7 +326,7 @@ def test_bodies_of_one_url_are_joined_in_their_order_and_counted(benchmark):
 
     assert [document.content for document in found.documents] == ["<p>One\n\n<p>Two"]
     assert found.notes == [
-        "documents: rows have 2 different bodies for 1 URL; those of one URL are joined in their order. The first is "
+        "documents: rows have 2 different bodies for 1 URL; the bodies of one URL are joined in their order. The first is "
         "https://x.org/faq."
     ]
 
@@ -472,7 +472,7 @@ def test_answer_that_says_there_is_none_is_impossible_unless_stated_otherwise(be
     assert [question.is_impossible for question in stated.questions] == [True, True, True, False]
     assert [question.is_impossible for question in mapped.questions] == [True, True, False, False]
     assert stated.notes[0] == (
-        "answer: 'Unanswerable' says that there is none, so is_impossible is true unless it is stated (1 row)."
+        "answer: 'Unanswerable' says that there is no answer, so is_impossible is true unless stated (1 row)."
     )
 
 

@@ -27,7 +27,7 @@ FINDINGS = {
     "another encoding":             (["Wo?,MÃ¼nchen", "Qui?,«CAFÉ»", "Wie?,er sagte „Spaß“", "Who?,itâ€™s him"],
                                      ["(2 rows: q.csv, rows 1, 4)"]),
     "another answer":               (["How deep?,31 m", "how deep? ,9 m", "Who?,Ada", "How deep?,31 m"],
-                                     ["1 question is asked more than once with other answers (3 rows: q.csv, rows 1, 2, 4)"]),
+                                     ["1 question is asked more than once with different answers (3 rows: q.csv, rows 1, 2, 4)"]),
     "the same answer":              (["How deep?,31 m", "How deep?,31 M"], ["with the same answer (2 rows"]),
 }  # fmt: skip
 

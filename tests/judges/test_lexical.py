@@ -210,13 +210,13 @@ def test_lexical_judge_judges_any_text_in_any_language(answer, language, mark):
 
 NOT_SURE = {
     #                              gold                      answer                                           what differs
-    "a denial":                  ("He was guilty",          "He was not guilty.",                            "one of both denies guilti"),
-    "a denial in the gold":      ("not guilty",             "guilty",                                        "one of both denies guilti"),
-    "must not":                  ("must not enter",         "You must enter.",                               "one of both denies enter"),
-    "never":                     ("signed the treaty",      "He never signed the treaty.",                   "one of both denies"),
-    "a denied name":             ("Bo Sund",                "It was Ada Lund, not Bo Sund.",                 "one of both denies bo, sund"),
-    "a name but another":        ("Peter Grey",             "The keeper was not Peter Grey but Ann Smith.",  "one of both denies peter, grey"),
-    "rather than":               ("York",                   "It was Leeds rather than York.",                "one of both denies york"),
+    "a denial":                  ("He was guilty",          "He was not guilty.",                            "one of the two denies guilti"),
+    "a denial in the gold":      ("not guilty",             "guilty",                                        "one of the two denies guilti"),
+    "must not":                  ("must not enter",         "You must enter.",                               "one of the two denies enter"),
+    "never":                     ("signed the treaty",      "He never signed the treaty.",                   "one of the two denies"),
+    "a denied name":             ("Bo Sund",                "It was Ada Lund, not Bo Sund.",                 "one of the two denies bo, sund"),
+    "a name but another":        ("Peter Grey",             "The keeper was not Peter Grey but Ann Smith.",  "one of the two denies peter, grey"),
+    "rather than":               ("York",                   "It was Leeds rather than York.",                "one of the two denies york"),
     "a denied year":             ("1800",                   "It was not lit in 1800 but in 1950.",           "denial differs of 1800"),
     "every year":                ("1800",                   ", ".join(map(str, range(1700, 1950))),          "list differs of 1800"),
     "either name":               ("Grey",                   "Mr Smith or Mr Grey.",                          "beside or"),
