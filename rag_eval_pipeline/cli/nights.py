@@ -155,7 +155,7 @@ def pin(
                 f"{answered.failed} of {answered.questions} questions failed in {published.evaluation_id}, too many "
                 f"for a baseline; the most frequent error: {answered.causes[0].message}"
             )
-            raise ServiceError("too_few_answers", message, hint="Mend the system's file or its server, then pin again.")
+            raise ServiceError("too_few_answers", message, hint="Fix the system's file or its server, then pin again.")
     pinned = run(root, benchmark, system, evaluations or (), now=clock.now(), note=note)
     share, warnings = baseline_flip_share(root, pinned), baseline_warnings(root, pinned)
     record = {"benchmark": benchmark, "system": system, **pinned.model_dump(mode="json"), "flip_share": share}

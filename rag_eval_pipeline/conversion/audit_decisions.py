@@ -52,12 +52,12 @@ class Decision(SpecPart):
     def _one_meaning(self) -> Self:
         if bool(self.answers) + self.unanswerable != (self.decision == "fix"):
             raise PydanticCustomError(
-                "bad_value", "of `fix` either `answers` or `unanswerable: true`, of drop and keep neither"
+                "bad_value", "for `fix` either `answers` or `unanswerable: true`, for drop and keep neither"
             )
         if any(not answer.strip() or "\0" in answer for answer in self.answers):
             raise PydanticCustomError("bad_value", "answers with text, and without NUL")
         if self.decision == "keep" and self.finding is None:
-            raise PydanticCustomError("bad_value", "of `keep` the kind of `finding` that is no fault")
+            raise PydanticCustomError("bad_value", "for `keep` the kind of `finding` to ignore")
         return self
 
 

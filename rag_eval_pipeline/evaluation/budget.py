@@ -102,7 +102,7 @@ class UsageLedger:
         if reached := self.reached():
             raise ServiceError(
                 "budget_spent", f"{self._account.replace('-', ' ', 1)} has used {reached}",
-                hint="What was answered is kept; run it again tomorrow, or raise `budget`.",
+                hint="Answers so far are kept; run it again tomorrow, or raise `budget`.",
             )  # fmt: skip
         self._under_way += 1
 

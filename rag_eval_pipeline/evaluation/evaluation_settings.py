@@ -150,7 +150,7 @@ def load_custom_metrics(names: Iterable[str]) -> dict[str, QuestionMetric]:
         if not isinstance(definition, QuestionMetric):
             raise InputError(
                 "bad_metric", f"metric {name}", "a QuestionMetric", found=type(definition).__name__,
-                hint="A Family of retrieval measures belongs into `measures`.",
+                hint="A Family of retrieval measures belongs in `measures`.",
             )  # fmt: skip
         info = definition.metric
         if info.category not in KIND_OF:

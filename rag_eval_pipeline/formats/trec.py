@@ -346,7 +346,7 @@ def _integer(path: Path, text: bytes, row: int, field: str) -> int:
 def _score(path: Path, text: bytes, row: int) -> float:
     shown = _shown(text)
     if shown.lower().lstrip("+-") == "nan":
-        raise InputError("bad_score", path, "a number, which NaN is not", row=row, field="score", found=shown)
+        raise InputError("bad_score", path, "a number other than NaN", row=row, field="score", found=shown)
     if _NUMBER.fullmatch(text):
         return float(text)
     raise InputError("bad_number", path, "a decimal number", row=row, field="score", found=shown)

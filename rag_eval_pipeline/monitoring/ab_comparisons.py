@@ -58,7 +58,7 @@ def compare_systems(
     units = None if clusters is None else [clusters.get(name, name) for name in names]
     summary = summarise(preferences, seed=SEED, clusters=units)
     if summary.value is None:
-        raise InputError("nothing_to_compare", f"{variant_a} and {variant_b}", "a question that both have a score of")
+        raise InputError("nothing_to_compare", f"{variant_a} and {variant_b}", "a question with a score on both sides")
     interval = summary.confidence_interval
     data = ComparisonData(
         variant_a_event_id=variant_a,

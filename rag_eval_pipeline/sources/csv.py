@@ -91,7 +91,7 @@ def _records(text: io.TextIOWrapper, file: InputFile) -> Iterator[DecodedBatch]:
         try:
             _check_cells(record, names)
             if record == header:
-                raise RowError("repeated_header", None, "a row; the header stands here again", record)
+                raise RowError("repeated_header", None, "a row; the header is repeated here", record)
             if reader.line_num + above > line:
                 _refuse_swallowed_rows(record, file, f"{file.shown}, line {line} to {above + reader.line_num}")
         except RowError as fault:

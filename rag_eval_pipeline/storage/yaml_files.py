@@ -71,7 +71,7 @@ class _Collection:
 def read_yaml(path: Path, shown: str) -> YamlDocument:
     """Return the document of a benchmark.yaml; `shown` is its name in messages."""
     if not path.is_file():
-        raise InputError("missing_spec", shown, "a YAML file", hint="Create it; the README shows one.")
+        raise InputError("missing_spec", shown, "a YAML file", hint="Create it: rag-eval init NAME --from FILE|FOLDER")
     return parse_yaml(path.read_bytes(), shown)
 
 

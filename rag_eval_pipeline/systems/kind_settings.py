@@ -215,7 +215,7 @@ class HttpSettings(ReadingSettings):
             if SECRET_HEADER.search(name):
                 raise PydanticCustomError(
                     "misplaced_secret",
-                    "headers without secrets; {name} belongs into headers_env of the endpoint",
+                    "headers without secrets; {name} belongs in headers_env of the endpoint",
                     {"name": name},
                 )
         return value

@@ -108,7 +108,7 @@ async def ensure_collection(
                     raise ServiceError(
                         "upload_timeout",
                         f"The corpus was not ingested within {settings.total_seconds:g} s",
-                        hint="What was uploaded is kept: start again, or raise upload.total_seconds.",
+                        hint="Uploaded documents are kept: start again, or raise upload.total_seconds.",
                     ) from None
         await upload.verify(allow_other_documents=allow_other_documents)
     except EndpointError as error:

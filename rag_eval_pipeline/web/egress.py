@@ -136,7 +136,7 @@ class EgressConfig(BaseModel):
                 if not VARIABLE_NAME.fullmatch(variable):
                     raise ValueError(
                         f"the value of {header} is not the name of an environment variable; secrets do not belong "
-                        "into this file"
+                        "in this file"
                     )
         return {str(origin_of(entry)): headers for entry, headers in value.items()}
 
@@ -187,7 +187,7 @@ def read_secret(variable: str, setting: str) -> str:
     """Return the value of an environment variable that the settings name."""
     value = os.environ.get(variable)
     if not value:
-        hint = "Set it where the pipeline runs; secrets themselves are never written to files."
+        hint = "Set it where the pipeline runs; secrets themselves do not belong in files."
         raise InputError(
             "missing_secret", "egress.config.yaml", f"the environment variable {variable}", field=setting, hint=hint
         )

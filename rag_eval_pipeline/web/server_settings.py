@@ -121,7 +121,7 @@ class EndpointSettings(Model):
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
         if value is not None and not VARIABLE_NAME.fullmatch(value):
-            raise _misplaced("the name of an environment variable; the secret itself does not belong into a file")
+            raise _misplaced("the name of an environment variable; the secret itself does not belong in a file")
         return value
 
     @pydantic.field_validator("headers_env")
@@ -131,7 +131,7 @@ class EndpointSettings(Model):
             if not is_free_header(header):
                 raise ValueError("headers that a request may carry beside its own")
             if not VARIABLE_NAME.fullmatch(variable):
-                raise _misplaced("names of environment variables; the secrets themselves do not belong into a file")
+                raise _misplaced("names of environment variables; the secrets themselves do not belong in a file")
         return value
 
 

@@ -218,7 +218,7 @@ async def load_and_settle(
         if len(router.moves) == followed:
             router.is_settled = True
             return PageState(loaded, measured)
-    raise DocumentError("blocked_navigation", f"{url}: the page does not stop leading to other pages")
+    raise DocumentError("blocked_navigation", f"{url}: the page keeps leading to other pages")
 
 
 async def bounded(step: Awaitable[T], limit_s: float) -> T:

@@ -299,7 +299,9 @@ def _check_address(page: Page, router: RequestRouter, body: Body) -> None:
     if router.left_private_host:
         raise DocumentError("blocked_navigation", f"{body.url}: a page of a private host leads to {page.url[:200]}")
     if not page.url.startswith(("http:", "https:")):
-        raise DocumentError("blocked_navigation", f"{body.url}: leads to what is refused or no page ({page.url[:80]})")
+        raise DocumentError(
+            "blocked_navigation", f"{body.url}: leads to an address that is refused or is not a page ({page.url[:80]})"
+        )
 
 
 async def _close_popup(popup: Page) -> None:

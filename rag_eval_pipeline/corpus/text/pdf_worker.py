@@ -132,7 +132,7 @@ def _open_pdf(data: bytes | Path) -> Iterator[pypdfium2.PdfDocument]:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD_ERROR or "password" in str(error).lower():
-            raise DocumentError("pdf_encrypted", "the PDF wants a password") from error
+            raise DocumentError("pdf_encrypted", "the PDF needs a password") from error
         raise DocumentError("pdf_damaged", f"the PDF cannot be opened: {error}") from error
     try:
         if len(document) == 0:
