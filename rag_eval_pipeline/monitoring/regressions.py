@@ -40,6 +40,7 @@ from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.night_records import Night, Nights, find_reruns, read_nights
 from rag_eval_pipeline.monitoring.nightly import judged_verdict, new_night, update_nights, write_nights
+from rag_eval_pipeline.monitoring.prometheus import write_metrics
 from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
@@ -92,7 +93,7 @@ class Comparisons:
 
 
 def write_comparisons(workspace: Workspace, history: History | None = None) -> Comparisons:
-    """Compare the newest evaluations, write their nights and `regressions.json`.
+    """Compare the newest evaluations, write their nights, `regressions.json` and `metrics.prom`.
 
     Pairs whose first nights are complete get their baseline. A damaged evaluation costs its own comparisons only.
 
@@ -128,6 +129,7 @@ def write_comparisons(workspace: Workspace, history: History | None = None) -> C
                 rows.append(row.model_copy(update={"reason": str(error)}))
     path = workspace.reports / REGRESSIONS
     atomic_write_json(path, [row.model_dump() for row in rows])
+    write_metrics(workspace, history.newest(), rows)
     return Comparisons(rows, path, nights, history)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.monitoring.prometheus import MEDIA_TYPE, METRICS_FILE
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.workspace import Workspace, default_root
 
@@ -151,6 +152,12 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
             response.headers["Referrer-Policy"] = "no-referrer"
             return response
 
+    async def metrics(request: Request) -> Response:
+        path = folder / METRICS_FILE
+        if not path.is_file():
+            return PlainTextResponse("Nothing was evaluated yet.\n", status_code=404)
+        return Response(path.read_bytes(), media_type=MEDIA_TYPE)
+
     async def not_in_report(request: Request, error: Exception) -> Response:
         if not request.scope["path"].startswith("/"):
             return PlainTextResponse("The path of a request begins with /.\n", status_code=400)
@@ -188,6 +195,7 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
         routes=[
             Route("/labels/{evaluation_id}", saving("labels", LABEL_BYTES, _save_label), methods=["POST", "DELETE"]),
             Route("/audits/{benchmark}", saving("decisions", AUDIT_BYTES, _save_audit), methods=["GET", "POST"]),
+            Route("/metrics", metrics, methods=["GET"]),
             Mount("/", ReportFiles(directory=folder, html=True, check_dir=False)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],

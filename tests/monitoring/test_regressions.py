@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from datetime import timedelta
 from xml.etree import ElementTree
@@ -71,6 +72,29 @@ def test_comparisons_give_forty_questions_a_verdict_and_sixteen_none(evaluated):
     moves = {name: abs(one.estimate) for name, one in large.verdicts.items()}
     assert max(moves.values()) == moves["exact_match"] == 11 / 40
     assert large.verdicts["exact_match"].sentence.startswith("Exact match fell 27.5 points")
+
+
+LABEL = r'\w+="(?:[^"\\\n]|\\[\\"n])*"'
+SAMPLE = re.compile(rf"(\w+)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9.e+-]+)")
+
+
+def test_newest_scores_and_verdicts_are_told_to_prometheus(evaluated):
+    write_comparisons(evaluated)  # takes the first nights for the baselines
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    found = write_comparisons(evaluated)
+
+    lines = (evaluated.reports / "metrics.prom").read_text().splitlines()
+    samples = [match.groups() for line in lines if (match := SAMPLE.fullmatch(line))]
+    families = {line.split()[2] for line in lines if line.startswith("# TYPE ") and line.endswith(" gauge")}
+    assert len(lines) == len(samples) + 2 * len(families)
+    assert families == {name for name, _, _ in samples}
+    told = {(name, labels): float(value) for name, labels, value in samples}
+    for header in found.history.newest():
+        pair = f'benchmark="{header.benchmark}",system="{header.system}"'
+        assert told["rag_eval_score", f'{pair},metric="f1"'] == header.metric("f1").value
+        assert told["rag_eval_evaluated_timestamp_seconds", pair] == header.timestamp.timestamp()
+    pair = f'benchmark="{RAILWAY}",system="embedded"'
+    assert told["rag_eval_verdict", f'{pair},metric="exact_match",verdict="equivalent"'] == 1
 
 
 def test_comparisons_take_a_deterministic_first_night_for_the_baseline_and_compare_the_next(evaluated):

@@ -56,7 +56,7 @@ def ask(reports):
         yield run
 
 
-def test_report_server_serves_pages_and_scripts(ask):
+def test_report_server_serves_pages_and_scripts(ask, reports):
     pages = {
         "/": "overview", "/index.html": "overview", "/runs/one/": "run one", "/runs/one/index.html?x=1": "run one",
     }  # fmt: skip
@@ -65,6 +65,12 @@ def test_report_server_serves_pages_and_scripts(ask):
         assert (status, found) == (200, body)
         assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-cache", "nosniff")
     assert ask("/page.js")[1]["Content-Type"] == "text/javascript; charset=utf-8"
+    assert ask("/metrics")[0] == 404
+    (reports / "metrics.prom").write_text("a 1\n")
+    assert (ask("/metrics")[1]["Content-Type"], ask("/metrics")[2]) == (
+        "text/plain; version=0.0.4; charset=utf-8",
+        "a 1\n",
+    )
     assert ask("/", method="HEAD")[2] == ask("/absent", method="HEAD")[2] == ""
     assert [ask("/index.html", method=method)[0] for method in ("POST", "PUT", "DELETE")] == [405] * 3
 
