@@ -84,6 +84,7 @@ def evaluate(
     from rag_eval_pipeline.formats.results import CorrectedRate
     from rag_eval_pipeline.monitoring.power import power_of_questions
     from rag_eval_pipeline.monitoring.states import not_nightly_hint
+    from rag_eval_pipeline.monitoring.verdict_records import IN_SENTENCES
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
@@ -151,9 +152,14 @@ def evaluate(
         )
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
+        is_in_sentences = numbers["exact_match"] == 0 and bool(numbers["f1"])
+        if is_in_sentences:
+            numbers.pop("exact_match")
         nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
         means = metrics_line(numbers, done["partial"], level=done["retrieval_level"])
         text += f"\n  {means or nothing}"
+        if is_in_sentences:
+            text += f"\n  Exact match is 0{IN_SENTENCES}."
         if means and "no_relevant_documents" in done["reasons"].values():
             text += "\n  Retrieval is not scored, because no question has a gold document [no_relevant_documents]."
         for name, corrected in done["corrected"].items():

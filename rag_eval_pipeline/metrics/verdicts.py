@@ -18,6 +18,7 @@ from rag_eval_pipeline.errors import printable
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval, Units, Values, mean
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
+from rag_eval_pipeline.metrics.registry import find_metric_info
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test, pair_runs
 from rag_eval_pipeline.metrics.significance import holm, holm_levels, standardised_difference
 from rag_eval_pipeline.metrics.verdict_rules import (
@@ -115,6 +116,13 @@ class Evidence(Model):
     def key(self) -> str:
         """Its name among the verdicts of a comparison: `exact_match`, `exact_match of section tariffs`."""
         return self.metric if self.segment is None else f"{self.metric}{OF_SEGMENT}{self.segment.name}"
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Whether a score of at least 0 was 0 on both sides, so that it cannot have fallen."""
+        info = find_metric_info(self.metric)
+        has_floor = info is not None and info.range.low == 0 and self.higher_is_better
+        return has_floor and self.baseline_mean == self.current_mean == 0
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -24,8 +24,8 @@ def comparison_lines(row: Comparison) -> Iterator[tuple[str, Verdict]]:
     """Yield a line for each metric of a comparison with its verdict, for a terminal."""
     width = max(len(metric_label(name)) for name in row.verdicts)
     questions = max(found.n for found in row.verdicts.values())
-    for name, found in row.verdicts.items():
-        word = f"{found.kind}: " if found.kind in PREFIXED else ""
+    for name, found in sorted(row.verdicts.items(), key=lambda item: item[1].is_at_floor):
+        word = f"{found.kind}: " if found.kind in PREFIXED and not found.is_at_floor else ""
         before, after = (format_mean(mean) for mean in (found.baseline_mean, found.current_mean))
         share = scored_share(found.n, questions)
         yield f"{metric_label(name):{width}}  {before:>5} -> {after:>5}{share}  {word}{found.sentence}", found

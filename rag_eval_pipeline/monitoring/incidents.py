@@ -188,6 +188,11 @@ def headline_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: places.get(name.removeprefix(PAGE_PREFIX), len(places)))
 
 
+def verdict_order(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Return metrics in the order of `HEADLINE`, those that cannot fall last."""
+    return sorted(headline_order(verdicts), key=lambda name: verdicts[name].is_at_floor)
+
+
 def means_text(name: str, found: Verdict) -> str:
     """Return such as `Exact match 69 → 28`, in hundredths."""
     before, after = (mean_text(mean) for mean in (found.baseline_mean, found.current_mean))
@@ -216,7 +221,7 @@ def nothing_sure(rows: Sequence[Comparison]) -> list[tuple[Comparison, str, Verd
     found = []
     for row in rows:
         if row.verdicts and not any(one.kind in CHANGES for one in row.verdicts.values()):
-            lead = headline_order(row.verdicts)[0]
+            lead = verdict_order(row.verdicts)[0]
             found.append((row, lead, row.verdicts[lead]))
     return found
 
@@ -232,7 +237,7 @@ def comparison_headline(row: Comparison) -> tuple[str, str]:
     quiet = "unchanged" if kinds == {"equivalent"} else "inconclusive"
     word = strongest_change(kinds) if kinds & set(CHANGES) else quiet
     ordered = headline_order(leading([name for name, found in row.verdicts.items() if found.kind == word])) or sorted(
-        headline_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
+        verdict_order(row.verdicts), key=lambda name: _p_corrected(row.verdicts[name])
     )
     lead, *others = ordered
     if word == "inconclusive":  # the change that is nearest to one

@@ -137,10 +137,10 @@ class RankedRow(NamedTuple):
 
 
 def main_metric(rows: Iterable[ResultsHeader], trust: Trust) -> str:
-    """Return the first metric of `HEADLINE` that any of the rows has and that needs no uncalibrated judge."""
+    """Return the first metric of `HEADLINE` that is not 0 in all of the rows and that needs no uncalibrated judge."""
     rows = list(rows)
-    known = (name for name in HEADLINE if any(_trusted_value(row, name, trust) is not None for row in rows))
-    return next(known, HEADLINE[0])
+    scores = [name for name in HEADLINE if not is_lower_better(name)]
+    return next((name for name in scores if any(_trusted_value(row, name, trust) for row in rows)), HEADLINE[0])
 
 
 def ranked(rows: Iterable[ResultsHeader], trust: Trust, *, by: str | None = None) -> list[RankedRow]:

@@ -14,7 +14,7 @@ import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, read_baseline
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
     ScoredRun,
     calibrated_measures,
@@ -31,21 +31,20 @@ from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_regis
 from rag_eval_pipeline.evaluation.quality_thresholds import check_thresholds
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds
-from rag_eval_pipeline.monitoring.baselines import earlier_runs, flip_share_of, pin_first_nights
+from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin_first_nights
 from rag_eval_pipeline.monitoring.comparison import compare_runs, compared_run, not_comparable
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
-from rag_eval_pipeline.monitoring.night_records import Night, Nights, find_reruns, read_nights
-from rag_eval_pipeline.monitoring.nightly import judged_verdict, new_night, update_nights, write_nights
+from rag_eval_pipeline.monitoring.night_records import Night, Nights, read_nights
+from rag_eval_pipeline.monitoring.nightly import new_night, update_nights, write_nights
 from rag_eval_pipeline.monitoring.prometheus import write_metrics
 from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
     Verdict,
-    flip_sentence,
     leading,
     read_comparison_rows,
 )
@@ -160,7 +159,7 @@ def read_comparisons(workspace: Workspace) -> Comparisons:
 
 
 def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> Comparison:
-    """Compare a pair's newest evaluation with its pinned baseline by itself; if it is a rerun, show its night.
+    """Return what the next report will say of a pair's newest evaluation; if it is a rerun, of its night.
 
     Raises:
         InputError: `no_baseline`, `no_evaluations`, `is_baseline`, `not_comparable` with the reason.
@@ -177,27 +176,16 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     if newest.record.evaluation_id in baseline.evaluations:
         found = newest.record.evaluation_id
         raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
-    settings = read_verdict_settings(workspace)
-    n_pairs = nightly_pairs(workspace, read_history(workspace))
-    if newest.record.evaluation_id in find_reruns(workspace, {(benchmark, system): evaluations}):
-        pair = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
-        row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
-        return _with_night(row, night := pair.nights[-1], night.metrics, note=pair.note)
-    runs, now = read_baseline_runs(workspace, newest, baseline.evaluations, settings), compared_run(newest)
-    known = read_nights(workspace, benchmark, system)
-    earlier = [] if known is None else [one for one in known.nights if one.evaluation_id != newest.record.evaluation_id]
-    reference = runs.reference(earlier)
-    compared, judge = runs.test_night([now.run], reference), runs.check_judge([now.run], reference, earlier)
-    verdicts = compared.verdicts("no_rerun", settings.night_rules(1, runs.budget))
-    row = Comparison(
-        kind="baseline", benchmark=benchmark, old="baseline", new=system, evaluation_id=newest.record.evaluation_id,
-        reason=compared.reason, verdicts={name: judged_verdict(one, judge) for name, one in verdicts.items()},
-    )  # fmt: skip
+    settings, n_pairs = read_verdict_settings(workspace), nightly_pairs(workspace, read_history(workspace))
+    row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
+    found = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
+    night = _last_night(workspace, found, evaluations, baseline, settings)
+    row = _with_night(row, night, night.metrics, note=found.note)
     if row.reason:
         before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
         hint = f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"
-        raise not_comparable(place, row.reason, before, now, hint)
-    return row.model_copy(update={"note": _note(judge, flip_sentence(flip_share_of(runs.runs)))})
+        raise not_comparable(place, row.reason, before, compared_run(newest), hint)
+    return row
 
 
 def _open_row(
@@ -231,15 +219,25 @@ def _against_baseline(
     found = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
     write_nights(workspace, baseline, found)
     nights.append(found)
-    if found.nights:
-        night = found.nights[-1]
-    elif newest in baseline.evaluations:
+    if not found.nights and newest in baseline.evaluations:
         return row.model_copy(update={"reason": "is_baseline"})
-    else:  # the newest evaluation came before the baseline was pinned
-        runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
-        night = new_night((), run_of_evaluation(evaluations[-1]), runs)
+    night = _last_night(workspace, found, evaluations, baseline, settings)
     row = row.model_copy(update={"declines": tuple(declines(found.nights))})
     return _with_night(row, night, night.metrics, note=found.note)
+
+
+def _last_night(
+    workspace: Workspace,
+    found: Nights,
+    evaluations: Sequence[Evaluation],
+    baseline: Baseline,
+    settings: VerdictSettings,
+) -> Night:
+    if found.nights:
+        return found.nights[-1]
+    # The newest evaluation came before the baseline was pinned.
+    runs = read_baseline_runs(workspace, evaluations[-1], baseline.evaluations, settings)
+    return new_night((), run_of_evaluation(evaluations[-1]), runs)
 
 
 def _provisional(

@@ -42,6 +42,7 @@ CONFIRMED: dict[Confirmation, str] = {
     "no_rerun": "single runs",
     "provisional": "provisional",
 }
+IN_SENTENCES = ": an answer in sentences equals no gold answer; read F1 and the judge"  # of an exact match of 0
 SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
 NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
 COUNTS = {2: "two", 3: "three", 4: "four"}
@@ -164,6 +165,8 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
     kind, confirmation = found
     if kind == "withheld":
         return f"Withheld: {reason}{_change_text(evidence)}."
+    if evidence.is_at_floor:
+        return f"0 before and now, so that it cannot fall{IN_SENTENCES if evidence.metric == 'exact_match' else ''}."
     if kind == "no_verdict":
         return f"No verdict: {reason}{_change_text(evidence)}. {_detectable_text(evidence)}"
     shown, unit = _interval_text(evidence), _unit_text(evidence)

@@ -23,8 +23,9 @@ def strongest(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def by_weight(verdicts: Mapping[str, Verdict], names: Iterable[str] | None = None) -> list[tuple[str, Verdict]]:
-    """Return metrics and verdicts, regressions first, those of one kind in the order of `names`."""
-    return sorted(((name, verdicts[name]) for name in names or verdicts), key=lambda item: ORDER.index(item[1].kind))
+    """Return metrics and verdicts, regressions first and what cannot fall last, each kind in the order of `names`."""
+    found = ((name, verdicts[name]) for name in names or verdicts)
+    return sorted(found, key=lambda item: (item[1].is_at_floor, ORDER.index(item[1].kind)))
 
 
 class PairBaseline(NamedTuple):

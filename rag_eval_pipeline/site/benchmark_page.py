@@ -8,7 +8,7 @@ from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.metrics.watch import Watched
 from rag_eval_pipeline.monitoring.declines import decline_of, follow_declines
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import headline_order
+from rag_eval_pipeline.monitoring.incidents import headline_order, verdict_order
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.audit_page import Counts
@@ -86,7 +86,7 @@ def _by_kind(marks: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _decisive(row: Comparison) -> list[tuple[str, Verdict]]:
     """Return the metrics that changed with their verdicts; the first of all metrics if none did."""
-    ordered = [(name, row.verdicts[name]) for name in headline_order(row.verdicts)]
+    ordered = [(name, row.verdicts[name]) for name in verdict_order(row.verdicts)]
     return [one for one in ordered if one[1].kind in CHANGES] or ordered[:1]
 
 

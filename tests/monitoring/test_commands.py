@@ -13,14 +13,16 @@ from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_scores, write_scores
+from rag_eval_pipeline.monitoring.baselines import pin_first_nights
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
 from rag_eval_pipeline.monitoring.comparison_files import write_junit, write_markdown
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.monitoring.status import read_status
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuestion
 from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
@@ -107,7 +109,6 @@ def test_compare_shows_the_night_of_a_rerun_and_names_both_datasets_where_none_i
     register(workspace := Workspace(tmp_path), ["harbour"], ["asked"])
     for night, skill in enumerate([0.7] * 5 + [0.2]):
         publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
-    write_comparisons(workspace)
     again = publish_night(workspace, "harbour", "asked", 5, questions=120, skill=0.2, number=2)
     load_evaluation(workspace, again).save(opened_at=FIRST + timedelta(days=5, hours=3))
 
@@ -117,7 +118,13 @@ def test_compare_shows_the_night_of_a_rerun_and_names_both_datasets_where_none_i
         assert done.exit_code == code, done.output
         return done.stdout or str(done.exception)
 
-    assert "in both runs; p < 1e-12" in compare(3)
+    pin_first_nights(workspace, "harbour", "asked", published_evaluations(workspace, "harbour", "asked"))
+    before = compare(3)
+    assert "in both runs; p < 1e-12" in before
+    write_comparisons(workspace)
+    assert compare(3) == before
+    assert "(confirmed by a rerun)" in read_status(workspace, now=FIRST + timedelta(days=5, hours=5)).pairs[0].verdict
+    again = publish_night(workspace, "harbour", "asked", 6, questions=120, skill=0.2, number=1)
     record = load_evaluation(workspace, again).record
     prints = record.fingerprints.model_copy(update={"dataset": "0123456789"})
     load_evaluation(workspace, again).save(fingerprints=prints, dataset_version="2.0.0")

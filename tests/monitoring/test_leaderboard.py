@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rag_eval_pipeline.formats.results import Metric
-from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, ranked
+from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, main_metric, ranked
 
 TRUST = SimpleNamespace(doubt=lambda row, _: "not calibrated" if row.judge == "new" else None)
 
@@ -43,6 +43,14 @@ def test_leaderboard_table_has_the_change_of_a_metric_by_page():
     console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
 
     assert "−25.0" in console.export_text()
+
+
+def test_main_metric_is_one_that_varies():
+    rows = [row("x", 0.0, name="exact_match"), row("x", 0.3)]
+
+    assert main_metric(rows, TRUST) == "f1"
+    assert main_metric([*rows, row("y", 0.1, name="exact_match")], TRUST) == "exact_match"
+    assert main_metric(rows[:1], TRUST) == "exact_match"
 
 
 def test_ranked_has_doubted_values_after_the_others():

@@ -66,6 +66,10 @@ VERDICTS = {
         "needed for a rerun; below the minimum effect of 1 point; n = 200.",
     ),
     "neither": (UNCLEAR, "pending", "inconclusive", f"{OPEN}. At best this benchmark detects drops of 2.0 points."),
+    "at 0 before and now": (
+        replace(UNCLEAR, metric="exact_match", estimate=0.0, baseline_mean=0.0, current_mean=0.0), "pending", "inconclusive",
+        "0 before and now, so that it cannot fall: an answer in sentences equals no gold answer; read F1 and the judge.",
+    ),
     "neither, of what should be low": (
         replace(UNCLEAR, **LOW), "pending", "inconclusive", f"{OPEN}. At best this benchmark detects rises of 2.0 points.",
     ),
