@@ -13,6 +13,7 @@ from rag_eval_pipeline.cli.output import (
     Root,
     emit,
     find_workspace_if_any,
+    only_system,
     painted,
     print_next,
 )
@@ -30,7 +31,13 @@ OLD, NEW = (EVALUATION | {"metavar": name} for name in ("OLD", "NEW"))
 
 def compare(
     old: Annotated[str, typer.Argument(**OLD, help="An evaluation id, a results file, or a benchmark.")],
-    new: Annotated[str, typer.Argument(**NEW, help="Another evaluation of the same benchmark, or a system.")],
+    new: Annotated[
+        str | None,
+        typer.Argument(
+            **NEW | {"metavar": "[NEW]"},
+            help="Another evaluation of the same benchmark, or a system; by default its only one that is not built in.",
+        ),
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     junit: Annotated[
@@ -56,6 +63,10 @@ def compare(
 
     root = find_workspace_if_any(workspace)
     before: tuple[str, ...] = (old,)
+    if new is None:
+        if root is None or old not in root.benchmarks():
+            raise InputError("bad_option", "compare", "two evaluations, or a benchmark and a system", found=old)
+        new = only_system(root, old)
     if root is not None and old in root.benchmarks():
         root.existing_system_file(new)
         found = compare_with_baseline(root, old, new)

@@ -14,9 +14,9 @@ from rag_eval_pipeline.cli.output import (
     EVALUATION,
     EVALUATIONS,
     NOTHING_PUBLISHED,
+    ONLY_SYSTEM_HELP,
     STRICT,
     SYSTEM,
-    SYSTEM_HELP,
     AsJson,
     BenchmarkName,
     Names,
@@ -57,9 +57,7 @@ def _sortable_metrics() -> dict[str, str]:
 
 def evaluate(
     names: Names,
-    system: Annotated[
-        str | None, typer.Option(**SYSTEM, help=f"{SYSTEM_HELP} It may be left out where there is only one.")
-    ] = None,
+    system: Annotated[str | None, typer.Option(**SYSTEM, help=ONLY_SYSTEM_HELP)] = None,
     workspace: Root = None,
     as_json: AsJson = False,
     strict: Strict = False,
@@ -88,7 +86,7 @@ def evaluate(
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
-    system = system or only_system(root)
+    system = system or only_system(root, *names)
     which: Literal["missing", "failed"] = "failed" if failed_only else "missing"
     command = f"rag-eval evaluate {' '.join(names)} --system {system}{f' --limit {limit}' if limit else ''}"
 
@@ -131,6 +129,7 @@ def evaluate(
             "results": str(published.path),
             "counts": answered.counts,
             "causes": [cause._asdict() for cause in answered.causes],
+            "in_flight": answered.in_flight,
             "headline": published.headline,
             "retrieval_level": published.retrieval_level,
             "warnings": list(published.warnings),
@@ -156,7 +155,7 @@ def evaluate(
         if is_in_sentences:
             numbers.pop("exact_match")
         nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
-        means = metrics_line(numbers, done["partial"], level=done["retrieval_level"])
+        means = metrics_line(numbers, done["partial"], level=done["retrieval_level"], in_flight=done["in_flight"])
         text += f"\n  {means or nothing}"
         if is_in_sentences:
             text += f"\n  Exact match is 0{IN_SENTENCES}."
@@ -345,7 +344,7 @@ def open_in_browser(path: Path) -> bool:
 
 def rescore(
     benchmark: BenchmarkName,
-    system: SystemName,
+    system: SystemName = None,
     evaluations: Annotated[
         list[str] | None, typer.Argument(**EVALUATIONS, help="Evaluation ids; by default all with outdated scores.")
     ] = None,
@@ -362,6 +361,7 @@ def rescore(
     from rag_eval_pipeline.monitoring.rescoring import rescore as run
 
     root = find_workspace(workspace)
+    system = system or only_system(root, benchmark)
     done = []
     for rescored in run(root, load_pair(root, benchmark, system), evaluations or ()):
         done.append({"evaluation_id": rescored.evaluation_id, "benchmark": benchmark, "system": system})
@@ -423,8 +423,9 @@ def calibrate(
     if labels_by not in _LABELS_BY:
         hint = did_you_mean(labels_by, _LABELS_BY)
         raise InputError("bad_option", "--labels-by", f"one of {', '.join(_LABELS_BY)}", found=labels_by, hint=hint)
-    systems, evaluations = system or [], evaluation or []
-    if bool(systems) == bool(evaluations):
+    evaluations = evaluation or []
+    systems = system or ([] if evaluations else [only_system(root, name)])
+    if systems and evaluations:
         raise InputError("bad_option", "calibrate", "one of --system and --evaluation")
     named = [*systems, *evaluations]
     files: list[Path | None] = [*labels] if labels else [None] * len(named)

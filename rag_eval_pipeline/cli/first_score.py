@@ -123,6 +123,8 @@ def _convert(steps: "_Steps", paths: BenchmarkPaths, data: str, kind: str) -> No
 
 def _set_up(steps: "_Steps", root: Workspace, name: str, kind: str, address: str, start: Path) -> str:
     """Do the steps to a system of which one reply was read; return its name."""
+    from rag_eval_pipeline.evaluation.asking import names_documents
+
     system = _free_name(root, kind, address)
     if kind == BASELINE:
         steps.show(f"# {BASELINE} is the built-in baseline: BM25 without a model")
@@ -130,8 +132,8 @@ def _set_up(steps: "_Steps", root: Workspace, name: str, kind: str, address: str
         arguments = ("system", "init", system, *_options(kind, address, start), "--benchmark", name)
         steps.run(*arguments, done="its settings file is there" if root.system_file(system).exists() else None)
     probed = steps.run("system", "probe", system, "--benchmark", name, "--questions", "1")
-    known = [passage["is_known"] for row in probed["questions"] for passage in row["passages"]]
-    if known and 2 * sum(known) <= len(known):
+    if not names_documents(probed["questions"]):
+        known = [passage["is_known"] for row in probed["questions"] for passage in row["passages"]]
         file = os.path.relpath(root.system_file(system))
         steps.stop(
             f"{sum(known)} of {len(known)} passages are of documents of the corpus, so retrieval cannot be scored. "

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, print_next
-from rag_eval_pipeline.cli.systems import probe_lines
+from rag_eval_pipeline.cli.systems import name_documents, probe_lines
 from rag_eval_pipeline.errors import InputError, did_you_mean, printable
 from rag_eval_pipeline.workspace import Workspace
 
@@ -121,8 +121,7 @@ def init_system(
         "names": [row._asdict() for row in proposal.names],
     }  # fmt: skip
     emit(record, as_json, [printable(line) for line in lines])
-    fix = f"fix contexts.document in {file}, or add contexts.names; then rag-eval system probe {name}"
-    print_next(as_json, _next(root, name, proposal.benchmark) if proposal.is_scored else fix)
+    print_next(as_json, _next(root, name, proposal.benchmark) if proposal.is_scored else name_documents(root, name))
 
 
 def _next(root: Workspace, name: str, benchmark: str | None) -> str:

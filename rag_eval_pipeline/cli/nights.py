@@ -21,6 +21,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     instance_folder,
     metrics_line,
+    only_system,
     print_next,
     print_notes,
     progress_bars,
@@ -104,20 +105,21 @@ def power(
     emit(found.record(), as_json, found.lines())
 
 
-def trust(benchmark: BenchmarkName, system: SystemName, workspace: Root = None, as_json: AsJson = False) -> None:
+def trust(benchmark: BenchmarkName, system: SystemName = None, workspace: Root = None, as_json: AsJson = False) -> None:
     """Test each reference run as if it were a new night, and print the noise and the questions that waver.
 
     Example: rag-eval trust skarn-railway embedded
     """
     from rag_eval_pipeline.monitoring.trust import trust as run
 
-    found = run(find_workspace(workspace), benchmark, system)
+    root = find_workspace(workspace)
+    found = run(root, benchmark, system or only_system(root, benchmark))
     emit(found.record(), as_json, found.lines())
 
 
 def pin(
     benchmark: BenchmarkName,
-    system: SystemName,
+    system: SystemName = None,
     evaluations: Annotated[
         list[str] | None, typer.Argument(**EVALUATIONS, help="Evaluation ids; by default the newest that are alike.")
     ] = None,
@@ -145,6 +147,7 @@ def pin(
 
     root = find_workspace(workspace)
     root.existing_benchmark(benchmark)
+    system = system or only_system(root, benchmark)
     root.existing_system_file(system)
     while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
         with progress_bars(f"{benchmark} x {system}, {missing} to go:") as begin:

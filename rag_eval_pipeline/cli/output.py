@@ -57,23 +57,29 @@ Names = Annotated[
     typer.Argument(**BENCHMARK | {"metavar": "BENCHMARK..."}, help="Benchmarks: names of folders in data/sources."),
 ]
 BenchmarkName = Annotated[str, typer.Argument(**BENCHMARK, help="A benchmark: name of a folder in data/sources.")]
-SystemName = Annotated[str, typer.Argument(**SYSTEM, help=SYSTEM_HELP)]
+ONLY_SYSTEM_HELP = f"{SYSTEM_HELP} By default the only one, or the only one that is not built in."
+SystemName = Annotated[str | None, typer.Argument(**SYSTEM | {"metavar": "[SYSTEM]"}, help=ONLY_SYSTEM_HELP)]
 # What texts of data could do to a terminal; the first group is what `painted` writes.
 _CONTROL = re.compile(r"(\x1b\[(?:0|1|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
 
 
-def only_system(workspace: Workspace) -> str:
-    """Return the workspace's system where there is only one.
+def only_system(workspace: Workspace, *benchmarks: str) -> str:
+    """Return the only system that takes the benchmarks, or the only one of them that is not built in.
 
     Raises:
         InputError: `missing_system`.
     """
-    systems = workspace.systems()
-    if len(systems) == 1:
-        return systems[0]
+    from rag_eval_pipeline.systems.config import read_system_file
+
+    files = {name: read_system_file(workspace.system_file(name)) for name in workspace.systems()}
+    systems = [name for name, file in files.items() if all(map(file.takes, benchmarks))]
+    own = [name for name in systems if files[name].kind != "embedded"]
+    for found in (systems, own):
+        if len(found) == 1:
+            return found[0]
     hint = "Make one: rag-eval system init NAME --url URL" if not systems else "Choose one of these."
-    raise InputError("missing_system", "--system", "a system", found=", ".join(systems) or "none", hint=hint)
+    raise InputError("missing_system", "SYSTEM", "a system", found=", ".join(systems) or "none", hint=hint)
 
 
 def find_workspace(given: Path | None) -> Workspace:
@@ -202,13 +208,18 @@ def painted(text: str, style: str | None, stream: TextIO | None = None) -> str:
 
 
 def metrics_line(
-    means: Mapping[str, float | None], partial: Mapping[str, tuple[int, int]] | None = None, *, level: str = "document"
+    means: Mapping[str, float | None],
+    partial: Mapping[str, tuple[int, int]] | None = None,
+    *,
+    level: str = "document",
+    in_flight: int | None = None,
 ) -> str:
     """Return the labels and values of the metrics that are known, on one line.
 
     Args:
         partial: Of a mean that not all questions have, how many have it, of how many.
         level: Of the retrieval metrics, whose labels say it if it is `page`.
+        in_flight: Questions asked at once, on which latencies depend.
     """
     from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 
@@ -220,7 +231,8 @@ def metrics_line(
             is_by_page = level == "page" and info is not None and "page" in info.levels
             label = metric_label(f"{PAGE_PREFIX}{name}" if is_by_page else name)
             share = scored_share(*partial[name]) if partial and name in partial else ""
-            parts.append(f"{label} {number}{share}")
+            at_once = f" ({in_flight} in flight)" if in_flight and name.endswith("_ms") else ""
+            parts.append(f"{label} {number}{share}{at_once}")
     return ", ".join(parts)
 
 

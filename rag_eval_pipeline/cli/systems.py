@@ -14,10 +14,12 @@ from rag_eval_pipeline.cli.output import (
     emit,
     find_workspace,
     keep_stdout_for_results,
+    only_system,
     print_next,
     print_notes,
 )
 from rag_eval_pipeline.errors import printable, shortened
+from rag_eval_pipeline.workspace import Workspace
 
 EXCERPT_CHARS = 300
 
@@ -35,7 +37,7 @@ def _group() -> None:
 @system.command()
 @keep_stdout_for_results
 def probe(
-    name: SystemName,
+    name: SystemName = None,
     benchmark: Annotated[
         str | None, typer.Option(**BENCHMARK, help="A converted benchmark; by default the first one of the system.")
     ] = None,
@@ -49,15 +51,25 @@ def probe(
 
     Example: rag-eval system probe embedded --questions 1
     """
+    from rag_eval_pipeline.evaluation.asking import names_documents
     from rag_eval_pipeline.evaluation.asking import probe as run
 
-    found = run(find_workspace(workspace), name, benchmark, questions=questions)
+    root = find_workspace(workspace)
+    name = name or only_system(root, *filter(None, [benchmark]))
+    found = run(root, name, benchmark, questions=questions)
     emit(found, as_json, [printable(line) for row in found["questions"] for line in probe_lines(row)])
     print_notes(found["warnings"])
     if not found["answered"]:
         raise typer.Exit(UNAVAILABLE)
-    print_next(as_json, f"rag-eval evaluate {found['benchmark']} --system {name}")
+    evaluate = f"rag-eval evaluate {found['benchmark']} --system {name}"
+    print_next(as_json, evaluate if names_documents(found["questions"]) else name_documents(root, name))
     return found
+
+
+def name_documents(root: Workspace, name: str) -> str:
+    """Return what to do about a system whose passages name no documents of the corpus."""
+    file = root.system_file(name)
+    return f"fix contexts.document in {file}, or add contexts.names; then rag-eval system probe {name}"
 
 
 def probe_lines(row: dict[str, Any]) -> list[str]:

@@ -467,6 +467,12 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     }
 
 
+def names_documents(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether more than half of the passages of some `reply_row`s are of known documents, or there are none."""
+    known = [passage["is_known"] for row in rows for passage in row["passages"]]
+    return not known or 2 * sum(known) > len(known)
+
+
 def reply_row(
     question: str, answer: RagAnswer, files: CorpusFiles | frozenset[str], unread: list[str]
 ) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """New scores for old answers: `rag-eval rescore`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
@@ -50,6 +51,8 @@ def rescore(workspace: Workspace, pair: Pair, evaluation_ids: Sequence[str] = ()
 
 
 def _rescore(workspace: Workspace, pair: Pair, old: Evaluation) -> EvaluationResults:
+    file = pair.system_file.model_copy(update={"limit": old.record.limit})
+    pair = replace(pair, system_file=file)  # as many questions as were asked then
     with locked_pair(workspace, pair):
         evaluation = copy_for_scoring(workspace, pair, old)
         scores = score_all(workspace, evaluation, pair)
@@ -72,9 +75,7 @@ def _scored_otherwise(published: Sequence[Evaluation], pair: Pair) -> list[Evalu
 def _is_of_today(one: Evaluation, pair: Pair) -> bool:
     """Return whether the answers are to today's questions and documents; the system may have changed since."""
     prints, today = one.record.fingerprints, pair.fingerprints
-    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus) and (
-        one.record.limit == pair.system_file.limit
-    )
+    return (prints.dataset, prints.corpus) == (today.dataset, today.corpus)
 
 
 def _check(one: Evaluation, pair: Pair) -> None:
@@ -88,5 +89,6 @@ def _check(one: Evaluation, pair: Pair) -> None:
     if not _is_of_today(one, pair):
         raise InputError(
             "other_dataset", one.folder, "answers to today's questions and documents",
-            hint="Evaluate the pair instead.",
+            found=f"dataset {record.dataset_version}, today's is {pair.stamp.dataset_version}",
+            hint=f"Ask today's: rag-eval evaluate {pair.paths.name} --system {pair.system}",
         )  # fmt: skip

@@ -10,7 +10,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.errors import EndpointError, InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import reply_row, run_queries
+from rag_eval_pipeline.evaluation.asking import names_documents, reply_row, run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import bad_format_of
@@ -82,8 +82,7 @@ class Proposal:
     @property
     def is_scored(self) -> bool:
         """Whether more than half of the passages name a document of the corpus, or there are none."""
-        known = [passage["is_known"] for passage in (self.row or {}).get("passages", ())]
-        return self.benchmark is None or not known or 2 * sum(known) > len(known)
+        return self.benchmark is None or self.row is None or names_documents([self.row])
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,15 @@ class MetricCell(NamedTuple):
     doubt: str | None
     questions: int  # asked
     corrected: CorrectedRate | None = None
+    in_flight: int | None = None  # questions asked at once
 
     @property
     def scored(self) -> str:
-        """`(27 of 60)`, if not all questions have the metric."""
-        return scored_share(self.metric.n_scored, self.questions).strip() if self.metric.value is not None else ""
+        """`(27 of 60)`, if not all questions have the metric, and `(64 in flight)` of a latency."""
+        if self.metric.value is None:
+            return ""
+        at_once = f" ({self.in_flight} in flight)" if self.in_flight and self.view.unit == "ms" else ""
+        return f"{scored_share(self.metric.n_scored, self.questions)}{at_once}".strip()
 
     @property
     def text(self) -> str:
@@ -148,6 +152,7 @@ def shown(row: ResultsHeader, name: str, trust: Trust) -> MetricCell:
         trust.doubt(row, name) if metric.value is not None else None,
         row.questions,
         trust.corrected(row, name),
+        row.performance_metrics.get("in_flight"),
     )
 
 

@@ -92,16 +92,20 @@ def test_rescore_keeps_the_version_of_the_system_that_answered(evaluated):
     assert (new.fingerprints.metrics, new.fingerprints.judge) == (today.metrics, today.judge)
 
 
-def test_rescore_refuses_answers_to_other_questions_or_of_another_pair(evaluated):
+def test_rescore_takes_as_many_questions_as_were_asked_but_no_others_and_no_other_pair(evaluated):
     workspace = evaluated
     file = workspace.system_file("embedded")
     whole = file.read_text()
     file.write_text(whole + "limit: 3\n")
     name = evaluate(workspace, pair(workspace))[1].evaluation_id
     file.write_text(whole)
+    [new] = rescore(workspace, pair(workspace), [name])
+    assert new.summary.total_queries == 3
 
-    assert refused(workspace, name) == "other_dataset"
     assert refused(workspace, newest(workspace, "embedded-weak")) == "other_pair"
+    prints = load_evaluation(workspace, name).record.fingerprints
+    load_evaluation(workspace, name).save(fingerprints=prints.model_copy(update={"dataset": "0123456789"}))
+    assert refused(workspace, name) == "other_dataset"
     load_evaluation(workspace, name).save(state="scored")
     assert refused(workspace, name) == "not_published"
 
