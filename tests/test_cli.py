@@ -11,7 +11,9 @@ import pytest
 from typer.main import get_command
 
 from rag_eval_pipeline import cli
+from rag_eval_pipeline.cli.output import EXIT_CODES
 from tests.json_server import json_server
+from tests.monitoring.made_nights import publish_night, register
 from tests.paid_server import set_judge, set_system
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -288,16 +290,35 @@ def test_benchmark_is_started_converted_and_exported(rag_eval, workspace, tmp_pa
     assert source.read_text().endswith("broken\n")
 
 
-def test_internal_error_exits_70(rag_eval, monkeypatch):
-    def broken(*arguments, **options):
-        raise RuntimeError("a bug")
+def test_each_exit_code_occurs(rag_eval, workspace, monkeypatch):
+    register(workspace, ["harbour"], ["asked"])
+    nights = [publish_night(workspace, "harbour", "asked", n, questions=120, skill=n / 2, number=1) for n in (1, 0)]
+    (workspace.sources / "harbour" / "q.csv").write_text("q,a\n,Ada\nWho?,Bo\n")
+    spec = "name: harbour\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
+    (workspace.sources / "harbour" / "benchmark.yaml").write_text(spec)
+    workspace.system_file("gone").write_text(
+        "kind: http\nsettings: {endpoint: {base_url: 'http://127.0.0.1:9'}, body: {q: '{question}'}, answer: a}\n"
+    )
 
-    monkeypatch.setattr("rag_eval_pipeline.conversion.planning.plan", broken)
+    def fail(error):
+        def plan(*arguments, **options):
+            raise error
 
-    code, _, error = rag_eval("plan", RAILWAY)
+        monkeypatch.setattr("rag_eval_pipeline.conversion.planning.plan", plan)
+        return rag_eval("plan", RAILWAY)
 
-    assert code == 70
-    assert "internal error [internal]" in error
+    found = {
+        0: rag_eval("list"),
+        1: rag_eval("plan", "harbour", "--strict"),
+        2: rag_eval("plan", "nowhere"),
+        3: rag_eval("compare", *nights),
+        4: rag_eval("system", "probe", "gone", "--benchmark", RAILWAY),
+        70: fail(RuntimeError("a bug")),
+        130: fail(KeyboardInterrupt()),
+    }
+
+    assert {code: done[0] for code, done in found.items()} == {code: code for code in EXIT_CODES}
+    assert "internal error [internal]" in found[70][2]
 
 
 def test_every_command_has_help_and_an_example():

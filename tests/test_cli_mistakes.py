@@ -67,6 +67,9 @@ MISTAKES = {
     "system":             (nothing, (*EVALUATE, "embeded"),                    "a system, found 'embeded' [no_system]. Did you mean embedded"),
     "system unlike":      (nothing, (*EVALUATE, "nobody"),                     "Known systems: embedded, embedded-weak."),
     "system left out":    (nothing, ("evaluate", RAILWAY),                     "expected a system, found 'embedded, embedded-weak' [missing_system]. Choose one of these."),
+    "system left out of pin": (nothing, ("pin", RAILWAY),                      "SYSTEM: expected a system, found 'embedded, embedded-weak' [missing_system]"),
+    "system left out of calibrate": (nothing, ("calibrate", RAILWAY),          "[missing_system]. Choose one of these."),
+    "one evaluation":     (nothing, ("compare", "eval_run_20200101_001"),      "two evaluations, or a benchmark and a system, found 'eval_run_20200101_001'"),
     "system pin":         (nothing, ("pin", RAILWAY, "embeded"),               "Did you mean embedded"),
     "benchmark compare":  (nothing, ("compare", "skarn-railwy", "embedded"),   "[no_benchmark]. Did you mean skarn-railway?"),
     "compare swapped":    (nothing, ("compare", "embedded", RAILWAY),          "a benchmark, found 'embedded' [no_benchmark]. Known benchmarks: "),
@@ -165,7 +168,7 @@ def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, w
     with json_server(lambda path, body: {"answer": "The line opened in 1888.", "sources": [source]}) as server:
         code, out, error = rag_eval("system", "init", "own", "--url", server.url, "--benchmark", RAILWAY)
         probed = rag_eval("system", "probe", "own", "--benchmark", RAILWAY)[2]
-        evaluated = rag_eval("evaluate", RAILWAY, "--system", "own")[1]
+        evaluated = rag_eval("evaluate", RAILWAY)[1]  # the others are built in
 
     names = workspace.system_file("own").with_name("own.names.csv")
     assert (code, names.read_text()) == (0, "name,file\nKB-7,line-opening.pdf\n")

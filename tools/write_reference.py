@@ -21,6 +21,7 @@ import typer
 import yaml
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.cli.output import EXIT_CODES
 from rag_eval_pipeline.conversion.audit_decisions import Decision
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, QuestionColumns, QuestionsSpec
 from rag_eval_pipeline.conversion.shard_plan import ConversionSettings
@@ -187,7 +188,9 @@ def _commands() -> str:
     panels: dict[str, list[str]] = {}
     for name, command, panel in _leaves(root, "", "Commands"):
         panels.setdefault(panel, []).append(_command(name, command))
-    return "\n".join(f"## {panel}\n\n" + "\n".join(texts) for panel, texts in panels.items())
+    codes = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    head = "\n".join(["| exit code | meaning |", "|---|---|", *codes, "", ""])
+    return head + "\n".join(f"## {panel}\n\n" + "\n".join(texts) for panel, texts in panels.items())
 
 
 def _leaves(group: Any, prefix: str, panel: str) -> Iterator[tuple[str, Any, str]]:

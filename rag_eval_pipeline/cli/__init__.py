@@ -1,9 +1,4 @@
-"""`rag-eval`: the work of the assets, without Dagster.
-
-Exit codes: 0 done; 1 done, but `--strict` found quarantined rows, failed or wrong questions; 2 bad use or bad input; 3
-`compare` found a regression; 4 a server, judge or browser could not be used; 70 an internal error. Commands load what
-they need when they run.
-"""
+"""`rag-eval`: the work of the assets, without Dagster; commands load what they need when they run."""
 
 import sys
 from collections.abc import Callable
@@ -21,7 +16,7 @@ from rag_eval_pipeline.cli.first_score import first_score
 from rag_eval_pipeline.cli.init_system import init_system
 from rag_eval_pipeline.cli.new import new, up
 from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, trust
-from rag_eval_pipeline.cli.output import INTERNAL, CommandGroup, keep_stdout_for_results, print_error
+from rag_eval_pipeline.cli.output import EXIT_CODES, INTERNAL, CommandGroup, keep_stdout_for_results, print_error
 from rag_eval_pipeline.cli.recipes import recipes
 from rag_eval_pipeline.cli.score import score, spans
 from rag_eval_pipeline.cli.show import list_workspace, status
@@ -39,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich takes longer to load than everything else
     help="Nightly evaluation of RAG systems: convert benchmarks, ask a system their questions, score and compare.",
+    epilog="\b\nExit codes:\n" + "\n".join(f"  {code:3}  {meaning}" for code, meaning in EXIT_CODES.items()),
 )
 
 COMMANDS: dict[str, dict[str, Callable[..., None]]] = {

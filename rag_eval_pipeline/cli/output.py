@@ -61,7 +61,16 @@ ONLY_SYSTEM_HELP = f"{SYSTEM_HELP} By default the only one, or the only one that
 SystemName = Annotated[str | None, typer.Argument(**SYSTEM | {"metavar": "[SYSTEM]"}, help=ONLY_SYSTEM_HELP)]
 # What texts of data could do to a terminal; the first group is what `painted` writes.
 _CONTROL = re.compile(r"(\x1b\[(?:0|1|3[0-7])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL = 1, 2, 3, 4, 70
+STRICT, BAD_INPUT, REGRESSION, UNAVAILABLE, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 70, 130
+EXIT_CODES = {
+    0: "done",
+    STRICT: "done, but --strict found faulty rows, questions, answers or files",
+    BAD_INPUT: "bad use or bad input",
+    REGRESSION: "compare found a regression",
+    UNAVAILABLE: "a server, judge, page or browser could not be used",
+    INTERNAL: "internal error",
+    INTERRUPTED: "interrupted with Ctrl-C; convert and evaluate go on where they were",
+}
 
 
 def only_system(workspace: Workspace, *benchmarks: str) -> str:

@@ -292,7 +292,7 @@ def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, ev
     evaluated.system_file("embedded-weak").unlink()
     done = rag_eval("evaluate", RAILWAY)  # of the only system
 
-    lines = rag_eval("compare", RAILWAY, "embedded", code=3).splitlines()
+    lines = rag_eval("compare", RAILWAY, code=3).splitlines()
     assert f"\n  {lines[0]}. Look at " in done
     reported = CliRunner().invoke(app, ["report", "--workspace", str(evaluated.root)])
     assert f"rag-eval: {RAILWAY} x embedded: {lines[0]}\n" in reported.stderr
