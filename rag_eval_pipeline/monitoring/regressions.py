@@ -178,9 +178,9 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
         raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
     settings, n_pairs = read_verdict_settings(workspace), nightly_pairs(workspace, read_history(workspace))
     row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
-    found = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
-    night = _last_night(workspace, found, evaluations, baseline, settings)
-    row = _with_night(row, night, night.metrics, note=found.note)
+    nights = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
+    night = _last_night(workspace, nights, evaluations, baseline, settings)
+    row = _with_night(row, night, night.metrics, note=nights.note)
     if row.reason:
         before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
         hint = f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"

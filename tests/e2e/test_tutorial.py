@@ -12,6 +12,7 @@ VARYING = (  # what differs from run to run -> what is compared
     (r"20\d\d-\d\d-\d\d \d\d:\d\d", "2026-11-23 11:26"),
     (r"\d[\d.,]*(?= m?s\b)", "0"),
     (r"(?<=Latency p50 )[\d.]+", "0"),
+    (r"\d+(?= in flight)", "0"),
 )
 
 
