@@ -258,6 +258,7 @@ def test_pin_ask_stops_at_a_run_with_too_few_answers(rag_eval, evaluated):
     with json_server(answer) as server:
         settings = {"endpoint": {"base_url": server.url, "max_retries": 0}, "path": "/", "body": {"q": "{question}"}}
         file = {"kind": "http", "settings": {**settings, "answer": "answer"}}
+        file["evaluation"] = {"stop_after_failures": None}
         evaluated.system_file("flaky").write_text(json.dumps(file))
         with pytest.raises(ServiceError, match="39 of 40 questions failed in .*out of memory") as stopped:
             rag_eval("pin", RAILWAY, "flaky", "--ask")
