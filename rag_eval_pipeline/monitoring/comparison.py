@@ -65,14 +65,16 @@ class RunEvidence:
             for n in order
         )
 
-    def verdict(self, name: str, confirmation: Confirmation, rules: Rules) -> Verdict:
+    def verdict(self, name: str, confirmation: Confirmation, rules: Rules, *, is_one_system: bool = True) -> Verdict:
         """Decide a metric; a flagged change is confirmed that far."""
         evidence = self.compared[name].evidence
-        return Verdict.of(evidence, confirmation=confirmation, rules=rules, questions=self.moved(name))
+        return Verdict.of(
+            evidence, confirmation=confirmation, rules=rules, questions=self.moved(name), is_one_system=is_one_system
+        )
 
-    def verdicts(self, confirmation: Confirmation, rules: Rules) -> dict[str, Verdict]:
+    def verdicts(self, confirmation: Confirmation, rules: Rules, *, is_one_system: bool = True) -> dict[str, Verdict]:
         """Decide each metric."""
-        return {name: self.verdict(name, confirmation, rules) for name in self.compared}
+        return {name: self.verdict(name, confirmation, rules, is_one_system=is_one_system) for name in self.compared}
 
 
 def gather_evidence(
@@ -133,7 +135,7 @@ def compare_runs(
         new=new,
         evaluation_id=run.evaluation_id,
         reason=found.reason,
-        verdicts=found.verdicts(confirmation, rules),
+        verdicts=found.verdicts(confirmation, rules, is_one_system=kind == "evaluations"),
     )
 
 

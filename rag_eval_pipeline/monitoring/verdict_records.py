@@ -45,6 +45,7 @@ CONFIRMED: dict[Confirmation, str] = {
 IN_SENTENCES = ": an answer in sentences equals no gold answer; read F1 and the judge"  # of an exact match of 0
 SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
 NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
+WAYS = {True: ("fell", "rose"), False: ("lower", "higher")}  # of one system, of two
 COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
@@ -73,14 +74,19 @@ class Verdict(Evidence):
         confirmation: Confirmation = "pending",
         rules: Rules = RULES,
         questions: Sequence[MovedQuestion] = (),
+        is_one_system: bool = True,
     ) -> Self:
-        """Decide a metric; the questions that changed most are kept if its change is flagged."""
+        """Decide a metric; the questions that changed most are kept if its change is flagged.
+
+        Args:
+            is_one_system: Whether both sides are one system, which fell or rose; two systems are lower or higher.
+        """
         found = decide(evidence, confirmation=confirmation, rules=rules)
         reason = _reason(evidence, found.kind, rules)
         return cls(
             **{name: getattr(evidence, name) for name in Evidence.model_fields},
             kind=found.kind,
-            sentence=_sentence(evidence, found, reason, rules),
+            sentence=_sentence(evidence, found, reason, rules, WAYS[is_one_system]),
             reason=reason,
             confirmation=found.confirmation,
             questions=() if found.confirmation is None else tuple(questions),
@@ -161,7 +167,7 @@ def _questions(count: int) -> str:
     return f"{count} question{'' if count == 1 else 's'}"
 
 
-def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Rules) -> str:
+def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Rules, ways: tuple[str, str]) -> str:
     kind, confirmation = found
     if kind == "withheld":
         return f"Withheld: {reason}{_change_text(evidence)}."
@@ -171,7 +177,7 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
         return f"No verdict: {reason}{_change_text(evidence)}. {_detectable_text(evidence)}"
     shown, unit = _interval_text(evidence), _unit_text(evidence)
     if confirmation is not None:
-        moved = f"{_moved_text(evidence, kind)}; {_sure_text(evidence)}{_missing_text(evidence)}{unit}"
+        moved = f"{_moved_text(evidence, kind, ways)}; {_sure_text(evidence)}{_missing_text(evidence)}{unit}"
         if kind == "inconclusive":
             reruns = "a rerun" if evidence.runs <= 2 else f"{COUNTS[evidence.runs - 1]} reruns"
             beyond = "" if evidence.is_beyond else ", and a reference run is as far from the others"
@@ -189,12 +195,11 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
     return f"Inconclusive: {format_points(evidence.estimate)} points ({shown}), {sure}. {_detectable_text(evidence)}"
 
 
-def _moved_text(evidence: Evidence, kind: VerdictKind) -> str:
+def _moved_text(evidence: Evidence, kind: VerdictKind, ways: tuple[str, str]) -> str:
     """Return such as `Exact match fell 6.0 points (…): 14 questions fell and 2 rose, in both runs`."""
     change = 100 * (evidence.estimate or 0.0)
-    way = "fell" if change < 0 else "rose"
+    way, other = ways if change < 0 else ways[::-1]
     first, second = (evidence.fell, evidence.rose) if change < 0 else (evidence.rose, evidence.fell)
-    other = "rose" if change < 0 else "fell"
     runs = (
         "" if evidence.runs == 1 else ", in both runs" if evidence.runs == 2 else f", in {COUNTS[evidence.runs]} runs"
     )
@@ -202,7 +207,9 @@ def _moved_text(evidence: Evidence, kind: VerdictKind) -> str:
     interval = "" if evidence.is_certain else f" ({_interval_text(evidence)})"
     counts = f"{_questions(first)} {way} and {second} {other}{runs}{changed}"
     others = f"; {_others_text(evidence.segment)}" if evidence.segment else ""
-    return f"{metric_label(evidence.key)} {way} {abs(change):.1f} points{interval}: {counts}{others}"
+    points = f"{abs(change):.1f} points"
+    moved = f"{way} {points}" if ways == WAYS[True] else f"is {points} {way}"
+    return f"{metric_label(evidence.key)} {moved}{interval}: {counts}{others}"
 
 
 def metric_of(key: str) -> str:
@@ -242,17 +249,20 @@ def _detectable_text(evidence: Evidence) -> str:
     if evidence.is_certain:
         return "Any change of this deterministic system is detected."
     change = "drops" if evidence.higher_is_better else "rises"
-    groups = f"{evidence.n_units} groups by document"
+    groups = f"{evidence.n_units} groups"
     if evidence.smallest_drop is None:
-        why = f": {groups}, of which {evidence.needed_units} must change" if evidence.is_clustered else ""
+        why = f": it has {groups}, and {evidence.needed_units} must change" if evidence.is_clustered else ""
         return f"This benchmark cannot detect {change} of any size{why}."
     where = f", in {evidence.needed_units} of its {groups}" if evidence.is_clustered else ""
     return f"At best this benchmark detects {change} of {100 * evidence.smallest_drop:.1f} points{where}."
 
 
 def _unit_text(evidence: Evidence) -> str:
-    groups = f" in {evidence.n_units} groups by document" if evidence.is_clustered else ""
-    return f"; n = {evidence.n}{groups}"
+    return f"; n = {evidence.n}{_groups(evidence)}"
+
+
+def _groups(evidence: Evidence) -> str:
+    return f", in {evidence.n_units} groups of questions on the same document" if evidence.is_clustered else ""
 
 
 def _missing_text(evidence: Evidence) -> str:
@@ -300,12 +310,28 @@ def _sure_text(evidence: Evidence) -> str:
     """Return such as `p = 3e-9 …, 1e-5 is needed so that 12 pairs raise at most one false alarm in two years`."""
     if evidence.is_certain:
         return f"{evidence.n} questions compared"
-    needed = " ".join(filter(None, [needed_text(evidence), evidence.level_text]))
     if evidence.p_corrected is None:
-        return f"no p, {needed}"
+        return f"no p, {_needed(evidence)}"
+    return (
+        f"{format_p(evidence.p_corrected, evidence.level)} after correction for {_tests(evidence)}, {_needed(evidence)}"
+    )
+
+
+def tested_text(evidence: Evidence) -> str:
+    """Return how the metrics of a night were tested, such as `p is corrected for 8 metrics; 0.01 is needed ...`."""
+    counted = f"{_questions(evidence.n)}{_groups(evidence)}"
+    if evidence.is_certain:
+        return f"{counted} compared; the system is deterministic, so every difference is real."
+    return f"{counted}; p is corrected for {_tests(evidence)}, and {_needed(evidence)}."
+
+
+def _needed(evidence: Evidence) -> str:
+    return " ".join(filter(None, [needed_text(evidence), evidence.level_text]))
+
+
+def _tests(evidence: Evidence) -> str:
     tests = "metric" if evidence.segment is None else "test"
-    tested = f"{evidence.n_metrics} {tests}{'' if evidence.n_metrics == 1 else 's'}"
-    return f"{format_p(evidence.p_corrected, evidence.level)} after correction for {tested}, {needed}"
+    return f"{evidence.n_metrics} {tests}{'' if evidence.n_metrics == 1 else 's'}"
 
 
 def _change_text(evidence: Evidence) -> str:

@@ -7,7 +7,7 @@ from rag_eval_pipeline.evaluation.compared_runs import are_alike
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order
-from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict, leading, tested_text
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import milliseconds, points
 from rag_eval_pipeline.site.metric_labels import shown
@@ -96,7 +96,8 @@ class Banner(NamedTuple):
 
     Args:
         kind: `regressed`, `improved`, ..., `baseline` or `rerun`.
-        sentences: Of the metrics that changed.
+        changes: The metrics that changed, those that are shown first.
+        note: How the changes were tested.
         more: Number of further metrics that changed.
         page: Of the comparison; None if it has none.
         runs: What else it names: words and evaluation.
@@ -104,7 +105,8 @@ class Banner(NamedTuple):
 
     kind: str
     heading: str
-    sentences: tuple[str, ...] = ()
+    changes: tuple[tuple[str, Verdict], ...] = ()
+    note: str = ""
     more: int = 0
     page: str | None = None
     runs: tuple[tuple[str, str], ...] = ()
@@ -112,7 +114,7 @@ class Banner(NamedTuple):
     cause: str | None = None
 
 
-SENTENCES = 3
+CHANGES_SHOWN = 6
 _HEADINGS = {
     "regressed": "Regressed against its baseline",
     "improved": "Improved against its baseline",
@@ -147,16 +149,17 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
     kind = strongest(verdicts)
     page = f"comparisons/{comparison_name(row)}.html" if row is not None and is_newest and row.verdicts else None
     flagged = [name for name in headline_order(verdicts) if verdicts[name].kind in CHANGES]
-    changed = [verdicts[name].sentence for name in sorted(flagged, key=lambda name: ORDER.index(verdicts[name].kind))]
+    changed = by_weight(verdicts, leading(flagged))
+    note = tested_text(changed[0][1]) if changed else ""
     progress = baseline.provisional.words if baseline.provisional and is_newest else None
     if first:
         heading = "Rerun of a night that " + (kind if kind in CHANGES else "showed no sure change")
-        return Banner("rerun", heading, tuple(changed[:1]), 0, page, (("First seen in", first),), progress)
+        return Banner("rerun", heading, tuple(changed[:1]), note, 0, page, (("First seen in", first),), progress)
     runs = (("Run again in", rerun),) if rerun else ()
-    said = tuple(changed[:SENTENCES])
+    listed = tuple(changed[:CHANGES_SHOWN])
     incident = pair_incident(report, (header.benchmark, header.system)) if is_newest else None
     cause = incident.cause.sentence if incident and incident.cause else None
-    return Banner(kind, _HEADINGS[kind], said, len(changed) - len(said), page, runs, progress, cause)
+    return Banner(kind, _HEADINGS[kind], listed, note, len(changed) - len(listed), page, runs, progress, cause)
 
 
 def pair_incident(report: ReportData, pair: Pair) -> Incident | None:

@@ -15,6 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
+from rag_eval_pipeline.monitoring.incidents import p_text
 from rag_eval_pipeline.site import display_text as numbers
 from rag_eval_pipeline.site.charts import legend_mark
 from rag_eval_pipeline.site.display_text import replace_control_chars
@@ -56,6 +57,7 @@ def _environment() -> Any:
         points=numbers.points,
         percent=numbers.percent,
         p_value=numbers.p_value,
+        p=p_text,
         day=lambda moment: f"{moment:%Y-%m-%d}",
         minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
         metric=metric_label,

@@ -404,8 +404,7 @@ def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     if query is None:
         return []
     facts: list[tuple[str, object]] = [("Type", query.query_type), ("Difficulty", query.difficulty)]
-    own = (name for name in query.metadata if name not in OWN_METADATA)
-    facts += [(name.replace("_", " ").capitalize(), query.metadata[name]) for name in own]
+    facts += [(name, value) for name, value in query.metadata.items() if name not in OWN_METADATA]
     known = [(label, value) for label, value in facts if isinstance(value, (str, int, float))]
     return [(shortened(label, 60), shortened(str(value), 200)) for label, value in known[:FACTS_SHOWN]]
 
@@ -421,7 +420,7 @@ def _costs(answer: RagAnswer, judgement: Judgement | None) -> list[tuple[str, st
     usage = answer.usage
     rows = [("Latency", milliseconds(answer.latency_ms))]
     for name, ms in answer.timings.items():
-        rows.append((f"Of that, {replace_control_chars(name).replace('_', ' ')}", milliseconds(ms)))
+        rows.append((f"Latency, {replace_control_chars(name).replace('_', ' ')}", milliseconds(ms)))
     rows += [("Requests", count(usage.requests)), ("Tokens", count(usage.total_tokens))]
     if usage.prompt_tokens or usage.completion_tokens:
         rows.append(("Prompt and completion", f"{count(usage.prompt_tokens)} + {count(usage.completion_tokens)}"))

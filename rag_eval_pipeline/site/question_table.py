@@ -51,7 +51,7 @@ def facets(queries: Iterable[EvaluationQuery | None]) -> list[Facet]:
     for place, query in enumerate(queries):
         for key in query.metadata if query else ():
             if key not in OWN_METADATA and f"meta.{key}" not in readers:
-                readers[f"meta.{key}"] = key.replace("_", " ").capitalize(), partial(_metadata, key)
+                readers[f"meta.{key}"] = key, partial(_metadata, key)
                 found[f"meta.{key}"] = {}, [None] * place
         for name, (_, read) in readers.items():
             if (own := found[name]) is not None:
@@ -168,7 +168,7 @@ def question_table(
         **table_value("Questions of this run", columns, parts, [row.query_id for row in rows]),
         **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
         "further": _further(run),
-        "meanings": {**_MEANINGS, "change": f"F1 less that of {since}, in points"},
+        "meanings": {**_MEANINGS, "change": f"Change of F1 since {since}, in points"},
         "since": since,
         "page": "question.html",
     }

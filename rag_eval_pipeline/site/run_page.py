@@ -11,7 +11,7 @@ from rag_eval_pipeline.judges.corrected_rates import labelling_order
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED
-from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, run_banner, tile_changes
+from rag_eval_pipeline.site.baseline_runs import Earlier, PairBaseline, TileChange, run_banner, tile_changes
 from rag_eval_pipeline.site.charts import latency_histogram
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars, shortened, spreadsheet
@@ -19,6 +19,7 @@ from rag_eval_pipeline.site.marked_pages import PageImages, likely_spans, stated
 from rag_eval_pipeline.site.metric_labels import (
     CATEGORY_HEADINGS,
     PAGE,
+    MetricCell,
     custom_metric_view,
     metric_groups,
     metric_view,
@@ -161,7 +162,6 @@ def write_run_page(
         "banner": run_banner(report, header, baseline),
         "n_baseline": len(baseline.runs),
         "provisional": baseline.provisional,
-        "changes": tile_changes(report, header, baseline, TILES),
         "groups": groups,
         "n_metrics": sum(len(group.rows) for group in groups),
         "abstention": header.answer_quality_metrics.get("abstention", {}),
@@ -174,7 +174,7 @@ def write_run_page(
         "latency_chart": latency_histogram(latencies, marks, "Latency of the answered questions")
         if latencies
         else None,
-        "tiles": [shown(header, name, report.trust) for name in TILES],
+        "tiles": _tiles(report, header, baseline),
         "parts": parts,
         "sliced": [metric_view(name) for name in sliced],
         "n_shown": len(run.file.query_results) if run else 0,
@@ -182,6 +182,22 @@ def write_run_page(
         "configuration": _configuration(run) if run else [],
     }
     site.write(f"runs/{header.evaluation_id}/index.html", render("run.html", root="../../", **values))
+
+
+def _tiles(
+    report: ReportData, header: ResultsHeader, baseline: PairBaseline
+) -> list[tuple[MetricCell, TileChange | None, bool]]:
+    """Return the headline metrics, each with its change and whether it says little, those with a verdict first."""
+    changes = tile_changes(report, header, baseline, TILES)
+    tiles = []
+    for name in TILES:
+        if (cell := shown(header, name, report.trust)).metric.value is not None:
+            change = changes.get(name)
+            has_verdict = change is not None and change.way != ""
+            is_quiet = cell.view.unit == "ms" or cell.view.better == "lower" and not cell.metric.value
+            tiles.append((cell, change, is_quiet and not has_verdict))
+    ways = ("worse", "better", "")
+    return sorted(tiles, key=lambda tile: (tile[2], ways.index(tile[1].way if tile[1] else "")))
 
 
 def _configuration(run: RunSources) -> list[tuple[str, str]]:

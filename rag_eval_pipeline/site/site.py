@@ -217,7 +217,7 @@ def _earlier(
 ) -> Earlier | None:
     """Return what a run's questions are compared with."""
     if baseline.precedes(header):
-        label = "the nights so far" if baseline.provisional else "the baseline"
+        label = "the earlier nights" if baseline.provisional else "the baseline"
         return Earlier(label, [nights[run.evaluation_id] for run in baseline.runs])
     return Earlier("the night before", [before]) if before else None
 

@@ -159,7 +159,7 @@ def test_compare_tests_questions_of_deterministic_systems_and_else_documents(rag
     assert (found["kind"], found["is_clustered"]) == ("inconclusive", True)
     # 11 answers of 40 became wrong, those of 7 documents: 8 metrics x 2^-7 is far above 0.01, and 10 are needed.
     assert found["p_corrected"] == 7 * 2**-7
-    assert found["sentence"].endswith("points, in 10 of its 20 groups by document.")
+    assert found["sentence"].endswith("points, in 10 of its 20 groups.")
 
 
 def test_compare_of_results_files_equals_that_of_their_evaluations(rag_eval, ids, evaluated, tmp_path):

@@ -101,13 +101,13 @@ VERDICTS = {
     ),
     "too few documents for any drop": (
         replace(UNCLEAR, n_units=9, smallest_drop=None, **GROUPS), "pending", "inconclusive",
-        f"{OPEN.replace('200', '40')} in 9 groups by document. This benchmark cannot detect drops of any size: 9 groups by "
-        "document, of which 10 must change.",
+        f"{OPEN.replace('200', '40')}, in 9 groups of questions on the same document. This benchmark cannot detect drops of "
+        "any size: it has 9 groups, and 10 must change.",
     ),
     "what questions that share documents can show": (
         replace(UNCLEAR, n_units=20, smallest_drop=0.3, **GROUPS), "pending", "inconclusive",
-        f"{OPEN.replace('200', '40')} in 20 groups by document. "
-        "At best this benchmark detects drops of 30.0 points, in 10 of its 20 groups by document.",
+        f"{OPEN.replace('200', '40')}, in 20 groups of questions on the same document. "
+        "At best this benchmark detects drops of 30.0 points, in 10 of its 20 groups.",
     ),
     "a metric by its label": (
         replace(DROP, metric="page/ndcg@10"), "confirmed", "regressed", "nDCG@10 by page fell 6.0 points",
@@ -123,6 +123,14 @@ def test_verdict_and_its_sentence(evidence, confirmation, kind, sentence):
     assert decided.kind == kind
     assert decided.sentence.startswith(sentence)
     assert Verdict.model_validate_json(decided.model_dump_json()) == decided
+
+
+@pytest.mark.parametrize(("evidence", "way", "other"), [(DROP, "lower", "higher"), (RISE, "higher", "lower")])
+def test_two_systems_are_lower_or_higher_and_none_of_them_fell(evidence, way, other):
+    sentence = Verdict.of(evidence, confirmation="no_rerun", is_one_system=False).sentence
+
+    assert sentence.startswith(f"EM is 6.0 points {way} (adjusted interval ")
+    assert f"): 14 questions {way} and 2 {other}, in both runs; p = 3e-9" in sentence
 
 
 def test_verdict_has_a_confirmation_only_if_flagged():

@@ -138,7 +138,7 @@ def test_provisional_comparison_has_pages_from_the_second_night_until_the_baseli
 
     nights(2)
     page = (root / f"{PAGE}.html").read_text()
-    assert "asked against its nights so far" in page
+    assert "asked against its earlier nights" in page
     assert "before: 2 earlier runs" in page
     for name in (f"{PAGE}.html", "benchmarks/harbour.html"):
         assert "provisional: 3 of 5 nights" in (root / name).read_text()

@@ -50,7 +50,7 @@ def test_overview_opens_with_the_regression_its_cause_and_the_worst_questions(re
     links = re.findall(r'href="(runs/eval_run_20261006_001/question.html)#\d+"', card)
     assert len(links) == 3
     assert (regressed.reports / links[0]).exists()
-    assert "Nothing sure in" not in page
+    assert "No sure change in" not in page
 
 
 def test_overview_does_not_call_a_night_quiet_whose_verdicts_are_withheld(tmp_path):
@@ -81,7 +81,7 @@ def test_overview_marks_systems_that_are_not_asked_at_night(regressed):
     page = (regressed.reports / "index.html").read_text()
 
     assert re.search(r"rarely <span class=\"chip\" title=[^>]+>not nightly", page)
-    assert "only the aggregation in Dagster" in page  # a regression, and no alert
+    assert "alerts are sent by the aggregation in Dagster" in page  # a regression, and no alert
     assert "overdue" not in page  # five days without a night are what `nightly: false` asks for
 
 

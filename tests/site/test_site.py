@@ -248,7 +248,7 @@ def test_site_has_one_sentence_for_first_evaluations(evaluated):
 
     page = write_report(evaluated).read_text()
 
-    assert "Nothing was compared yet" in page
+    assert "Nothing has been compared yet" in page
     assert page.count("this night is the baseline; the next one is compared with it") == 1
     assert "is baseline" not in page
 

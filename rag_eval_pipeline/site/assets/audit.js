@@ -215,6 +215,6 @@ document.addEventListener("DOMContentLoaded", async () => {
     const findings = SEVERITIES.flatMap((severity) => all.flatMap((one) => one.findings).filter((one) => one.severity === severity));
     new AuditPage(place, { findings, questions: Object.assign({}, ...all.map((one) => one.questions)) }, base, isServed);
   } catch (error) {
-    place.replaceChildren(element("p", {}, `The findings cannot be shown: ${error.message}. Write the report again: rag-eval report.`));
+    place.replaceChildren(element("p", {}, `The findings cannot be shown: ${error.message}. Write the report again with rag-eval report.`));
   }
 });

@@ -169,7 +169,7 @@ class QuestionPage {
       const keys = [];
       if (stretches.some(([part]) => part === "missing")) keys.push(element("del", { class: "missing" }, "missing in the answer"), " ");
       if (stretches.some(([part]) => part === "extra")) keys.push(element("ins", { class: "extra" }, "not in the gold answer"), " ");
-      outer.append(element("details", { class: "card" }, element("summary", {}, "Difference from the nearest gold answer"), text, element("p", { class: "quiet" }, ...keys, "Words are compared as SQuAD does.")));
+      outer.append(element("details", { class: "card" }, element("summary", {}, "Difference from the nearest gold answer"), text, element("p", { class: "quiet" }, ...keys, "Words are compared as in SQuAD.")));
     }
     return outer;
   }
@@ -180,15 +180,15 @@ class QuestionPage {
 
   // parts: [text, number of the claim, numbers of the citations that it marks, whether the other answer lacks it].
   answer(parts, claims, changed, isPresent = false) {
-    if (!parts?.length) return element("p", { class: "nothing" }, "There is no answer.");
+    if (!parts?.length) return element("p", { class: "nothing" }, "No answer.");
     const text = element("p", { class: "text" });
-    let last = 0;
+    let [last, marks] = [0, 0];
     for (const [words, number, cited, isChanged] of parts) {
       const claim = number ? claims[number - 1] : null;
       if (last && number !== last) text.append(element("sup", {}, String(last)));
       last = number;
       let inner = words;
-      if (cited.length) inner = element("span", { class: "cites", title: words }, ...(isPresent ? cited.map((n) => this.citation(n, words)) : ["[…]"]));
+      if (cited.length) inner = element("span", { class: "cites", title: words }, ...(isPresent ? cited.map((n) => this.citation(n, words)) : [`[${marks += 1}]`]));
       else if (isChanged) inner = element(changed === "missing" ? "del" : "ins", { class: changed }, words);
       const outcome = (claim?.by_citations ?? claim?.by_contexts)?.outcome;
       text.append(claim ? element("mark", { class: outcome ?? "none", title: `Claim ${number}: ${WORDS[outcome] ?? "nothing to support it"}` }, inner) : inner);
@@ -249,7 +249,7 @@ class QuestionPage {
     return section(
       "Citations",
       rows.length ? grid(["#", "Document", "Page", "Span", "Gold", "Claim supported", "Cited text"], rows, "Citations of the answer") : element("p", { class: "nothing" }, "The answer cites nothing."),
-      question.n_citations > rows.length ? element("p", { class: "quiet" }, `The first ${rows.length} of ${question.n_citations}.`) : null,
+      question.n_citations > rows.length ? element("p", { class: "quiet" }, `Only the first ${rows.length} of ${question.n_citations} are shown.`) : null,
       gold.length ? element("details", {}, element("summary", {}, `Expected citations (${gold.length})`), grid(["Document", "Page", "Span", "Gold text"], gold, "Expected citations")) : null,
     );
   }
@@ -295,7 +295,7 @@ class QuestionPage {
       ),
       one.text ? element("p", { class: "text" }, one.text) : null,
     ));
-    const more = question.n_passages > passages.length ? element("p", { class: "quiet" }, `The first ${passages.length} of ${question.n_passages}.`) : null;
+    const more = question.n_passages > passages.length ? element("p", { class: "quiet" }, `Only the first ${passages.length} of ${question.n_passages} are shown.`) : null;
     return section("Retrieved", missed, element("ol", { class: "passages" }, ...items), more);
   }
 
