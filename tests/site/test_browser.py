@@ -73,8 +73,9 @@ def test_thousands_of_questions_are_searched_filtered_and_sorted(many, count, op
     page.get_by_role("searchbox").fill("stood 1887")
     expect(status).to_have_text(f"{count // 200} of {count:,} questions")  # years 1800 to 1999
     page.get_by_role("searchbox").fill("no such words")
-    expect(status).to_have_text(f"0 of {count:,} questions")
-    page.get_by_role("searchbox").fill("")
+    expect(status).to_have_text(f"Nothing matches: 0 of {count:,} questions")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(rows(page).first).to_be_visible()
 
     wrong = page.get_by_role("button", name=re.compile("[0-9,]+ wrong$"))
     label = wrong.inner_text()
@@ -163,6 +164,9 @@ def test_no_page_scrolls_sideways_and_colours_are_those_of_the_system(width, sch
         page = open_page(path, width=width, scheme=scheme)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        if width == 390:
+            cut = "regions => regions.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)"
+            assert page.locator(".wide").evaluate_all(cut) == [], path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
 

@@ -115,6 +115,12 @@ function makeSortable(table) {
   });
 }
 
+// On a narrow screen a row is a card, whose cells name their columns.
+function nameCells(table) {
+  const names = [...table.tHead.rows[0].cells].map((heading) => heading.textContent.trim());
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, place) => { cell.dataset.of = names[place]; });
+}
+
 // A choice shows one of several parts; without scripts all of them are seen.
 function makeSwitch(select) {
   const parts = [...document.querySelectorAll(`[data-part="${select.dataset.shows}"]`)];
@@ -125,6 +131,7 @@ function makeSwitch(select) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("table.cards").forEach(nameCells);
   document.querySelectorAll("table.sortable").forEach(makeSortable);
   document.querySelectorAll("select[data-shows]").forEach(makeSwitch);
 });
