@@ -177,6 +177,10 @@ def test_run_page_has_the_cause_before_the_numbers_and_tiles_with_a_verdict_firs
     page = (regressed.reports / "runs/eval_run_20261006_001/index.html").read_text()
     tiles = re.findall(r'<div class="tile ?([a-z ]*)"><dt>([^<]+)', page)
 
-    assert page.index('<p class="cause">Look at') < page.index('<th scope="row">Exact match</th>') < page.index("p = ")
+    assert (
+        page.index('<p class="cause">Look at')
+        < page.index('<th scope="row">Exact match</th>')
+        < page.index("p is corrected for")
+    )
     assert [way for way, _ in tiles] == sorted((way for way, _ in tiles), key=["worse", "better", "", " idle"].index)
     assert tiles[-2:] == [(" idle", "Failure rate"), (" idle", "Latency p50")]
