@@ -88,7 +88,7 @@ class WorkspaceFrames:
         return pd.DataFrame([_question(query) for query in dataset.queries], columns=list(_QUESTION_COLUMNS))
 
     def answers(self, evaluation: str) -> pd.DataFrame:
-        """Return the answers of a published evaluation, one row a question, with a column for each metric.
+        """Return the answers of a published evaluation, one row per question, with a column for each metric.
 
         Columns: `query_id`, `source_id`, `question`, `gold_answer`, `is_impossible`, `status`, `answer`, `abstained`,
         `error`, `latency_ms`, `documents` (retrieved, best first), `relevant_documents`, `passages` (with page, text
@@ -123,7 +123,7 @@ class WorkspaceFrames:
         return pd.DataFrame(rows)
 
     def compare(self, old: str, new: str) -> pd.DataFrame:
-        """Compare two evaluations of a benchmark as `rag-eval compare` does, one row a metric.
+        """Compare two evaluations of a benchmark as `rag-eval compare` does, one row per metric.
 
         Columns: `metric`, `label`, `verdict` (`regressed`, `improved`, `equivalent`, ...), `old`, `new` (means over the
         questions scored on both sides), `difference`, `low` and `high` (interval of the difference at the corrected

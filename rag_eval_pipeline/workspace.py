@@ -126,7 +126,7 @@ class Workspace:
     workers = _Below("root", "data", "evaluation", "workers")  # browser and fonts of each that takes runs from a queue
     # Agreement of judges with human labels, one card per benchmark, judge and task.
     trust_cards = _Below("root", "data", "evaluation", "trust_cards")
-    labels = _Below("root", "data", "evaluation", "labels")  # people's labels from the report's pages, one file a run
+    labels = _Below("root", "data", "evaluation", "labels")  # people's labels from the report's pages, one file per run
     baselines = _Below("root", "data", "evaluation", "baselines")  # the pinned evaluations of each pair
     reports = _Below("root", "data", "reports")  # the HTML report and its data
 

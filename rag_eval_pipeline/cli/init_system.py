@@ -31,7 +31,7 @@ def init_system(
         ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="http, openai, nvidia or python; by default what the URL looks like.")
+        str | None, typer.Option(help="http, openai, nvidia or python; by default guessed from the URL.")
     ] = None,
     benchmark: Annotated[
         str | None, typer.Option(help="A converted benchmark, whose first question is asked; by default the first one.")

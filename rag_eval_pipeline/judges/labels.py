@@ -1,4 +1,4 @@
-"""People's labels of answers and claims, as JSON Lines, CSV or an Excel sheet, one label a row.
+"""People's labels of answers and claims, as JSON Lines, CSV or an Excel sheet, one label per row.
 
 ```text
 {"query_id": "12", "task": "correctness", "label": "correct", "annotator": "ada"}

@@ -1,4 +1,4 @@
-"""The model judge: one call an answer to an OpenAI-compatible server, its verdicts compared with the lexical judge's.
+"""The model judge: one call per answer to an OpenAI-compatible server, its verdicts compared with the lexical judge's.
 
 A question without a verdict has a code and no score: `judge_unparsable`, `judge_truncated` (cut at max_tokens),
 `judge_refused`, `judge_model_changed`, `judge_stopped` (too many of these in a row), or `judge_<code of the endpoint>`.

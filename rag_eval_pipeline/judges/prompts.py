@@ -1,6 +1,6 @@
 r"""Prompts of the model judge, in numbered versions: a changed word is another judge.
 
-`correctness/1` and `support/1` are asked in one call an answer; `entailment/2`, once the verdicts are known, asks
+`correctness/1` and `support/1` are asked in one call per answer; `entailment/2`, once the verdicts are known, asks
 whether a claim needs each of its citations. Texts of others are one JSON object between two lines that none of them
 can contain:
 

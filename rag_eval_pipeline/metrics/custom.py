@@ -46,7 +46,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredQuestion:
-    """Everything that a metric can see of a question and its answer."""
+    """A question and its answer, as a custom metric sees them."""
 
     query_id: str
     question: str
@@ -69,9 +69,9 @@ class AnsweredQuestion:
 class QuestionMetric:
     """A metric that scores one question at a time.
 
-    `needs` of its row leaves out the questions without accepted_answers, relevant, gold_spans, answer or judge;
-    `category` decides beside which scores it is shown and which it sees. The function returns a score in the row's
-    range, or None if the metric does not apply to the question.
+    `metric.needs` leaves out questions that lack accepted_answers, relevant, gold_spans, answer or judge;
+    `metric.category` is the group of scores that it is shown with and can read. The function returns a score within
+    `metric.range`, or None if the metric does not apply to the question.
     """
 
     metric: MetricInfo
@@ -79,7 +79,7 @@ class QuestionMetric:
 
 
 class CustomMetric(Protocol):
-    """What an import path or entry point must name: a `QuestionMetric`, or a `Family` of retrieval measures."""
+    """A metric that an import path or entry point names: a `QuestionMetric`, or a `Family` of retrieval measures."""
 
     @property
     def metric(self) -> MetricInfo:
@@ -90,8 +90,8 @@ def score_question(definition: QuestionMetric, question: AnsweredQuestion) -> fl
     """Score one question; None if the metric does not apply to it.
 
     Raises:
-        InputError: `metric_raised` for an exception, `bad_metric_score` for what is no number of the metric's range;
-            both name metric and question.
+        InputError: `metric_raised` for an exception, `bad_metric_score` for a value that is not a number within the
+            metric's range; both name metric and question.
     """
     info = definition.metric
     place = f"metric {info.name}, question {question.query_id}"

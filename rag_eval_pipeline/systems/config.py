@@ -91,8 +91,8 @@ class SystemFile(Model):
     version: str = pydantic.Field("1", description="Version of the system itself; a new one starts a new history.")
     version_from: VersionSource | None = pydantic.Field(
         None,
-        description="Where to read the version of what is deployed each time that it is asked; a new one starts no new "
-        "history, and regressions say what it was before and is now.",
+        description="Where to read the deployed version at each evaluation; a new one starts no new history, and "
+        "regressions name the version before and now.",
     )
     enabled: bool = pydantic.Field(True, description="false: the system is not evaluated and has no partition.")
     nightly: bool | None = pydantic.Field(

@@ -65,7 +65,7 @@ class Guesses:
         return self.parts[name].path if name in self.parts else None
 
     def sentences(self) -> list[str]:
-        """Return one line a part, with its path and the values found, or that nothing was."""
+        """Return one line per part, with its path and the values found, or that nothing was."""
         return [
             f"{name}: nothing found. {guess.evidence}".rstrip(". ") if guess.path is None else
             f"{name} = {guess.path}: {guess.evidence}"

@@ -145,7 +145,7 @@ class PageFacts:
 
     Args:
         heading: The first visible h1; empty if there is none.
-        text: The beginning of the visible text, one line a block.
+        text: The beginning of the visible text, one line per block.
         text_length: Characters of all visible text.
         prose_length: Characters in visible paragraphs of at least 150.
         pictures: Images, drawings, films, frames and components large enough to be content.
