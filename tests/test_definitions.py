@@ -13,8 +13,6 @@ conversion:
   ground_truth(benchmarks) <- evaluation_dataset checks annotation_ids_are_unique, annotations_conserved, annotators_agree, documents_match_annotated_digests, every_cited_document_exists, overall_scores_are_means, quoted_texts_are_in_documents, scores_are_in_range, spans_are_disjoint, spans_are_in_bounds
   questions(benchmarks) checks counts_as_expected!, every_document_known!, rows_conserved!
   train_json(benchmarks) <- corpus_text, questions checks every_gold_document_on_disk!, no_context_lost!, questions_left!, rows_conserved!
-shards:
-  corpus_shards(corpus_shards) <- questions
 evaluation:
   answer_scores(benchmark x system) <- responses
   citation_scores(benchmark x system) <- responses
@@ -24,26 +22,25 @@ evaluation:
   retrieval_scores(benchmark x system) <- responses checks retrieved_documents_known
 aggregation:
   benchmark_files <- leaderboard
-  leaderboard <- evaluation_results checks all_configs_valid, no_night_is_late
-  regressions <- leaderboard
-  report <- leaderboard, regressions checks every_pair_is_evaluated, no_result_is_damaged, nothing_has_regressed!, quality_thresholds_are_met
+  leaderboard <- evaluation_results checks all_configs_valid, every_pair_is_evaluated, no_night_is_late, no_result_is_damaged
+  regressions <- leaderboard checks nothing_has_regressed, quality_thresholds_are_met
+  report <- leaderboard, regressions
   weekly_results <- regressions
 """
 
 AUTOMATION = """
 job aggregate: leaderboard, regressions, report
 job convert: corpus, corpus_text, evaluation_dataset, ground_truth, questions, train_json
-job convert_shard: corpus_shards
+job convert_shard:
 job evaluate: answer_scores, citation_scores, evaluation_results, judge_scores, responses, retrieval_scores
-job hourly_checks:
 job pin_baseline:
 job week: benchmark_files, weekly_results
 sensor aggregation_sensor -> aggregate (RUNNING)
 sensor confirmation_sensor -> evaluate (RUNNING)
 sensor corpus_shards_sensor -> convert, convert_shard (RUNNING)
+sensor lateness_sensor -> no run (RUNNING)
 sensor run_failure_alerts -> any run (RUNNING)
 sensor workspace_sensor -> convert, evaluate (RUNNING)
-schedule check_hourly: 30 * * * * UTC -> hourly_checks (RUNNING)
 schedule nightly: 0 2 * * * UTC -> evaluate (RUNNING)
 schedule recheck: 0 1 * * * UTC -> convert (RUNNING)
 schedule weekly: 0 3 * * 1 UTC -> week (RUNNING)
@@ -59,8 +56,7 @@ def partitions(definition: dg.PartitionsDefinition | None) -> str:
 def described() -> str:
     lines = [""]
     assets = list(defs.assets or [])
-    standalone = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
-    for group in ("conversion", "shards", "evaluation", "aggregation"):
+    for group in ("conversion", "evaluation", "aggregation"):
         lines.append(f"{group}:")
         for asset in assets:
             assert isinstance(asset, dg.AssetsDefinition)
@@ -69,8 +65,7 @@ def described() -> str:
             line = f"  {asset.key.to_user_string()}{partitions(asset.partitions_def)}"
             if upstream := sorted(key.to_user_string() for key in asset.asset_deps[asset.key]):
                 line += f" <- {', '.join(upstream)}"
-            specs = [*asset.check_specs, *(spec for spec in standalone if spec.asset_key == asset.key)]
-            if checks := sorted(f"{spec.name}{'!' * spec.blocking}" for spec in specs):
+            if checks := sorted(f"{spec.name}{'!' * spec.blocking}" for spec in asset.check_specs):
                 line += f" checks {', '.join(checks)}"
             lines.append(line)
     return "\n".join([*lines, ""])
@@ -89,7 +84,7 @@ def test_every_check_of_a_partitioned_asset_knows_its_partition():
 
 @pytest.mark.fault(63)
 def test_jobs_sensors_and_schedules_are_those_that_stand_here():
-    names = ("aggregate", "convert", "convert_shard", "evaluate", "hourly_checks", "pin_baseline", "week")
+    names = ("aggregate", "convert", "convert_shard", "evaluate", "pin_baseline", "week")
     lines = [""]
     for name in names:
         keys = defs.resolve_job_def(name).asset_layer.selected_asset_keys

@@ -24,7 +24,6 @@ from rag_eval_pipeline.cli.output import (
     print_next,
     print_notes,
     progress_bars,
-    report_to_dagster,
 )
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -216,7 +215,6 @@ def convert(
                 replace=replace, recheck=pages,
             )  # fmt: skip
         counts = {report.record.step: report.record.counts for report in reports}
-        report_to_dagster(root, tuple(counts), name)
         quarantined += counts["train_json"]["quarantined"]
         power, settings = power_of(root, name), read_verdict_settings(root)
         return {

@@ -31,7 +31,6 @@ from rag_eval_pipeline.cli.output import (
     print_next,
     print_notes,
     progress_bars,
-    report_to_dagster,
     results,
 )
 from rag_eval_pipeline.errors import InputError, did_you_mean, printable, shortened, unknown_name_hint
@@ -118,7 +117,6 @@ def evaluate(
         except KeyboardInterrupt:
             print_notes([f"interrupted; the answers are kept, go on with: {command}"])
             raise
-        report_evaluated(root, name, system, published)
         judging = published.judging
         failed += answered.failed + len(published.faults) + judging.failed
         print_notes([*published.warnings, *published.faults, *_notes(f"{name} x {system}", answered, published)])
@@ -185,13 +183,6 @@ def _causes_line(causes: list[dict[str, Any]]) -> str:
         texts.append(f"{cause['questions']:,} {cause['code']} ({message})")
     others = len(causes) - len(texts)
     return f"Failed: {', '.join(texts)}{f', and {others} other reasons' if others else ''}."
-
-
-def report_evaluated(root: Workspace, benchmark: str, system: str, published: "Published") -> None:
-    """Report the assets of an evaluation to Dagster, if it runs."""
-    from rag_eval_pipeline.evaluation.evaluation_folders import PARTS
-
-    report_to_dagster(root, PARTS, benchmark, system, evaluation_id=published.evaluation_id, **published.headline)
 
 
 def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[str]:
@@ -317,7 +308,6 @@ def report(
     found = write_comparisons(root, update_history(root))
     write_leaderboard(root, found.history)
     write_report(root, found)
-    report_to_dagster(root, tuple(paths))
     emit(paths, as_json, [paths["report"]])
     print_notes(f"{row.benchmark} x {row.new}: {text}" for row in found.rows if (text := change_text(row)))
     if show and not open_in_browser(Path(paths["report"])):

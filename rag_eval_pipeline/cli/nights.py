@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.cli.evaluate import report_evaluated
 from rag_eval_pipeline.cli.output import (
     BAD_INPUT,
     BENCHMARK,
@@ -152,7 +151,6 @@ def pin(
     while ask and (missing := missing_runs(root, pair := load_pair(root, benchmark, system))):
         with progress_bars(f"{benchmark} x {system}, {missing} to go:") as begin:
             answered, published = evaluate(root, pair, begin)
-        report_evaluated(root, benchmark, system, published)
         if not answered.is_covered:  # it does not count, so asking on might never end
             message = (
                 f"{answered.failed} of {answered.questions} questions failed in {published.evaluation_id}, too many "

@@ -17,7 +17,7 @@ from rag_eval_pipeline.errors import InputError, ServiceError, os_fault, printab
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, is_workspace, nearest_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 T = TypeVar("T")
 
@@ -145,27 +145,6 @@ def instance_folder(workspace: Workspace) -> Path | None:
     home = os.environ.get("DAGSTER_HOME")
     named = [Path(home)] if home and Path(default_root()).resolve() == workspace.root else []
     return next((folder for folder in (*named, workspace.root / ".dagster") if folder.is_dir()), None)
-
-
-def report_to_dagster(
-    workspace: Workspace,
-    assets: "Sequence[str]",
-    benchmark: str | None = None,
-    system: str | None = None,
-    **metadata: "float | str | None",
-) -> None:
-    """Report assets as materialized to the workspace's Dagster instance, if any; a failure is printed, not raised."""
-    home = instance_folder(workspace)
-    if home is None:
-        return
-    try:
-        from rag_eval_pipeline.serving.instance import report_materializations
-
-        report_materializations(home, assets, benchmark=benchmark, system=system, metadata=metadata)
-    except Exception as error:  # of a database, a driver, another version of Dagster
-        first = (str(error).splitlines() or [""])[0]
-        why = f"{type(error).__name__}: {first}"
-        print(f"rag-eval: {home}: Dagster has no record of this and may show it as missing: {why}", file=sys.stderr)
 
 
 def print_error(error: InputError | ServiceError | OSError) -> int:

@@ -75,7 +75,7 @@ class ShardsMissing(InputError):
             f"{plan.shards} parts of the corpus of {paths.name} ({plan.documents:,} documents)",
             found=f"{plan.shards - len(missing)}; missing: {', '.join(f'{n:04}' for n in missing[:LISTED])}{more}",
             hint="In Dagster, corpus_shards_sensor asks for their runs and then for the rest of the conversion; a "
-            "part whose run failed is materialized again on the page of the asset corpus_shards. "
+            "part whose run failed is run again on the page of the job convert_shard. "
             f"In one process: rag-eval convert {paths.name}",
         )
         self.plan = plan

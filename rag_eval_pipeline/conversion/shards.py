@@ -127,7 +127,7 @@ def run_shard(
     limit_allocators()
     found = _KEY.fullmatch(key)
     if found is None:
-        raise InputError("no_shard", "corpus_shards", "a partition `<benchmark>~<plan>~<number>`", found=key)
+        raise InputError("no_shard", "convert_shard", "a partition `<benchmark>~<plan>~<number>`", found=key)
     paths, number = workspace.existing_benchmark(found["benchmark"]), int(found["number"])
     holder = f"a run of {key}, process {os.getpid()}"
     with locked(paths.lock, holder=holder, exclusive=False):

@@ -123,6 +123,7 @@ class StepReport:
     seconds: dict[str, float] = field(default_factory=dict)  # not in the record, as they differ from run to run
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pictures: dict[str, Callable[[], bytes]] = field(default_factory=dict)  # draw PNG images
+    fingerprint: str | None = None  # of what was made, if evaluations read it
 
 
 class Stamp(FileModel):
@@ -140,6 +141,13 @@ class Stamp(FileModel):
     files: dict[str, str]  # sha256 of the tables beside it that an evaluation reads
     counts: dict[str, int]
     checks: dict[str, bool]
+
+
+def conversion_fingerprint(workspace: Workspace, stamp: Stamp) -> str:
+    """Return a digest of what a conversion has made: dataset, corpus and annotations."""
+    truth = workspace.gt_json(stamp.dataset_id, stamp.dataset_version)
+    annotations = file_sha256(truth) if truth.exists() else ""
+    return hashlib.sha256(f"{stamp.dataset_fingerprint}{stamp.corpus_fingerprint}{annotations}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,15 @@ from rag_eval_pipeline.conversion.question_spool import (
     write_batches,
 )
 from rag_eval_pipeline.conversion.questions import Question
-from rag_eval_pipeline.conversion.stamp import Conversion, Stamp, StepRecord, StepReport, discard_stamp, make_check
+from rag_eval_pipeline.conversion.stamp import (
+    Conversion,
+    Stamp,
+    StepRecord,
+    StepReport,
+    conversion_fingerprint,
+    discard_stamp,
+    make_check,
+)
 from rag_eval_pipeline.conversion.summaries import (
     DRIFTED,
     corpus_counts,
@@ -289,7 +297,8 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
         {"query": q.question, "answer": q.answer, "documents": len(set(_file_names(q))), "gold": gold.of_question[q.id]}
         for q in first
     ]
-    return conversion.report("evaluation_dataset", counts, checks, preview, tuple(gold.notes(pages)))
+    report = conversion.report("evaluation_dataset", counts, checks, preview, tuple(gold.notes(pages)))
+    return replace(report, fingerprint=sha256_of(target))
 
 
 def _write_dataset(
@@ -359,8 +368,8 @@ def ground_truth(conversion: Conversion) -> StepReport:
         target.unlink(missing_ok=True)
     preview = [{"query": a.query_id, "citations": len(a.citations)} for a in first]
     report = conversion.report("ground_truth", {"annotations": written}, quality, preview, notes)
-    _stamp(conversion, [*records, report.record])
-    return report
+    stamp = _stamp(conversion, [*records, report.record])
+    return replace(report, fingerprint=conversion_fingerprint(conversion.workspace, stamp))
 
 
 STEPS: dict[str, Callable[[Conversion], StepReport]] = {
@@ -470,7 +479,7 @@ def _file_names(question: Question) -> list[str]:
     return [context.file_name for context in question.contexts if context.file_name is not None]
 
 
-def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
+def _stamp(conversion: Conversion, records: list[StepRecord]) -> Stamp:
     paths, spec = conversion.paths, conversion.spec
     counts = {
         f"{record.step}.{name}": value
@@ -481,7 +490,7 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
     dataset = conversion.workspace.eval_json(spec.name, spec.version)
     files = sorted(f"{d.file_name}\0{d.pdf_sha256}\n" for d in present(read_manifest(paths.documents)))
     corpus_content = "".join([*files, extractor()]).encode("utf-8", "surrogateescape")
-    Stamp(
+    stamp = Stamp(
         benchmark=paths.name,
         source_digest=conversion.digest,
         dataset_id=spec.name,
@@ -492,4 +501,6 @@ def _stamp(conversion: Conversion, records: list[StepRecord]) -> None:
         files={path.name: sha256_of(path) for path in (paths.documents, paths.pages)},
         counts=counts,
         checks={f"{record.step}.{check.name}": check.passed for record in records for check in record.checks},
-    ).write(paths.stamp)
+    )
+    stamp.write(paths.stamp)
+    return stamp

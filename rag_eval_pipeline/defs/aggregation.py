@@ -1,16 +1,20 @@
 """Assets over all benchmarks and systems: leaderboard, regressions, report, week; and the job that pins a baseline."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import CheckFact
-from rag_eval_pipeline.defs.checks import check_result, check_specs
+from rag_eval_pipeline.defs.checks import check_result, check_sentence, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure
 from rag_eval_pipeline.defs.metadata import (
     LEADERBOARD_TABLES,
+    OWNERS,
+    ROW_COUNT,
     leaderboard_table,
     not_compared_table,
     numbers,
@@ -22,33 +26,64 @@ from rag_eval_pipeline.defs.metadata import (
 )
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.workspace import Workspace, default_root
 
 GROUP = "aggregation"
-REPORT_CHECKS = {
+WORKSPACE_CHECKS = {
+    "all_configs_valid": CheckFact(
+        False, "Every benchmark, system and settings file has a valid name and can be read; others are skipped."
+    ),
+    "no_night_is_late": CheckFact(
+        False,
+        "Every nightly pair was published within `late_after_hours` (alerts.config.yaml), also one that cannot be "
+        "evaluated because its benchmark is not converted or its system's file is invalid.",
+    ),
     "every_pair_is_evaluated": CheckFact(False, "Each benchmark and nightly system has up-to-date results."),
     "no_result_is_damaged": CheckFact(False, "Every results file can be read and is as it was published."),
+}
+VERDICT_CHECKS = {
     "nothing_has_regressed": CheckFact(
-        True,
-        "No pair is worse than its pinned baseline, confirmed by a rerun; blocks with `blocking: true`.",
+        False,  # it fails the run in `report`, which would otherwise not be made
+        "No pair is worse than its pinned baseline, confirmed by a rerun; with `blocking: true` the run "
+        "fails after the report is written (verdicts.config.yaml).",
     ),
     "quality_thresholds_are_met": CheckFact(False, "The thresholds of verdicts.config.yaml hold for every pair."),
 }
 ALL_PAIRS = dg.AssetDep("evaluation_results", partition_mapping=dg.AllPartitionMapping())
-# Nightly runs begin at 02:00 UTC; assets that are not there at 06:00 are overdue.
-FRESH_AT_SIX = dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_delta=timedelta(hours=4))
 
 
-@dg.asset(group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], freshness_policy=FRESH_AT_SIX)
+def _nightly_freshness() -> dg.FreshnessPolicy | None:
+    """Return when the results of a night, which begins at 02:00 UTC, are overdue; None where no system is nightly."""
+    from rag_eval_pipeline.systems.config import read_common_settings
+
+    root = Workspace(Path(default_root()))
+    files = (read_common_settings(root.system_file(name)) for name in root.systems())
+    if not any(file is not None and file.is_nightly for file in files):
+        return None
+    return dg.FreshnessPolicy.cron(deadline_cron="0 6 * * *", lower_bound_delta=timedelta(hours=4))
+
+
+FRESHNESS = _nightly_freshness()
+
+
+@dg.asset(
+    group_name=GROUP, kinds={"json", "csv"}, deps=[ALL_PAIRS], owners=OWNERS, freshness_policy=FRESHNESS,
+    check_specs=check_specs("leaderboard", WORKSPACE_CHECKS),
+)  # fmt: skip
 def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The newest results of every benchmark and system; Plots shows each metric over time.
 
     Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
+    from rag_eval_pipeline.monitoring.history_tables import update_history
     from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
+    from rag_eval_pipeline.monitoring.regressions import workspace_checks
     from rag_eval_pipeline.monitoring.summary_lines import leaderboard_headline
 
     with as_dagster_failure(context):
-        board = write_leaderboard(workspace.workspace)
+        history = update_history(workspace.workspace)
+        board = write_leaderboard(workspace.workspace, history)
+        checks = workspace_checks(workspace.workspace, history, now=clock.now())
     for note in board.notes:
         context.log.warning(note)
     return dg.MaterializeResult(
@@ -59,11 +94,16 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
             "chart": svg_image(board.chart(), "F1 by benchmark and system"),
             **numbers(trend_lines(board.trends, n_pairs=len(board.rows))),
             "path": dg.MetadataValue.path(board.path),
-        }
+            ROW_COUNT: len(board.rows),
+        },
+        check_results=[check_result(check) for check in checks],
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=["leaderboard"], freshness_policy=FRESH_AT_SIX)
+@dg.asset(
+    group_name=GROUP, kinds={"json"}, deps=["leaderboard"], owners=OWNERS, freshness_policy=FRESHNESS,
+    check_specs=check_specs("regressions", VERDICT_CHECKS),
+)  # fmt: skip
 def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """Each pair against its pinned baseline, and systems against each other: better, worse, or not sure enough.
 
@@ -73,11 +113,12 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
     Source: Evaluation Data Formats 2.3, `statistical_analysis` (docs/reference/specifications.md).
     """
     from rag_eval_pipeline.monitoring.alerts import send_change_alerts
-    from rag_eval_pipeline.monitoring.regressions import write_comparisons
+    from rag_eval_pipeline.monitoring.regressions import verdict_checks, write_comparisons
     from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
 
     with as_dagster_failure(context):
         found = write_comparisons(workspace.workspace)
+        checks = verdict_checks(workspace.workspace, found)
         sent = send_change_alerts(workspace.workspace, found.nights, now=clock.now())
     for line in [*(alert.subject for alert in sent.new), *sent.faults]:
         context.log.warning(line)
@@ -90,35 +131,40 @@ def regressions(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
             "not_compared": table(not_compared_table(found.cells())),
             "declines": table(found.declines()),
             "path": dg.MetadataValue.path(found.path),
-        }
+            ROW_COUNT: len(found.rows),
+        },
+        check_results=[check_result(check) for check in checks],
     )
 
 
 @dg.asset(
-    group_name=GROUP, kinds={"html"}, deps=["leaderboard", "regressions"], freshness_policy=FRESH_AT_SIX,
-    check_specs=check_specs("report", REPORT_CHECKS),
+    group_name=GROUP, kinds={"html"}, deps=["leaderboard", "regressions"], owners=OWNERS, freshness_policy=FRESHNESS,
 )  # fmt: skip
-def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
+def report(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[dg.MaterializeResult]:
     """The report: a site of static files that needs no network.
+
+    With `blocking: true` in verdicts.config.yaml, the run fails here after the report of a regression is written.
 
     Source: Citation Accuracy Evaluation 9.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.monitoring.regressions import aggregation_checks, read_comparisons
+    from rag_eval_pipeline.monitoring.regressions import read_comparisons, verdict_checks
     from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
     from rag_eval_pipeline.site.site import write_report
 
     with as_dagster_failure(context):
         found = read_comparisons(workspace.workspace)
         path = write_report(workspace.workspace, found)
-        checks = aggregation_checks(workspace.workspace, found)
-    return dg.MaterializeResult(
+        checks = verdict_checks(workspace.workspace, found)
+    yield dg.MaterializeResult(
         metadata={
             "headline": dg.MetadataValue.md(comparisons_headline(found.rows)),
             "report": report_link(workspace.workspace),
             "path": dg.MetadataValue.path(path),
-        },
-        check_results=[check_result(check) for check in checks],
+        }
     )
+    for check in checks:
+        if check.blocking and not check.passed:
+            raise dg.Failure(f"{check.name}: {check_sentence(check)}", allow_retries=False)
 
 
 class WeekConfig(dg.Config):
@@ -129,7 +175,7 @@ class WeekConfig(dg.Config):
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=["regressions"])
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=["regressions"], owners=OWNERS)
 def weekly_results(
     context: dg.AssetExecutionContext, config: WeekConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult:
@@ -151,7 +197,7 @@ def weekly_results(
     )
 
 
-@dg.asset(group_name=GROUP, kinds={"json"}, deps=["leaderboard"])
+@dg.asset(group_name=GROUP, kinds={"json"}, deps=["leaderboard"], owners=OWNERS)
 def benchmark_files(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
     """The four `data/benchmarks/**.benchmark.json`: latency, throughput, retrieval quality, citation accuracy.
 

@@ -1,14 +1,11 @@
-"""Asset checks: our checks as Dagster records them, and those that run hourly because no asset would report them."""
+"""Asset checks: our checks as Dagster records them."""
 
 from collections.abc import Mapping
 
 import dagster as dg
 
-from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
-from rag_eval_pipeline.defs.execution import as_dagster_failure
 from rag_eval_pipeline.defs.metadata import inert, text
-from rag_eval_pipeline.defs.resources import WorkspaceResource
 
 MAX_LIST_CHARS = 300
 
@@ -36,18 +33,32 @@ def check_result(check: Check) -> dg.AssetCheckResult:
     )
 
 
+def check_evaluation(asset: str, check: Check) -> dg.AssetCheckEvaluation:
+    """Return a check as a sensor records it."""
+    found = check_result(check)
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(asset),
+        check_name=check.name,
+        passed=check.passed,
+        severity=found.severity,
+        description=found.description,
+        metadata=found.metadata,
+    )
+
+
 # Check -> what is said if it passed, and if it failed, with its numbers.
 SENTENCES = {
     "every_pair_is_evaluated": (
-        "all {expected} pairs have up-to-date results", "{offenders} of {expected} pairs without up-to-date results",
+        "every pair has up-to-date results (pairs: {expected})",
+        "{offenders} of {expected} pairs without up-to-date results",
     ),
     "no_result_is_damaged": ("every results file can be read", "damaged results files: {offenders}"),
     "nothing_has_regressed": (
         "no system regressed (pairs compared: {compared})", "{offenders} of {compared} compared pairs regressed",
     ),
     "quality_thresholds_are_met": ("every threshold is met", "thresholds that are not met: {offenders}"),
-    "all_configs_valid": ("every benchmark and system file is valid", "files that are skipped: {invalid}"),
-    "no_night_is_late": ("{expected} nightly pairs, none overdue", "{late} of {expected} nightly pairs overdue"),
+    "all_configs_valid": ("every benchmark and system file is valid", "files that are skipped: {offenders}"),
+    "no_night_is_late": ("none of {expected} nightly pairs overdue", "{offenders} of {expected} nightly pairs overdue"),
 }  # fmt: skip
 
 
@@ -81,42 +92,3 @@ def _is_number(value: object) -> bool:
 
 def _joined(value: object) -> str:
     return "; ".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
-
-
-@dg.asset_check(
-    asset="leaderboard",
-    description="Every benchmark and system in the folders has a valid name and a readable file, and so have alerts.",
-)
-def all_configs_valid(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
-    """Name the benchmark folders and files that the pipeline skips, and why."""
-    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.states import config_faults
-
-    root = workspace.workspace
-    with as_dagster_failure(context):
-        invalid = config_faults(root, read_registry(root))
-    numbers = {"invalid": len(invalid), "which": invalid}
-    return check_result(Check(name="all_configs_valid", passed=not invalid, blocking=False, numbers=numbers))
-
-
-@dg.asset_check(
-    asset="leaderboard",
-    description="Every nightly pair was published within late_after_hours (alerts.config.yaml), also one that cannot "
-    "be evaluated because its benchmark is not converted or its system's file is invalid.",
-)
-def no_night_is_late(context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource) -> dg.AssetCheckResult:
-    """Name the pairs that nothing was published of for too long, and send one alert for those that are newly late."""
-    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
-    from rag_eval_pipeline.monitoring.alerts import send_late_alerts
-    from rag_eval_pipeline.monitoring.history import read_history
-
-    root, now = workspace.workspace, clock.now()
-    with as_dagster_failure(context):
-        published = last_published(read_registry(root), read_history(root).by_pair)
-        late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(root).settings)]
-        sent = send_late_alerts(root, published, now=now)
-    for line in [*(alert.subject for alert in sent.new), *sent.faults]:
-        context.log.warning(line)
-    numbers = {"expected": len(published), "late": len(late), "which": late}
-    return check_result(Check(name="no_night_is_late", passed=not late, blocking=False, numbers=numbers))

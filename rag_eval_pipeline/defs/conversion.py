@@ -1,7 +1,6 @@
-"""Assets of the conversion, one partition per benchmark: from source files to a corpus and its datasets."""
+"""Assets of the conversion, one partition per benchmark: source files to datasets; and a job for parts of a corpus."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dagster as dg
 import pydantic
@@ -9,15 +8,24 @@ import pydantic
 from rag_eval_pipeline.conversion.stamp import CHECKS, Recheck
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
-from rag_eval_pipeline.defs.metadata import numbers, png_image, table
+from rag_eval_pipeline.defs.metadata import OWNERS, ROW_COUNT, numbers, png_image, table
 from rag_eval_pipeline.defs.partitions import benchmarks, corpus_shard_keys
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError
 
-if TYPE_CHECKING:
-    from rag_eval_pipeline.conversion.stamp import StepReport
-
 GROUP = "conversion"
+BROWSER = "browser"  # a pool without a limit, until someone sets one in the UI (Deployment, Concurrency)
+
+
+# Step -> its count of what has one row or entry each.
+ROWS = {
+    "questions": "accepted",
+    "corpus": "documents",
+    "corpus_text": "pages",
+    "train_json": "accepted",
+    "evaluation_dataset": "queries",
+    "ground_truth": "annotations",
+}
 
 
 class CorpusConfig(dg.Config):
@@ -45,26 +53,24 @@ def _run(
             log=context.log.info,
             recheck=recheck,
         )
-    return _result(context, report)
-
-
-def _result(context: dg.AssetExecutionContext, report: "StepReport") -> dg.MaterializeResult:
     for note in report.notes:
         context.log.warning(note)
     return dg.MaterializeResult(
         metadata={
             **numbers(report.record.counts),
             **numbers(report.seconds),
+            ROW_COUNT: report.record.counts[ROWS[step]],
             "preview": table(report.preview),
             **{name: table(rows) for name, rows in report.tables.items()},
             **{name: png_image(draw, name.replace("_", " ")) for name, draw in report.pictures.items()},
         },
         check_results=[check_result(check) for check in report.record.checks],
+        data_version=dg.DataVersion(report.fingerprint) if report.fingerprint else None,
     )
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"sql", "parquet"},
+    partitions_def=benchmarks, group_name=GROUP, owners=OWNERS, kinds={"sql", "parquet"},
     check_specs=check_specs("questions", CHECKS["questions"], benchmarks),
 )  # fmt: skip
 def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -77,48 +83,21 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
     return _run(context, workspace)
 
 
-@dg.asset(
-    partitions_def=corpus_shard_keys, group_name="shards", kinds={"playwright", "pdf"}, output_required=False,
-    deps=[dg.AssetDep("questions", partition_mapping=dg.AllPartitionMapping())],
-)  # fmt: skip
-def corpus_shards(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[dg.MaterializeResult]:
-    """Parts of the corpus of a benchmark that has more documents than `shard_documents`; none where it has fewer.
-
-    `corpus_shards_sensor` adds the partitions, `<benchmark>~<plan>~<number>`, requests a run for each, then the rest of
-    the conversion, in which `corpus` merges the parts, and removes the partitions.
-
-    Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).
-    """
-    from rag_eval_pipeline.conversion.shards import run_shard
-
-    try:
-        with as_dagster_failure(context, unless="no_shard"):
-            report = run_shard(
-                workspace.workspace,
-                context.partition_key,
-                progress=progress_log(context, f"shard {context.partition_key}"),
-                log=context.log.info,
-            )
-    except InputError as error:  # the source has changed since this run was requested, or the parts are merged
-        context.log.warning(str(error))
-    else:
-        yield _result(context, report)
-
-
 # A multi_asset, because only such a one may end without its checks: while shards are made there is no corpus to check.
 @dg.multi_asset(
     specs=[dg.AssetSpec(
-        "corpus", deps=["questions"], skippable=True, group_name=GROUP, kinds={"playwright", "pdf"},
+        "corpus", deps=["questions"], skippable=True, group_name=GROUP, owners=OWNERS, kinds={"playwright", "pdf"},
         description="""The documents that the questions name, as PDFs named by the URL-stem rule, and their manifest.
 
 Writes `corpus/<benchmark>/*.pdf` and nothing else in that folder: web pages are printed, PDFs kept byte for byte.
 
-Of more documents than `shard_documents` it merges the parts of `corpus_shards`. As long as parts are missing, the run
-ends here, and `corpus_shards_sensor` starts another one when they are made.
+Of more documents than `shard_documents` it merges the parts that runs of the job `convert_shard` make. As long as parts
+are missing, the run ends here, and `corpus_shards_sensor` starts another one when they are made.
 
 Source: Dataset layout, "Deriving corpus filenames from URLs" (docs/reference/specifications.md).""",
     )],
     partitions_def=benchmarks, can_subset=True, check_specs=check_specs("corpus", CHECKS["corpus"], benchmarks),
+    pool=BROWSER,
 )  # fmt: skip
 def corpus(
     context: dg.AssetExecutionContext, config: CorpusConfig, workspace: WorkspaceResource
@@ -132,7 +111,7 @@ def corpus(
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"pdf", "parquet"}, deps=["corpus"],
+    partitions_def=benchmarks, group_name=GROUP, owners=OWNERS, kinds={"pdf", "parquet"}, deps=["corpus"],
     check_specs=check_specs("corpus_text", CHECKS["corpus_text"], benchmarks),
 )  # fmt: skip
 def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -146,7 +125,7 @@ def corpus_text(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["questions", "corpus_text"],
+    partitions_def=benchmarks, group_name=GROUP, owners=OWNERS, kinds={"json"}, deps=["questions", "corpus_text"],
     check_specs=check_specs("train_json", CHECKS["train_json"], benchmarks),
 )  # fmt: skip
 def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -162,7 +141,7 @@ def train_json(context: dg.AssetExecutionContext, workspace: WorkspaceResource) 
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["train_json", "corpus_text"],
+    partitions_def=benchmarks, group_name=GROUP, owners=OWNERS, kinds={"json"}, deps=["train_json", "corpus_text"],
     check_specs=check_specs("evaluation_dataset", CHECKS["evaluation_dataset"], benchmarks),
 )  # fmt: skip
 def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -174,7 +153,7 @@ def evaluation_dataset(context: dg.AssetExecutionContext, workspace: WorkspaceRe
 
 
 @dg.asset(
-    partitions_def=benchmarks, group_name=GROUP, kinds={"json"}, deps=["evaluation_dataset"],
+    partitions_def=benchmarks, group_name=GROUP, owners=OWNERS, kinds={"json"}, deps=["evaluation_dataset"],
     check_specs=check_specs("ground_truth", CHECKS["ground_truth"], benchmarks),
 )  # fmt: skip
 def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> dg.MaterializeResult:
@@ -185,3 +164,37 @@ def ground_truth(context: dg.AssetExecutionContext, workspace: WorkspaceResource
     Source: Evaluation Data Formats 2.2 (docs/reference/specifications.md).
     """
     return _run(context, workspace)
+
+
+@dg.op(pool=BROWSER)
+def make_shard(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
+    """Make one part of the corpus of a benchmark that has more documents than `shard_documents`."""
+    from rag_eval_pipeline.conversion.shards import run_shard
+
+    key = context.partition_key
+    try:
+        with as_dagster_failure(context, unless="no_shard"):
+            report = run_shard(
+                workspace.workspace, key, progress=progress_log(context, f"shard {key}"), log=context.log.info
+            )
+    except InputError as error:  # the source has changed since this run was requested, or the parts are merged
+        context.log.warning(str(error))
+        return
+    for note in report.notes:
+        context.log.warning(note)
+    context.add_output_metadata({**numbers(report.record.counts), "preview": table(report.preview)})
+
+
+@dg.job(
+    partitions_def=corpus_shard_keys,
+    description="A part of the corpus of a large benchmark. `corpus_shards_sensor` adds the partitions, "
+    "`<benchmark>~<plan>~<number>`, requests a run for each, then the rest of the conversion, in which `corpus` merges "
+    "the parts, and removes the partitions.",
+    # The parts of one benchmark do not keep everything else waiting; the death of a machine costs each of them a try.
+    tags={"dagster/priority": "-1", "dagster/max_retries": "3"},
+    # Without it Dagster would make a copy with it for the sensor, and warn of a beta feature that it uses itself.
+    resource_defs={"workspace": WorkspaceResource()},
+)
+def convert_shard() -> None:
+    """Make a part of a corpus."""
+    make_shard()

@@ -10,7 +10,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Check, CheckFact
 from rag_eval_pipeline.defs.checks import check_result, check_specs
 from rag_eval_pipeline.defs.execution import as_dagster_failure, progress_log
-from rag_eval_pipeline.defs.metadata import labelled, numbers, report_link, svg_image, table, text
+from rag_eval_pipeline.defs.metadata import OWNERS, ROW_COUNT, labelled, numbers, report_link, svg_image, table, text
 from rag_eval_pipeline.defs.partitions import pair_names, pairs
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.errors import InputError
@@ -27,6 +27,19 @@ RETRIEVAL_CHECKS = {
     "retrieved_documents_known": CheckFact(False, "Every retrieved passage names a document of the corpus."),
 }
 JUDGE_CHECKS = {"answers_were_judged": CheckFact(False, "The judge returned a verdict on every answer.")}
+
+
+# Asset -> the metrics that its page shows.
+METRICS = {
+    "retrieval_scores": ("hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"),
+    "citation_scores": ("exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"),
+    "answer_scores": ("exact_match", "f1", "abstained"),
+    "judge_scores": ("judged_correct", "faithfulness", "citation_completeness", "citation_correctness"),
+    "evaluation_results": (
+        "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
+        "faithfulness", "latency_p50_ms",
+    ),
+}  # fmt: skip
 
 
 class ResponsesConfig(dg.Config):
@@ -61,8 +74,8 @@ def _unless_excluded(
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["evaluation_dataset", "ground_truth"],
-    check_specs=check_specs("responses", RESPONSES_CHECKS, pairs), output_required=False,
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"parquet"}, output_required=False,
+    deps=["evaluation_dataset", "ground_truth"], check_specs=check_specs("responses", RESPONSES_CHECKS, pairs),
 )  # fmt: skip
 def responses(context: dg.AssetExecutionContext, config: ResponsesConfig, workspace: WorkspaceResource) -> Results:
     """The system's answer to each question, with its contexts and citations.
@@ -97,26 +110,28 @@ def responses(context: dg.AssetExecutionContext, config: ResponsesConfig, worksp
                 **numbers(report.counts),
                 "preview": table(report.preview),
                 "evaluation_id": report.evaluation_id,
+                ROW_COUNT: report.questions,
             },
             check_results=[check_result(coverage)],
+            data_version=dg.DataVersion(report.evaluation_id),
         )
 
     yield from _unless_excluded(context, workspace, make)
 
 
-def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metrics: list[str]) -> Results:
+def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource) -> Results:
     from rag_eval_pipeline.evaluation.pipeline import score_pair
     from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 
     def make(pair: "Pair") -> dg.MaterializeResult:
-        report = score_pair(resource.workspace, pair, context.asset_key.path[-1])
+        report = score_pair(resource.workspace, pair, asset := context.asset_key.path[-1])
         checks = [report.retrieved.check()] if report.retrieved else []
         if report.judgements:
             judging = report.judgements.report
             found = {"failed": judging.failed, "judged": judging.judged, **judging.reasons}
             checks = [Check(name="answers_were_judged", passed=not judging.failed, blocking=False, numbers=found)]
         counts = {outcome: report.count(outcome) for outcome in ("scored", "failed", "skipped")}
-        means = {metric: report.mean(metric) for metric in metrics}
+        means = {metric: report.mean(metric) for metric in METRICS[asset]}
         return dg.MaterializeResult(
             metadata={
                 "headline": dg.MetadataValue.md(
@@ -130,15 +145,17 @@ def _score(context: dg.AssetExecutionContext, resource: WorkspaceResource, metri
                 **labelled(means),
                 **numbers(counts),
                 "evaluation_id": report.evaluation_id,
+                ROW_COUNT: len(report.rows),
             },
             check_results=[check_result(check) for check in checks],
+            data_version=dg.DataVersion(report.evaluation_id),
         )
 
     yield from _unless_excluded(context, resource, make)
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"],
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"parquet"}, deps=["responses"],
     check_specs=check_specs("retrieval_scores", RETRIEVAL_CHECKS, pairs), output_required=False,
 )  # fmt: skip
 def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
@@ -147,30 +164,34 @@ def retrieval_scores(context: dg.AssetExecutionContext, workspace: WorkspaceReso
     Source: Evaluation Data Formats 2.3, `retrieval_metrics` (docs/reference/specifications.md),
     computed as trec_eval does.
     """
-    yield from _score(context, workspace, ["hit@1", "hit@5", "recall@10", "ndcg@10", "mrr", "page/ndcg@10"])
+    yield from _score(context, workspace)
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"], output_required=False)
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"parquet"}, deps=["responses"], output_required=False
+)
 def citation_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Overlap of each answer's citations with the located gold texts.
 
     Source: Citation Accuracy Evaluation 3.1 and 4.2 (docs/reference/specifications.md).
     """
-    yield from _score(context, workspace, ["exact_jaccard", "tolerance_jaccard", "span_f1", "char_f1"])
+    yield from _score(context, workspace)
 
 
-@dg.asset(partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"], output_required=False)
+@dg.asset(
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"parquet"}, deps=["responses"], output_required=False
+)
 def answer_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Exact match and F1 of each answer, and whether the system abstained.
 
     Source: the official SQuAD 2.0 scorer; Evaluation Data Formats 2.3, `answer_quality_metrics`
     (docs/reference/specifications.md).
     """
-    yield from _score(context, workspace, ["exact_match", "f1", "abstained"])
+    yield from _score(context, workspace)
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"parquet"}, deps=["responses"],
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"parquet"}, deps=["responses"],
     check_specs=check_specs("judge_scores", JUDGE_CHECKS, pairs), output_required=False,
 )  # fmt: skip
 def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
@@ -180,13 +201,11 @@ def judge_scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource
 
     Source: Citation Accuracy Evaluation 3.2, 3.3 and 4.3 (docs/reference/specifications.md).
     """
-    yield from _score(
-        context, workspace, ["judged_correct", "faithfulness", "citation_completeness", "citation_correctness"]
-    )
+    yield from _score(context, workspace)
 
 
 @dg.asset(
-    partitions_def=pairs, group_name=GROUP, kinds={"json"}, output_required=False,
+    partitions_def=pairs, group_name=GROUP, owners=OWNERS, kinds={"json"}, output_required=False,
     deps=["retrieval_scores", "citation_scores", "answer_scores", "judge_scores"],
 )  # fmt: skip
 def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
@@ -215,7 +234,9 @@ def evaluation_results(context: dg.AssetExecutionContext, workspace: WorkspaceRe
                 "warnings": text(" ".join(published.warnings) or "none"),
                 "evaluation_id": published.evaluation_id,
                 "path": dg.MetadataValue.path(published.path),
-            }
+                ROW_COUNT: int(published.headline["queries"] or 0),
+            },
+            data_version=dg.DataVersion(published.evaluation_id),
         )
 
     yield from _unless_excluded(context, workspace, make)

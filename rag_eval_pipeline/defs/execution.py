@@ -56,7 +56,7 @@ def listen_to_progress(listener: Progress) -> Iterator[None]:
         _listener.reset(token)
 
 
-def progress_log(context: dg.AssetExecutionContext, subject: str) -> Callable[[int, int], None]:
+def progress_log(context: dg.AssetExecutionContext | dg.OpExecutionContext, subject: str) -> Callable[[int, int], None]:
     """Return a callback `(done, total)` that logs the rate and the time remaining every few seconds."""
     listener = _listener.get()
     started = logged = time.monotonic()

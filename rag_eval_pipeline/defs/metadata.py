@@ -17,6 +17,9 @@ TABLE_ROWS = 200  # the UI draws every row at once
 MAX_TEXT_CHARS = 2000  # metadata is kept in Dagster's database, and a question or an answer may be of megabytes
 MAX_CELL_CHARS = 500
 REPORT_URL_VARIABLE = "RAG_EVAL_REPORT_URL"
+ROW_COUNT = "dagster/row_count"  # Dagster's own
+# Shown on each asset's page, so that people know whom to ask.
+OWNERS = [one for part in os.environ.get("RAG_EVAL_OWNERS", "team:rag-evaluation").split(",") if (one := part.strip())]
 
 # Table -> columns of the leaderboard. The UI cuts off a table of more than six narrow columns.
 LEADERBOARD_TABLES = {

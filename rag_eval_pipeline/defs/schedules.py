@@ -1,4 +1,4 @@
-"""The jobs, and when they run: recheck of pages, nightly evaluation, weekly results, hourly checks."""
+"""The jobs of assets, and when they run: recheck of pages, nightly evaluation, weekly results."""
 
 import dagster as dg
 
@@ -11,13 +11,6 @@ NEW_ANSWERS = {"ops": {"responses": {"config": {"new_answers": True}}}}
 
 convert = dg.define_asset_job(
     "convert", selection=dg.AssetSelection.groups("conversion"), description="One benchmark's corpus and datasets."
-)
-convert_shard = dg.define_asset_job(
-    "convert_shard",
-    selection=dg.AssetSelection.assets("corpus_shards"),
-    description="A part of the corpus of a large benchmark.",
-    # The parts of one benchmark do not keep everything else waiting; the death of a machine costs each of them a try.
-    tags={"dagster/priority": "-1", "dagster/max_retries": "3"},
 )
 evaluate = dg.define_asset_job(
     "evaluate", selection=dg.AssetSelection.groups("evaluation"), description="One system on one benchmark."
@@ -32,23 +25,6 @@ week = dg.define_asset_job(
     "week",
     selection=dg.AssetSelection.assets("weekly_results", "benchmark_files"),
     description="The mean of seven nights.",
-)
-hourly_checks = dg.define_asset_job(
-    "hourly_checks",
-    selection=dg.AssetSelection.checks(
-        dg.AssetCheckKey(dg.AssetKey("leaderboard"), "all_configs_valid"),
-        dg.AssetCheckKey(dg.AssetKey("leaderboard"), "no_night_is_late"),
-    ),
-    description="Finds problems that no run would report: late nights, and skipped files.",
-)
-
-check_hourly = dg.ScheduleDefinition(
-    name="check_hourly",
-    job=hourly_checks,
-    cron_schedule="30 * * * *",
-    execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Checks once an hour that no night is late, and that every configuration file can be read.",
 )
 
 

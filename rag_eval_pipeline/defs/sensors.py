@@ -9,9 +9,12 @@ import dagster as dg
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import CHECKS
 from rag_eval_pipeline.defs import schedules
+from rag_eval_pipeline.defs.checks import check_evaluation, check_sentence
+from rag_eval_pipeline.defs.conversion import convert_shard
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.unreported import made_conversions, made_evaluations, unreported
 from rag_eval_pipeline.errors import InputError, os_fault
 
 if TYPE_CHECKING:
@@ -26,7 +29,6 @@ WILL_RETRY_TAG = "dagster/will_retry"
 # The job of runs that were started from an asset's page or by a backfill.
 ASSETS_JOB = "__ASSET_JOB"
 MERGE = -1  # the merge of the shards among their numbers
-REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it blocks
 
 
 @dg.sensor(
@@ -35,13 +37,14 @@ REGRESSION_CHECK = "nothing_has_regressed"  # named by Dagster's error when it b
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Makes the partitions match data/sources and data/config/systems. New, changed or missing benchmarks "
     "and systems are converted and evaluated once; a failed run is not repeated until its folder changes or someone "
-    "materializes it.",
+    "materializes it. What `rag-eval` has made is reported as materialized.",
 )
 def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
-    """Make the partitions equal to the folders, and request runs for what is new, edited or lost.
+    """Make the partitions equal to the folders, report what no run has made, and request runs for what is to be made.
 
     The cursor holds, for each target, the digest that was last requested and how often. Run keys are made of both, so
-    that a killed tick requests nothing twice, and a deleted dataset is made again.
+    that a killed tick requests nothing twice, and a deleted dataset is made again. `reported` is the time of the newest
+    file that Dagster knows of.
     """
     from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, pending_evaluation, read_registry
     from rag_eval_pipeline.monitoring.states import not_nightly_hint
@@ -60,9 +63,11 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
                 wanted[f"evaluate:{benchmark}|{system}"] = digest
     for line in invalid:
         context.log.warning(line)
-    cursor = json.loads(context.cursor) if context.cursor else {"asked": {}, "times": {}}
+    cursor = {"asked": {}, "times": {}, "reported": 0} | (json.loads(context.cursor) if context.cursor else {})
     # A benchmark that is being converted has no stamp; it is neither converted twice nor evaluated meanwhile.
     busy = _busy_partitions(context.instance)
+    made = [*made_conversions(root, registry), *made_evaluations(root, registry, since=cursor["reported"])]
+    events, reported = unreported(context.instance, made, since=cursor["reported"], busy=busy)
     due = [target for target, digest in wanted.items() if cursor["asked"].get(target) != digest]
     keys = {target: target.partition(":")[2] for target in due}
     busy |= {key.partition("~")[0] for key in busy}  # its shards are made
@@ -76,14 +81,15 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     left_out = [f"{name} is {not_nightly_hint(name)}" for name in undecided]
     for line in left_out:
         context.log.info(line)
-    idle = f"nothing new in {len(registry.benchmarks)} benchmarks and {len(registry.systems)} systems"
+    idle = f"nothing new (benchmarks: {len(registry.benchmarks)}, systems: {len(registry.systems)})"
     return dg.SensorResult(
         run_requests=[_run_request(target, f"{target}@{wanted[target]}#{times[target]}") for target in targets],
         skip_reason=None if targets else "; ".join([idle, *left_out, *(f"skipped: {line}" for line in invalid)]),
         dynamic_partitions_requests=list(
             partition_changes(context.instance, registry.benchmarks, registry.systems, busy=named)
         ),
-        cursor=json.dumps({"asked": asked, "times": times}, sort_keys=True),
+        asset_events=events,
+        cursor=json.dumps({"asked": asked, "times": times, "reported": reported}, sort_keys=True),
     )
 
 
@@ -100,7 +106,7 @@ def _run_request(target: str, run_key: str) -> dg.RunRequest:
 
 
 @dg.sensor(
-    jobs=[schedules.convert_shard, schedules.convert],
+    jobs=[convert_shard, schedules.convert],
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests the shards of a corpus with more documents than shard_documents, each once, and the rest of "
@@ -161,7 +167,7 @@ def corpus_shards_sensor(context: dg.SensorEvaluationContext, workspace: Workspa
 
 def _shard_request(plan: "ShardPlan", number: int) -> dg.RunRequest:
     key = plan.key(number)
-    return dg.RunRequest(run_key=f"{key}#{plan.request}", job_name=schedules.convert_shard.name, partition_key=key)
+    return dg.RunRequest(run_key=f"{key}#{plan.request}", job_name=convert_shard.name, partition_key=key)
 
 
 def _merge_request(plan: "ShardPlan", request: str) -> dg.RunRequest:
@@ -212,6 +218,33 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     )
 
 
+@dg.sensor(
+    minimum_interval_seconds=3600,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Finds once an hour what no run would report, overdue pairs and files that are skipped: evaluates the "
+    "checks of `leaderboard` again, and sends one alert for the pairs that have become overdue.",
+)
+def lateness_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> dg.SensorResult:
+    """Evaluate the checks of the workspace, and send one alert for the pairs that are newly late."""
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.alert_files import last_published
+    from rag_eval_pipeline.monitoring.alerts import send_late_alerts
+    from rag_eval_pipeline.monitoring.history import read_history
+    from rag_eval_pipeline.monitoring.regressions import workspace_checks
+
+    root, now = workspace.workspace, clock.now()
+    with as_dagster_failure(context):
+        history = read_history(root)
+        checks = workspace_checks(root, history, now=now)
+        sent = send_late_alerts(root, last_published(read_registry(root), history.by_pair), now=now)
+    for line in [*(alert.subject for alert in sent.new), *sent.faults]:
+        context.log.warning(line)
+    return dg.SensorResult(
+        skip_reason=" ".join(f"{check.name}: {check_sentence(check)}" for check in checks),
+        asset_events=[check_evaluation("leaderboard", check) for check in checks],
+    )
+
+
 def _last_aggregation_failed(instance: dg.DagsterInstance) -> bool:
     """Whether the last aggregation ended without its report; one that a regression blocks has written it."""
     runs = instance.get_runs(dg.RunsFilter(job_name=schedules.aggregate.name), limit=1)
@@ -256,19 +289,20 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
     """Send an alert for a failed run."""
     from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
     from rag_eval_pipeline.monitoring.alerts import send_failure_alert
+    from rag_eval_pipeline.monitoring.regressions import NO_REGRESSION
 
     run = context.dagster_run
     if run.tags.get(WILL_RETRY_TAG) == "true":
         return dg.SkipReason(f"run {run.run_id} is retried by Dagster; an alert is sent if that fails, too")
     error = first_error(context)
-    if run.job_name == schedules.aggregate.name and REGRESSION_CHECK in error:
+    if run.job_name == schedules.aggregate.name and NO_REGRESSION in error:
         return dg.SkipReason("a regression that blocks has had its own alert, on the night it was news")
     now = clock.now()
     with as_dagster_failure(context):
         if not read_alert_settings(workspace.workspace).settings.run_failures:
             return dg.SkipReason("alerts.config.yaml: run_failures is false")
         partition = run.tags.get(PARTITION_TAG)
-        if run.job_name == schedules.convert_shard.name and partition is not None:
+        if run.job_name == convert_shard.name and partition is not None:
             partition = partition.partition("~")[0]  # one alert for the same error of all its shards
         record = context.instance.get_run_record_by_id(run.run_id)
         began = record.start_time if record is not None else None

@@ -5,6 +5,7 @@ While no baseline is pinned, a night is compared with those before it, and its v
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache, partial
 from itertools import combinations, groupby
 from pathlib import Path
@@ -31,6 +32,7 @@ from rag_eval_pipeline.evaluation.expected_pairs import is_evaluated, read_regis
 from rag_eval_pipeline.evaluation.quality_thresholds import check_thresholds
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds
+from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin_first_nights
 from rag_eval_pipeline.monitoring.comparison import compare_runs, compared_run, not_comparable
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
@@ -42,6 +44,7 @@ from rag_eval_pipeline.monitoring.night_records import Night, Nights, read_night
 from rag_eval_pipeline.monitoring.nightly import new_night, update_nights, write_nights
 from rag_eval_pipeline.monitoring.prometheus import write_metrics
 from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
+from rag_eval_pipeline.monitoring.states import config_faults
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
     Verdict,
@@ -51,6 +54,8 @@ from rag_eval_pipeline.monitoring.verdict_records import (
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
+
+NO_REGRESSION = "nothing_has_regressed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,22 +293,33 @@ def _between(
     return found.model_copy(update={"newest": row.newest})
 
 
-def aggregation_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
-    """Return the checks of the report asset; one that does not block is a warning."""
-    settings, history = read_verdict_settings(workspace), comparisons.history
+def workspace_checks(workspace: Workspace, history: History, *, now: datetime) -> list[Check]:
+    """Return the checks of what should be there; a failed one is a warning."""
     registry = read_registry(workspace)
+    invalid = config_faults(workspace, registry)
+    published = last_published(registry, history.by_pair)
+    late = [pair.sentence for pair in late_pairs(now, published, read_alert_settings(workspace).settings)]
     pairs = list(registry.expected_pairs(history.by_pair))
     missing = [
         f"{one} x {other}{f' ({obstacle})' if obstacle else ''}"
         for one, other, obstacle in pairs
         if obstacle or not is_evaluated(workspace, registry, one, other)
     ]
-    regressed = list(_regressed(comparisons))
-    broken = list(_broken(settings.quality_thresholds, history.newest(), Trust.of(workspace)))
     return [
+        _check("all_configs_valid", invalid),
+        _check("no_night_is_late", late, expected=len(published)),
         _check("every_pair_is_evaluated", missing, expected=len(pairs), present=len(pairs) - len(missing)),
         _check("no_result_is_damaged", history.damaged),
-        _check("nothing_has_regressed", regressed, blocking=settings.blocking, compared=len(comparisons.nights)),
+    ]
+
+
+def verdict_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check]:
+    """Return the checks of how good it is; of these, only a confirmed regression may block."""
+    settings = read_verdict_settings(workspace)
+    regressed = list(_regressed(comparisons))
+    broken = list(_broken(settings.quality_thresholds, comparisons.history.newest(), Trust.of(workspace)))
+    return [
+        _check(NO_REGRESSION, regressed, blocking=settings.blocking, compared=len(comparisons.nights)),
         _check("quality_thresholds_are_met", broken),
     ]
 

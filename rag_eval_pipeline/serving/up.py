@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, report_existing
+from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.process import end_tree, end_with_parent
@@ -60,7 +60,7 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
     home = os.environ.get("DAGSTER_HOME")
     if report_port is None:
         report_port = port + 1 if port < MAX_PORT else port - 1
-    with _own_instance(home, root), _report(Workspace(root).reports, host, report_port) as report_url:
+    with _own_instance(home), _report(Workspace(root).reports, host, report_port) as report_url:
         environment = _environment(root, report_url)
         process = _start_dagster(host, port, environment, home)
         forwarding = threading.Thread(target=_forward_output, args=(process.stdout, stop), daemon=True)
@@ -82,8 +82,8 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
 
 
 @contextlib.contextmanager
-def _own_instance(home: str | None, root: Path) -> Iterator[None]:
-    """Lock the instance, fail the runs that an earlier server lost, and report what was done without Dagster.
+def _own_instance(home: str | None) -> Iterator[None]:
+    """Lock the instance, and fail the runs that an earlier server lost.
 
     Raises:
         ServiceError: `locked`: another server has it, and two daemons of one instance are not supported by Dagster.
@@ -94,7 +94,6 @@ def _own_instance(home: str | None, root: Path) -> Iterator[None]:
     holder = f"rag-eval up, process {os.getpid()}"
     with locked(Path(home).resolve() / "serve.lock", holder=holder, exclusive=True, wait_seconds=0.0):
         fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
-        report_existing(Path(home), Workspace(root))
         yield
 
 

@@ -17,11 +17,7 @@ from rag_eval_pipeline.storage.lock import locked
 from tests.e2e.reading import RAG_EVAL
 
 RAILWAY = "skarn-railway"
-CONVERSION = [
-    asset
-    for asset in vars(conversion).values()
-    if isinstance(asset, dg.AssetsDefinition) and asset is not conversion.corpus_shards
-]
+CONVERSION = [asset for asset in vars(conversion).values() if isinstance(asset, dg.AssetsDefinition)]
 
 
 def metadata(result, asset):

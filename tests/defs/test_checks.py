@@ -1,4 +1,4 @@
-"""Checks as Dagster records them, and those that run hourly because no asset would report them."""
+"""Checks as Dagster records them, and the hourly sensor that finds what no run would report."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -8,9 +8,9 @@ import pytest
 
 from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.stamp import Check
-from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs.checks import check_result
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.sensors import lateness_sensor
 from rag_eval_pipeline.monitoring.alert_files import read_alerts
 
 RAILWAY = "skarn-railway"
@@ -63,16 +63,15 @@ def test_check_result_cuts_an_endless_list():
 
 @pytest.fixture
 def hourly(workspace, monkeypatch):
-    """Runs the hourly checks so many hours after the benchmarks were converted; returns them by name."""
+    """Evaluates the hourly sensor so many hours after the benchmarks were converted; returns its checks by name."""
     for name in workspace.benchmarks():
         os.utime(workspace.benchmark(name).stamp, (NOW.timestamp(), NOW.timestamp()))
 
     def run(hours=1):
         monkeypatch.setenv(NOW_VARIABLE, (NOW + timedelta(hours=hours)).isoformat())
-        result = defs.resolve_job_def("hourly_checks").execute_in_process(
-            resources={"workspace": WorkspaceResource(root=str(workspace.root))}
-        )
-        return {check.check_name: check for check in result.get_asset_check_evaluations()}
+        resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
+        result = lateness_sensor(dg.build_sensor_context(resources=resources))
+        return {check.check_name: check for check in result.asset_events}
 
     return run
 
@@ -108,7 +107,7 @@ def test_all_configs_valid_names_what_is_skipped(hourly, workspace):
     assert hourly()["all_configs_valid"].passed
 
 
-def test_hourly_checks_name_broken_alert_settings_and_alert_all_the_same(hourly, workspace):
+def test_lateness_sensor_names_broken_alert_settings_and_alerts_all_the_same(hourly, workspace):
     (workspace.config / "alerts.config.yaml").write_text("run_failures: [")
 
     found = hourly(1000)

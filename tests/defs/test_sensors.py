@@ -15,15 +15,17 @@ from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.conversion.stamp import Stamp, source_digest
 from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import evaluation
-from rag_eval_pipeline.defs.partitions import pair_key
+from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.schedules import nightly, recheck
 from rag_eval_pipeline.defs.sensors import MAX_REQUESTS_PER_TICK, aggregation_sensor, workspace_sensor
+from rag_eval_pipeline.defs.unreported import DATA_VERSION
 from rag_eval_pipeline.evaluation.baseline_files import baseline_file
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from tests.paid_server import set_system
 
+VERSIONED = ("evaluation_dataset", "ground_truth")
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
 PAIRS = [
     f"evaluate {benchmark}|{system}" for benchmark in (OBSERVATORY, RAILWAY) for system in ("embedded", "embedded-weak")
@@ -58,6 +60,8 @@ def make_tick(instance):
             context = dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources)
             run.result = result = workspace_sensor(context)
             cursor = result.cursor
+            for event in result.asset_events:
+                instance.report_runless_asset_event(event)
             for request in result.dynamic_partitions_requests:
                 if isinstance(request, dg.AddDynamicPartitionsRequest):
                     instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
@@ -84,6 +88,53 @@ def test_workspace_sensor_evaluates_converted_benchmarks_once(tick, instance):
 
 def test_workspace_sensor_requests_nothing_that_results_show(make_tick, evaluated):
     assert make_tick(evaluated)() == []
+
+
+def test_workspace_sensor_reports_once_what_was_made_without_dagster(make_tick, evaluated, instance):
+    """Else a backfill of what is missing would ask all questions again."""
+    tick = make_tick(evaluated)
+    counts = [(tick(), len(tick.result.asset_events))[1] for _ in range(2)]
+    restarted = make_tick(evaluated)
+    restarted()
+
+    n_assets, pairs = 6, {pair.removeprefix("evaluate ") for pair in PAIRS}
+    assert counts == [n_assets * (2 + len(pairs)), 0]
+    assert restarted.result.asset_events == []
+    for asset in ("questions", "ground_truth"):
+        assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {OBSERVATORY, RAILWAY}
+    for asset in ("responses", "judge_scores", "evaluation_results"):
+        assert instance.get_materialized_partitions(dg.AssetKey(asset)) == pairs
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "embedded"))
+    tick()
+    assert {event.partition for event in tick.result.asset_events} == {f"{RAILWAY}|embedded"}
+
+
+def test_workspace_sensor_reports_what_a_run_would(make_tick, workspace, instance, run):
+    """The same numbers and data versions, and nothing of what a run reports itself."""
+    pair, tick = f"{RAILWAY}|embedded", make_tick(workspace)
+    evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+    tick()
+    reported = {event.asset_key: event for event in tick.result.asset_events if event.partition in (RAILWAY, pair)}
+    os.utime(workspace.benchmark(RAILWAY).stamp)
+    unfinished = instance.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags={PARTITION_TAG: RAILWAY})
+    tick()
+    assert tick.result.asset_events == []
+    instance.delete_run(unfinished.run_id)
+
+    made = run("convert", RAILWAY), run("evaluate", pair_key(RAILWAY, "embedded"))
+
+    tick()
+    assert tick.result.asset_events == []
+    [newest] = {event.metadata["evaluation_id"].value for event in reported.values() if event.partition == pair}
+    for of_run in (event.materialization for result in made for event in result.get_asset_materialization_events()):
+        without = reported[of_run.asset_key]
+        numbers = {name: value for name, value in without.metadata.items() if isinstance(value.value, int | float)}
+        changed = {"new_or_changed", "Latency p50"}  # of a conversion that had made nothing, and of other answers
+        assert {name: of_run.metadata[name] for name in numbers if name not in changed} == {
+            name: value for name, value in numbers.items() if name not in changed
+        }
+        of_conversion = None if of_run.asset_key.path[-1] not in VERSIONED else of_run.tags[DATA_VERSION]
+        assert without.tags.get(DATA_VERSION) == (newest if without.partition == pair else of_conversion)
 
 
 def test_workspace_sensor_converts_an_edited_benchmark_before_evaluating_it(workspace, tick):
@@ -153,7 +204,7 @@ def test_workspace_sensor_names_systems_of_which_nobody_has_said_whether_they_ar
     tick()
 
     assert tick.result.skip_reason.skip_message == (
-        "nothing new in 2 benchmarks and 4 systems; third is not nightly: set `nightly: true` in "
+        "nothing new (benchmarks: 2, systems: 4); third is not nightly: set `nightly: true` in "
         "data/config/systems/third.config.yaml"
     )
 

@@ -1,4 +1,4 @@
-"""Dagster instances: `rag-eval` reports to that of its workspace, old runs are pruned, orphaned ones are marked failed."""
+"""Dagster instances: old runs are pruned, orphaned ones are marked failed."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -7,14 +7,8 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline import cli
-from rag_eval_pipeline.defs.partitions import corpus_shard_keys, pair_key
-from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, prune_runs, report_existing
+from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, prune_runs
 
-OBSERVATORY = "cairnmoor-observatory"
-RAILWAY = "skarn-railway"
-PAIR = pair_key(OBSERVATORY, "embedded")
-EVALUATION = ("responses", *SCORE_FILES, "evaluation_results")
 NO_TELEMETRY = "telemetry: {enabled: false}\n"
 
 
@@ -34,72 +28,6 @@ def rag_eval(monkeypatch, capsys):
     return run
 
 
-def test_evaluate_reports_to_the_instance_of_dagster_home(rag_eval, workspace, tmp_path, monkeypatch):
-    home = tmp_path / "instance"
-    home.mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(workspace.root))
-
-    code, out, err = rag_eval(workspace.root, "evaluate", OBSERVATORY, "--system", "embedded")
-
-    assert (code, err) == (0, "Next: rag-eval report --open\n")
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        for asset in EVALUATION:
-            assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {str(PAIR)}
-        assert instance.get_dynamic_partitions("benchmarks") == [OBSERVATORY]
-        assert instance.get_dynamic_partitions("systems") == ["embedded"]
-        [record] = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=1).records
-    values = record.asset_materialization.metadata
-    assert f"({values['evaluation_id'].value})" in out.splitlines()[0]
-    assert 0 < values["F1"].value < 1
-    # An instance of another workspace hears nothing.
-    monkeypatch.setenv("RAG_EVAL_WORKSPACE", str(tmp_path / "other"))
-    assert rag_eval(workspace.root, "report")[0] == 0
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        assert instance.fetch_materializations(dg.AssetKey("report"), limit=1).records == []
-
-
-def test_convert_reports_to_the_instance_of_the_workspace(rag_eval, workspace):
-    own = workspace.root / ".dagster"
-    own.mkdir()
-
-    assert rag_eval(workspace.root, "convert", OBSERVATORY)[0] == 0
-
-    with dg.DagsterInstance.from_config(str(own)) as instance:
-        for asset in ("questions", "corpus", "corpus_text", "train_json", "evaluation_dataset", "ground_truth"):
-            assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {OBSERVATORY}
-
-
-def test_what_was_made_before_the_instance_is_reported_to_it_once(evaluated, tmp_path):
-    """Else a backfill of what is missing would ask all questions again."""
-    home = tmp_path / "home"
-    home.mkdir()
-
-    for _ in range(2):
-        report_existing(home, evaluated)
-
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        systems = ("embedded", "embedded-weak")
-        pairs = {str(pair_key(benchmark, system)) for benchmark in (RAILWAY, OBSERVATORY) for system in systems}
-        for asset in EVALUATION:
-            assert instance.get_materialized_partitions(dg.AssetKey(asset)) == pairs
-        assert RAILWAY in instance.get_materialized_partitions(dg.AssetKey("corpus"))
-        records = instance.fetch_materializations(dg.AssetKey("evaluation_results"), limit=9).records
-    assert len(records) == len(pairs)
-
-
-def test_report_succeeds_if_the_instance_cannot_be_used(rag_eval, tmp_path):
-    own = tmp_path / ".dagster"
-    for folder in (own, tmp_path / "data" / "sources"):
-        folder.mkdir(parents=True)
-    (own / "dagster.yaml").write_text("storage: {postgres: nonsense}\n")
-
-    code, out, err = rag_eval(tmp_path, "report")
-
-    assert (code, out.endswith("index.html\n"), err.count("\n")) == (0, True, 2)  # and what comes next
-    assert f"{own}: Dagster has no record of this and may show it as missing" in err
-
-
 LETTERS = dg.StaticPartitionsDefinition(["a", "b"])
 
 
@@ -111,11 +39,6 @@ def letter():
 @dg.asset
 def board():
     print("logged")
-
-
-@dg.asset(partitions_def=corpus_shard_keys)
-def corpus_shards():
-    pass
 
 
 @dg.job
@@ -167,15 +90,6 @@ def test_prune_runs_keeps_the_newest_of_each_partition(instance):
     assert run_ids() == {*newest, started}
     assert instance.get_materialized_partitions(dg.AssetKey("letter")) == {"a", "b"}
     assert instance.all_logs(old[0]) == []
-
-
-def test_prune_runs_keeps_those_of_shards_only_while_they_are_partitions(instance):
-    keys = [f"large~12345678~{number:04}" for number in range(3)]
-    instance.add_dynamic_partitions("corpus_shards", keys)
-    runs = [made(instance, corpus_shards, key) for key in keys]
-    instance.delete_dynamic_partition("corpus_shards", keys[0])
-
-    assert prune_runs(instance, days=90, now=datetime.now(UTC) + timedelta(days=91)) == [runs[0]]
 
 
 def test_prune_runs_deletes_their_logs(stored, home):

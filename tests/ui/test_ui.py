@@ -39,7 +39,7 @@ GROUPS = {
 PAIR = "tarrow-lights|embedded"
 AUTOMATIONS = [
     "aggregation_sensor",
-    "check_hourly",
+    "lateness_sensor",
     "confirmation_sensor",
     "corpus_shards_sensor",
     "nightly",
