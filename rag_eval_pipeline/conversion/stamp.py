@@ -142,12 +142,10 @@ class Stamp(FileModel):
     counts: dict[str, int]
     checks: dict[str, bool]
 
-
-def conversion_fingerprint(workspace: Workspace, stamp: Stamp) -> str:
-    """Return a digest of what a conversion has made: dataset, corpus and annotations."""
-    truth = workspace.gt_json(stamp.dataset_id, stamp.dataset_version)
-    annotations = file_sha256(truth) if truth.exists() else ""
-    return hashlib.sha256(f"{stamp.dataset_fingerprint}{stamp.corpus_fingerprint}{annotations}".encode()).hexdigest()
+    @property
+    def fingerprint(self) -> str:
+        """Of all that evaluations read."""
+        return f"{self.dataset_fingerprint[:16]}.{self.corpus_fingerprint[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

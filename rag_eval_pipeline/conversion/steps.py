@@ -40,15 +40,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     write_batches,
 )
 from rag_eval_pipeline.conversion.questions import Question
-from rag_eval_pipeline.conversion.stamp import (
-    Conversion,
-    Stamp,
-    StepRecord,
-    StepReport,
-    conversion_fingerprint,
-    discard_stamp,
-    make_check,
-)
+from rag_eval_pipeline.conversion.stamp import Conversion, Stamp, StepRecord, StepReport, discard_stamp, make_check
 from rag_eval_pipeline.conversion.summaries import (
     DRIFTED,
     corpus_counts,
@@ -368,8 +360,7 @@ def ground_truth(conversion: Conversion) -> StepReport:
         target.unlink(missing_ok=True)
     preview = [{"query": a.query_id, "citations": len(a.citations)} for a in first]
     report = conversion.report("ground_truth", {"annotations": written}, quality, preview, notes)
-    stamp = _stamp(conversion, [*records, report.record])
-    return replace(report, fingerprint=conversion_fingerprint(conversion.workspace, stamp))
+    return replace(report, fingerprint=_stamp(conversion, [*records, report.record]).fingerprint)
 
 
 STEPS: dict[str, Callable[[Conversion], StepReport]] = {

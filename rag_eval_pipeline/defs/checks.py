@@ -37,13 +37,9 @@ def check_evaluation(asset: str, check: Check) -> dg.AssetCheckEvaluation:
     """Return a check as a sensor records it."""
     found = check_result(check)
     return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(asset),
-        check_name=check.name,
-        passed=check.passed,
-        severity=found.severity,
-        description=found.description,
-        metadata=found.metadata,
-    )
+        asset_key=dg.AssetKey(asset), check_name=check.name, passed=check.passed, severity=found.severity,
+        description=found.description, metadata=found.metadata,
+    )  # fmt: skip
 
 
 # Check -> what is said if it passed, and if it failed, with its numbers.
@@ -64,9 +60,9 @@ SENTENCES = {
 
 def check_sentence(check: Check) -> str:
     """Return a sentence such as "Failed: 1 of 8 compared pairs regressed. Which: mine on frames."."""
-    counts = [f"{value:g} {_words(name)}" for name, value in check.numbers.items() if _is_number(value)]
+    counts = [f"{value:g} {name.replace('_', ' ')}" for name, value in check.numbers.items() if _is_number(value)]
     lists = [
-        f" {_words(name).capitalize()}: {_joined(value)[:MAX_LIST_CHARS].rstrip('.')}."
+        f" {name.replace('_', ' ').capitalize()}: {_joined(value)[:MAX_LIST_CHARS].rstrip('.')}."
         for name, value in check.numbers.items()
         if not _is_number(value) and _joined(value)
     ]
@@ -74,10 +70,6 @@ def check_sentence(check: Check) -> str:
     if check.name in SENTENCES:
         counts = [SENTENCES[check.name][0 if check.passed else 1].format(**check.numbers)]
     return f"{verdict}{': ' if counts else ''}{', '.join(counts)}.{''.join(lists)}"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _metadata(value: object) -> dg.FloatMetadataValue | dg.TextMetadataValue:

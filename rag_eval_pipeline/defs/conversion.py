@@ -15,17 +15,10 @@ from rag_eval_pipeline.errors import InputError
 
 GROUP = "conversion"
 BROWSER = "browser"  # a pool without a limit, until someone sets one in the UI (Deployment, Concurrency)
-
-
-# Step -> its count of what has one row or entry each.
-ROWS = {
-    "questions": "accepted",
-    "corpus": "documents",
-    "corpus_text": "pages",
-    "train_json": "accepted",
-    "evaluation_dataset": "queries",
-    "ground_truth": "annotations",
-}
+ROWS = {  # step -> its count of what has one row or entry each
+    "questions": "accepted", "corpus": "documents", "corpus_text": "pages", "train_json": "accepted",
+    "evaluation_dataset": "queries", "ground_truth": "annotations",
+}  # fmt: skip
 
 
 class CorpusConfig(dg.Config):
@@ -172,17 +165,16 @@ def make_shard(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> 
     from rag_eval_pipeline.conversion.shards import run_shard
 
     key = context.partition_key
+    progress = progress_log(context, f"shard {key}")
     try:
         with as_dagster_failure(context, unless="no_shard"):
-            report = run_shard(
-                workspace.workspace, key, progress=progress_log(context, f"shard {key}"), log=context.log.info
-            )
+            report = run_shard(workspace.workspace, key, progress=progress, log=context.log.info)
     except InputError as error:  # the source has changed since this run was requested, or the parts are merged
         context.log.warning(str(error))
         return
     for note in report.notes:
         context.log.warning(note)
-    context.add_output_metadata({**numbers(report.record.counts), "preview": table(report.preview)})
+    context.add_output_metadata(numbers(report.record.counts))
 
 
 @dg.job(

@@ -24,18 +24,12 @@ DATA_VERSION = "dagster/data_version"  # Dagster's own
 
 
 class Made(NamedTuple):
-    """A partition whose files are there.
+    """A partition whose files are there."""
 
-    Args:
-        written: When the last of them was, in nanoseconds since 1970.
-        last: The asset that is made last.
-        events: Makes the materializations, in the order in which the assets are made.
-    """
-
-    written: int
+    written: int  # when the last of them was, in nanoseconds since 1970
     partition: str
-    last: str
-    events: Callable[[], Iterable[dg.AssetMaterialization]]
+    last: str  # the asset that is made last
+    events: Callable[[], Iterable[dg.AssetMaterialization]]  # in the order in which the assets are made
 
 
 def unreported(
@@ -74,12 +68,10 @@ def made_conversions(workspace: Workspace, registry: "Registry") -> Iterator[Mad
 
 
 def _conversion(workspace: Workspace, registry: "Registry", name: str) -> Iterator[dg.AssetMaterialization]:
-    from rag_eval_pipeline.conversion.stamp import StepRecord, conversion_fingerprint
+    from rag_eval_pipeline.conversion.stamp import StepRecord
 
     stamp = registry.stamps[name]
-    versions = {
-        "evaluation_dataset": stamp.dataset_fingerprint, "ground_truth": conversion_fingerprint(workspace, stamp),
-    }  # fmt: skip
+    versions = {"evaluation_dataset": stamp.dataset_fingerprint, "ground_truth": stamp.fingerprint}
     for step, rows in ROWS.items():
         path = workspace.benchmark(name).steps / f"{step}.json"
         counts = StepRecord.read(path).counts if path.exists() else {rows: 0}
@@ -94,10 +86,10 @@ def made_evaluations(workspace: Workspace, registry: "Registry", *, since: int) 
     if max(written.values(), default=0) <= since:
         return
     for (benchmark, system), headers in read_history(workspace).by_pair.items():
-        newest, partition = headers[-1], pair_key(benchmark, system)
-        at = written.get(workspace.results_file(newest.evaluation_id).name, 0)
+        at = written.get(workspace.results_file(headers[-1].evaluation_id).name, 0)
         if benchmark in registry.stamps and system in registry.systems:
-            yield Made(at, partition, "evaluation_results", partial(_evaluation, workspace, newest))
+            events = partial(_evaluation, workspace, headers[-1])
+            yield Made(at, pair_key(benchmark, system), "evaluation_results", events)
 
 
 def _evaluation(workspace: Workspace, header: "ResultsHeader") -> Iterator[dg.AssetMaterialization]:
@@ -111,20 +103,12 @@ def _evaluation(workspace: Workspace, header: "ResultsHeader") -> Iterator[dg.As
         "path": dg.MetadataValue.path(workspace.results_file(name)),
     }
     for asset in PARTS:
-        means = labelled({metric: _mean(header, asset, metric) for metric in METRICS.get(asset, ())})
+        level = "document" if asset == "retrieval_scores" else None  # results have that of the system
+        means = labelled({metric: header.metric(metric, level=level).value for metric in METRICS.get(asset, ())})
         further = of_results if asset == "evaluation_results" else {}
         metadata = {**further, **means, "evaluation_id": name, ROW_COUNT: header.questions}
         yield _event(asset, pair_key(header.benchmark, header.system), metadata, name)
 
 
-def _mean(header: "ResultsHeader", asset: str, metric: str) -> float | None:
-    """Return a mean; results show retrieval at the level of their file, its scores by document and by page."""
-    from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
-
-    level = "page" if metric.startswith(PAGE_PREFIX) else None if asset == "evaluation_results" else "document"
-    return header.metric(metric.removeprefix(PAGE_PREFIX), level=level).value
-
-
 def _event(asset: str, partition: str, metadata: Mapping[str, Any], version: str | None) -> dg.AssetMaterialization:
-    tags = {DATA_VERSION: version} if version else {}
-    return dg.AssetMaterialization(asset, partition=partition, metadata=metadata, tags=tags)
+    return dg.AssetMaterialization(asset, None, metadata, partition, {DATA_VERSION: version} if version else {})
