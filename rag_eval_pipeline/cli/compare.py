@@ -47,6 +47,12 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", help="Also write them here, as Markdown for the summary of a CI step."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the report's page of them here, with its questions, as one file to send."
+        ),
+    ] = None,
 ) -> None:
     """Compare two evaluations and print whether the new one is better or worse; exits 3 on a regression.
 
@@ -84,6 +90,13 @@ def compare(
         write_junit(junit, found)
     if markdown is not None:
         write_markdown(markdown, found, f"{word.capitalize()}: {change}", cause=cause, worst=worst)
+    if html is not None:
+        from rag_eval_pipeline.site.comparison_file import comparison_file
+        from rag_eval_pipeline.storage.atomic_files import atomic_write
+
+        if root is None:
+            raise InputError("bad_option", "--html", "evaluations of a workspace", hint="Name it: --workspace DIR")
+        atomic_write(html, comparison_file(root, found))
     if found.regressed:
         raise typer.Exit(REGRESSION)
     print_next(as_json, "rag-eval report --open")

@@ -116,6 +116,19 @@ def _save_audit(workspace: Workspace, request: "Request", body: bytes) -> bytes:
         return json.dumps({"sha256": audit_sha256(paths) or "", "decisions": found}).encode()
 
 
+def _comparison_file(workspace: Workspace, request: "Request", body: bytes) -> bytes:
+    """Return a comparison of the report as one file."""
+    from rag_eval_pipeline.monitoring.regressions import read_comparisons
+    from rag_eval_pipeline.site.comparison_file import comparison_file
+    from rag_eval_pipeline.site.data import comparison_name
+
+    wanted = request.path_params["comparison"]
+    row = next((one for one in read_comparisons(workspace).rows if comparison_name(one) == wanted), None)
+    if row is None or not row.verdicts:
+        raise InputError("no_comparison", "the report", "a comparison with verdicts", found=wanted)
+    return comparison_file(workspace, row)
+
+
 def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlette":
     """Return the application that serves the report: files only, no listings, no hidden files, no links to outside.
 
@@ -169,13 +182,13 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
     folder = reports or Workspace(Path(default_root()).resolve()).reports
     workspace = Workspace(folder.parents[1])
 
-    def saving(what: str, limit: int, save: Callable[[Workspace, Request, bytes], bytes]) -> Any:
-        """Return a handler that passes on what a page of this report sends on this machine."""
+    def action(what: str, limit: int, run: Callable[[Workspace, Request, bytes], bytes], kind: str = "json") -> Any:
+        """Return a handler that passes on what a page of this report sends or asks for on this machine."""
 
         async def handle(request: Request) -> Response:
             address = request.headers.get("host", "")
             if not is_local or urlsplit(f"//{address}").hostname not in (*LOOPBACK, host):
-                return PlainTextResponse(f"{what} are saved only on a loopback address\n", status_code=403)
+                return PlainTextResponse(f"{what} are sent and saved only on a loopback address\n", status_code=403)
             if request.method != "GET" and request.headers.get("origin") != f"http://{address}":
                 return PlainTextResponse(f"{what} are saved only from the pages of this report\n", status_code=403)
             body = b""
@@ -184,17 +197,18 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
                 if len(body) > limit:
                     return PlainTextResponse(f"{what} have at most {limit} bytes\n", status_code=413)
             try:
-                found = await run_in_threadpool(save, workspace, request, body)
+                found = await run_in_threadpool(run, workspace, request, body)
             except (InputError, ServiceError, ValueError) as error:
                 return PlainTextResponse(f"{error}\n", status_code=400)
-            return Response(found, media_type="application/json")
+            return Response(found, media_type={"json": "application/json", "html": "text/html"}[kind])
 
         return handle
 
     return Starlette(
         routes=[
-            Route("/labels/{evaluation_id}", saving("labels", LABEL_BYTES, _save_label), methods=["POST", "DELETE"]),
-            Route("/audits/{benchmark}", saving("decisions", AUDIT_BYTES, _save_audit), methods=["GET", "POST"]),
+            Route("/labels/{evaluation_id}", action("labels", LABEL_BYTES, _save_label), methods=["POST", "DELETE"]),
+            Route("/audits/{benchmark}", action("decisions", AUDIT_BYTES, _save_audit), methods=["GET", "POST"]),
+            Route("/files/{comparison}", action("files", 0, _comparison_file, "html")),
             Route("/metrics", metrics, methods=["GET"]),
             Mount("/", ReportFiles(directory=folder, html=True, check_dir=False)),
         ],

@@ -55,6 +55,8 @@ def baseline_ids(report: ReportData, row: Comparison) -> list[str]:
     """Return the evaluations that a comparison's newer side is compared with."""
     if row.kind == "systems":
         return [report.nights[row.benchmark, row.old][-1].evaluation_id]
+    if row.kind == "evaluations":
+        return [row.old]
     return list(report.compared_with(row))
 
 

@@ -1,6 +1,6 @@
 """The page of a benchmark: its systems now and over nights, verdicts, abstention and runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
@@ -30,13 +30,15 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str, audite
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
     metrics = headline_metrics(rows)
-    days = sorted({f"{header.timestamp:%Y-%m-%d}" for pair in pairs for header in report.nights[pair]})
+    days = night_days(report, benchmark, report.systems)
     charts = []
     if len(days) >= NIGHTS_FOR_TREND:
         drawn = days[-NIGHTS_DRAWN:]
         histories = {system: report.verdict_nights.get((benchmark, system), ()) for system in report.systems}
         followed = {system: (history, follow_declines(history)) for system, history in histories.items()}
-        charts = [(view, _trend(report, benchmark, view, drawn), *_evidence(followed, view, drawn)) for view in metrics]
+        charts = [
+            (view, trend_chart(report, benchmark, view, drawn), *_evidence(followed, view, drawn)) for view in metrics
+        ]
         charts.sort(key=lambda chart: not _is_marked(report, benchmark, chart[0]))
     page = render(
         "benchmark.html",
@@ -141,13 +143,25 @@ def _evidence(
     return evidence_chart(lines, len(days), max(one.alert_at for _, one in found), title), sentences
 
 
-def _trend(report: ReportData, benchmark: str, view: MetricView, days: Sequence[str]) -> Any:
-    """Draw a line for each system over days; of several runs on one day the last, or the one with a verdict."""
+def night_days(report: ReportData, benchmark: str, systems: Sequence[str]) -> list[str]:
+    """Return the days on which any of the systems was evaluated, oldest first."""
+    nights = (header for system in systems for header in report.nights.get((benchmark, system), ()))
+    return sorted({f"{header.timestamp:%Y-%m-%d}" for header in nights})
+
+
+def trend_chart(
+    report: ReportData, benchmark: str, view: MetricView, days: Sequence[str], systems: Collection[str] = ()
+) -> Any:
+    """Draw a line for each system over days; of several runs on one day the last, or the one with a verdict.
+
+    Args:
+        systems: Those to draw; by default all.
+    """
     lines = []
     for system in report.systems:
         pair = benchmark, system
         placed: dict[str, Point] = {}
-        if pair in report.by_pair:
+        if pair in report.by_pair and (not systems or system in systems):
             for header, point in zip(report.nights[pair], report.points(pair, view.name), strict=True):
                 day = f"{header.timestamp:%Y-%m-%d}"
                 if point.mark or not (day in placed and placed[day].mark):

@@ -5,9 +5,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
-from rag_eval_pipeline.monitoring.verdict_records import Comparison
+from rag_eval_pipeline.monitoring.history import ResultsHeader
+from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, metric_of
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
+from rag_eval_pipeline.site.benchmark_page import NIGHTS_DRAWN, NIGHTS_FOR_TREND, night_days, trend_chart
 from rag_eval_pipeline.site.charts import Change, changes_chart
 from rag_eval_pipeline.site.data import ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import data_script, shortened
@@ -15,6 +19,8 @@ from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_table import comparison_table
 from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, RunFile
+
+TRENDS_SHOWN = 2  # charts over nights, of the metrics that changed first
 
 
 def write_comparison(
@@ -34,26 +40,47 @@ def write_comparison(
     """
     nights_of_new = report.nights[row.benchmark, row.new]
     new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
+    file = questions(new.evaluation_id) if new.evaluation_id in readable else None
+    values, table = comparison_values(report, row, new, nights, file, readable, datasets)
+    name = comparison_name(row)
+    if table is not None:
+        table["page"] = f"../runs/{new.evaluation_id}/question.html"
+        if (old := baseline_ids(report, row)[-1]) in readable:
+            table["old_page"] = f"../runs/{old}/question.html"
+        site.write(f"comparisons/{name}.js", data_script("comparison", table))
+    site.write(f"comparisons/{name}.html", render("comparison.html", root="../", **values))
+
+
+def comparison_values(
+    report: ReportData,
+    row: Comparison,
+    new: ResultsHeader,
+    nights: Mapping[str, QuestionNight],
+    file: RunFile | None,
+    readable: Collection[str],
+    datasets: DatasetCache,
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return what the page of a comparison shows, and its table of questions.
+
+    Args:
+        new: The newer side.
+        file: Its questions; without them there is no table.
+    """
     provisional = report.provisional(row)
     old_ids = baseline_ids(report, row)
-    name = comparison_name(row)
     olds = [nights[one] for one in old_ids if one in nights]
-    file, table = questions(new.evaluation_id) if new.evaluation_id in readable else None, None
+    table: dict[str, Any] | None = None
     queries: Mapping[str, EvaluationQuery] = {}
     if file is not None and olds:
-        label = row.old if row.kind == "systems" else "the baseline"
+        label = "the baseline" if row.kind == "baseline" else row.old
         queries = datasets.of(new, file.dataset_id).queries
-        labels = (row.old, row.new) if row.kind == "systems" else ("Baseline answer", "Present answer")
+        labels = ("Baseline answer", "Present answer") if row.kind == "baseline" else (row.old, row.new)
         if provisional:
             labels = "Answer before", "Present answer"
         table = comparison_table(
             file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
             old_label=labels[0], new_label=labels[1], is_regression=bool(row.regressed),
         )  # fmt: skip
-        table["page"] = f"../runs/{new.evaluation_id}/question.html"
-        if (old := olds[-1].header.evaluation_id) in readable:
-            table["old_page"] = f"../runs/{old}/question.html"
-        site.write(f"comparisons/{name}.js", data_script("comparison", table))
     ordered = by_weight(row.verdicts)
     dots = [
         Change(
@@ -67,29 +94,41 @@ def write_comparison(
     ]
     moved = {question.query_id for questions_of in row.moved.values() for question in questions_of}
     title = f"Changes of {row.new} against {row.old} with adjusted intervals, in points"
-    page = render(
-        "comparison.html",
-        root="../",
-        row=row,
-        name=name,
-        cause=_cause(report, row, table),
-        ordered=ordered,
-        chart=changes_chart(dots, title, margin=report.settings.equivalence_margin) if dots else None,
-        new_run=new.evaluation_id,
-        old_runs=[one for one in old_ids if one in readable],
-        n_old=len(old_ids),
-        n_quiet=_quiet_nights(row, len(old_ids)),
-        provisional=provisional,
-        rerun_page=f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
-        has_table=table is not None,
-        texts={one.query_id: shortened(one.query_text, 160) for one in file.query_results if one.query_id in moved}
-        if file
-        else {},
-        shown_ids={query_id: queries[query_id].display_id for query_id in moved if query_id in queries},
-        n_shown=len(file.query_results) if file else 0,
-        n_rows=len(nights[new.evaluation_id].scores),
-    )
-    site.write(f"comparisons/{name}.html", page)
+    return {
+        "row": row,
+        "name": comparison_name(row),
+        "cause": _cause(report, row, table),
+        "ordered": ordered,
+        "chart": changes_chart(dots, title, margin=report.settings.equivalence_margin) if dots else None,
+        "trends": _trends(report, row, new),
+        "new_run": new.evaluation_id,
+        "old_runs": [one for one in old_ids if one in readable],
+        "n_old": len(old_ids),
+        "n_quiet": _quiet_nights(row, len(old_ids)),
+        "provisional": provisional,
+        "rerun_page": f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
+        "has_table": table is not None,
+        "texts": {
+            one.query_id: shortened(one.query_text, 160)
+            for one in (file.query_results if file else ())
+            if one.query_id in moved
+        },
+        "shown_ids": {query_id: queries[query_id].display_id for query_id in moved if query_id in queries},
+        "n_shown": len(file.query_results) if file else 0,
+        "n_rows": len(nights[new.evaluation_id].scores),
+    }, table
+
+
+def _trends(report: ReportData, row: Comparison, new: ResultsHeader) -> list[tuple[str, Any]]:
+    """Return the label and the chart over nights of the first metrics, with a line for each system compared."""
+    systems = [new.system, row.old] if row.kind == "systems" else [new.system]
+    days = night_days(report, row.benchmark, systems)[-NIGHTS_DRAWN:]
+    moved = {metric_of(name).removeprefix(PAGE_PREFIX) for name, found in row.verdicts.items() if found.kind in CHANGES}
+    drawn = [name for name in HEADLINE if name in moved or not moved] if len(days) >= NIGHTS_FOR_TREND else []
+    return [
+        (metric_view(name).label, trend_chart(report, row.benchmark, metric_view(name), days, systems))
+        for name in drawn[:TRENDS_SHOWN]
+    ]
 
 
 def _quiet_nights(row: Comparison, n_old: int) -> int:

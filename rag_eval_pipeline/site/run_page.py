@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Collection, Sequence
 from itertools import compress
+from typing import Any
 
 import msgspec
 
@@ -26,9 +27,9 @@ from rag_eval_pipeline.site.metric_labels import (
     shown,
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
-from rag_eval_pipeline.site.question_page import question_details
+from rag_eval_pipeline.site.question_page import Details, question_details
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
-from rag_eval_pipeline.site.run_data import QuestionNight, RunFile, RunSources, rank_measure
+from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
 FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
@@ -68,35 +69,16 @@ def write_run(
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
     site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, night, earlier, moved)))
     for first in range(0, len(rows), QUESTIONS_A_FILE):
-        details = []
-        for row, outcome in list(zip(rows, outcomes, strict=True))[first : first + QUESTIONS_A_FILE]:
-            answer, query = run.answers[row.query_id], queries.get(row.query_id)
-            drawn = []
-            if pictures is not None and row.query_id in pictured:
-                likely = likely_spans(answer, query, run.dataset.texts)
-                drawn = pictures.of([*stated_spans(answer, query), *likely])
-            judged = run.judgements.get(row.query_id)
-            details.append(
-                question_details(
-                    row, answer, query, judged, outcome=outcome, texts=run.dataset.texts, pictures=drawn,
-                    earlier=earlier,
-                )
-            )  # fmt: skip
+        details = [
+            run_details(run, night, row, earlier, pictures if row.query_id in pictured else None)
+            for row in rows[first : first + QUESTIONS_A_FILE]
+        ]
         name = f"details-{first // QUESTIONS_A_FILE:03d}"
         site.write(f"{folder}/data/{name}.js", data_script(name, details))
     if pictures:
         site.keep(sorted(pictures.used))
-    # Claims and verdicts of a judge that is not calibrated are shown in grey.
-    is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
-    title = f"{run.header.benchmark} × {run.header.system}"
-    names = {name for row in run.rows for name in row.individual_metrics}
-    judged_names = [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"]
-    doubt = NOT_CALIBRATED if is_doubted else ""
-    values = {"run": run.header, "title": title, "chunk": QUESTIONS_A_FILE, "doubt": doubt, "judged": judged_names}
-    level = PAGE if run.header.retrieval_level == "page" else ""
-    first_scores = [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))]
-    values |= {"rerun_of": report.reruns.get(run.header.evaluation_id), "first_scores": first_scores}
-    site.write(f"{folder}/question.html", render("question.html", root="../../", **values))
+    page = render("question.html", root="../../", **question_values(report, run), chunk=QUESTIONS_A_FILE)
+    site.write(f"{folder}/question.html", page)
     latencies = array("d")
     measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
     scores: dict[str, list[float | None]] = {name: [] for name in measures}
@@ -113,6 +95,35 @@ def write_run(
     write_run_page(
         site, report, run.header, baseline=baseline, run=run, latencies=latencies, parts=parts, sliced=list(sliced)
     )
+
+
+def run_details(
+    run: RunSources, night: QuestionNight, row: QuestionRow, earlier: Earlier | None, pictures: PageImages | None
+) -> Details:
+    """Return the data of a question's page; `pictures` is None if its pages are not drawn."""
+    answer, query, texts = run.answers[row.query_id], run.dataset.queries.get(row.query_id), run.dataset.texts
+    drawn = pictures.of([*stated_spans(answer, query), *likely_spans(answer, query, texts)]) if pictures else []
+    judged = run.judgements.get(row.query_id)
+    outcome = night.outcome(row.query_id, query)
+    return question_details(
+        row, answer, query, judged, outcome=outcome, texts=texts, pictures=drawn, earlier=earlier
+    )  # fmt: skip
+
+
+def question_values(report: ReportData, run: RunSources) -> dict[str, Any]:
+    """Return what the pages of a run's questions have in common."""
+    # Claims and verdicts of a judge that is not calibrated are shown in grey.
+    is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
+    names = {name for row in run.rows for name in row.individual_metrics}
+    level = PAGE if run.header.retrieval_level == "page" else ""
+    return {
+        "run": run.header,
+        "title": f"{run.header.benchmark} × {run.header.system}",
+        "doubt": NOT_CALIBRATED if is_doubted else "",
+        "judged": [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"],
+        "rerun_of": report.reruns.get(run.header.evaluation_id),
+        "first_scores": [*FIRST_SCORES, *(f"{level}{name}" for name in ("hit@1", "hit@5", "ndcg@10", "mrr"))],
+    }
 
 
 def _labelling_order(report: ReportData, run: RunSources) -> list[str]:

@@ -62,10 +62,13 @@ def exact_match(text):
     return json.loads(text)["verdicts"]["exact_match"]
 
 
-def test_compare_prints_a_table_and_writes_junit_and_markdown(rag_eval, ids, tmp_path):
-    junit, markdown = tmp_path / "junit.xml", tmp_path / "summary.md"
+def test_compare_prints_a_table_and_writes_it_as_files(rag_eval, ids, tmp_path):
+    junit, markdown, html = (tmp_path / name for name in ("junit.xml", "summary.md", "page.html"))
+    files = ("--junit", junit, "--markdown", markdown, "--html", html)
 
-    lines = rag_eval("compare", *ids, "--junit", junit, "--markdown", markdown, code=3).splitlines()
+    lines = rag_eval("compare", *ids, *files, code=3).splitlines()
+
+    assert f"<h1>{ids[1]} against {ids[0]}</h1>" in html.read_text()
 
     assert lines[0].startswith("REGRESSED  Exact match 28 → 0 (−27.5 points, p = 0.")
     assert ", 0.01 is needed)" in lines[0]

@@ -102,4 +102,4 @@ def open_page(browser: Browser) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert complaints == []
-    assert {url.partition(":")[0] for url in asked} <= {"file"}
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data"}

@@ -9,8 +9,10 @@ class QuestionPage {
   // data: of the run's `questions`; list: of the table that leads here, whose filter Previous and Next follow.
   constructor(place, data, list) {
     this.place = place;
+    this.title = document.title;
     this.outcomes = data.outcomes;
     this.isPart = data.of !== undefined;
+    this.isInside = "inside" in place.dataset; // of a comparison's file, which has its questions in it
     const all = new QuestionFilter(data);
     this.ids = Array.from({ length: all.count }, (_, row) => all.key(row));
     this.chunk = Number(place.dataset.chunk);
@@ -19,7 +21,7 @@ class QuestionPage {
     this.filter.read(location.search);
     this.back = list.page;
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
-    this.labels = new Labels(place.dataset, data.label ?? []);
+    this.labels = data.label ? new Labels(place.dataset, data.label) : null;
     addEventListener("hashchange", () => this.show());
     addEventListener("keydown", (event) => {
       const key = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
@@ -31,6 +33,17 @@ class QuestionPage {
   }
 
   async show() {
+    if (this.isInside) {
+      this.filter.read(location.search);
+      this.order = this.filter.rows().map((row) => this.filter.key(row));
+      const isShown = this.at.has(named(location.hash));
+      for (const part of this.place.parentElement.children) part.hidden = (part === this.place) !== isShown;
+      if (!isShown) {
+        document.title = this.title;
+        document.getElementById(named(location.hash))?.scrollIntoView();
+        return;
+      }
+    }
     const id = named(location.hash) || this.order[0] || this.ids[0];
     const index = this.at.get(id);
     if (index === undefined) {
@@ -53,9 +66,13 @@ class QuestionPage {
       }
       if (id !== (named(location.hash) || this.order[0] || this.ids[0])) return; // the reader has gone on
       this.meanings = meanings;
-      this.draw(details[index % this.chunk], history, answers);
+      const found = details[index % this.chunk];
+      if (!found) throw new Error("they are left out, so that this file can be sent by mail. The report has them");
+      this.draw(found, history, answers);
+      // What it links is not beside the file.
+      if (this.isInside) this.place.querySelectorAll('a[href]:not([href^="#"])').forEach((link) => link.replaceWith(...link.childNodes));
     } catch (error) {
-      this.place.replaceChildren(element("h1", {}, `Question ${id}`), element("p", {}, `Its details cannot be shown: ${error.message}. Write the report again: rag-eval report.`));
+      this.place.replaceChildren(element("div", { class: "question-head" }, element("h1", {}, `Question ${id}`), this.paging(id)), element("p", {}, `Its details cannot be shown: ${error.message}.${this.isInside ? "" : " Write the report again: rag-eval report."}`));
     }
   }
 
@@ -76,7 +93,7 @@ class QuestionPage {
       ...[
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
-        this.answers(question), this.labels.form(question), this.pictures(question), this.citations(question), this.claims(question),
+        this.answers(question), this.labels?.form(question), this.pictures(question), this.citations(question), this.claims(question),
         this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
       ].filter(Boolean),
     );
@@ -105,8 +122,8 @@ class QuestionPage {
     const query = this.filter.write();
     const isFiltered = list === this.order && this.order.length < this.ids.length;
     const where = `${(index + 1).toLocaleString("en")} of ${list.length.toLocaleString("en")}${isFiltered ? " in the list" : ""}`;
-    const back = element("a", { href: `${this.back}${query ? `?${query}` : ""}#questions` }, where);
-    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"), back, this.copying(id));
+    const back = element("a", { href: this.back ? `${this.back}${query ? `?${query}` : ""}#questions` : "#questions" }, where);
+    return element("nav", { class: "paging", "aria-label": "Questions" }, link("← Previous", index - 1, "prev"), link("Next →", index + 1, "next"), back, this.isInside ? null : this.copying(id));
   }
 
   // The address with the list and the question in it.
@@ -269,7 +286,7 @@ class QuestionPage {
         ...retrieved.flatMap(([rank, around]) => [box("retrieved")(around), drawing("text", { x: around[0] - 5, y: around[1] + 12, "text-anchor": "end" }, String(rank))]),
       );
       const what = kinds.map(([kind, , words]) => ({ gold: "gold text filled", cited: "cited text framed" })[kind] ?? `${words} framed`).join(", ") || "without marks";
-      const image = element("img", { src: this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
+      const image = element("img", { src: ragEval.values.get("pictures")?.[src] ?? this.place.dataset.root + src, width, height, loading: "lazy", alt: `Page ${page} of ${document}, ${what}` });
       const keys = kinds.map(([kind, , words]) => element("span", { class: "key" }, element("span", { class: `swatch ${kind}` }), words));
       return element(
         "figure", { "data-cites": numbers.join(" ") || null, tabindex: "-1" }, element("div", { class: "sheet" }, image, marks),
@@ -447,6 +464,7 @@ function nightsChart(values, nights, own, label) {
 
 // The table that leads here: that of a comparison if the address names one, else the run's.
 async function listOf(place, data) {
+  if ("inside" in place.dataset) return { data, page: "" };
   const name = new URLSearchParams(location.search).get("list") ?? "";
   if (/^[\w-]+(\.[\w-]+)*$/.test(name)) {
     const page = `${place.dataset.root}comparisons/${name}`;

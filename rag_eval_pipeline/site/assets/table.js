@@ -238,6 +238,7 @@ class RowTable {
 
   // The page of a question, with the way through the rows as they are shown now.
   address(index) {
+    if (!this.data.page) return `#${encodeURIComponent(this.filter.key(index))}`; // it is in this file
     const made = new URLSearchParams(this.query);
     if (this.place.dataset.list) made.set("list", this.place.dataset.list);
     const query = made.toString();
