@@ -125,7 +125,7 @@ def _comparison_file(workspace: Workspace, request: "Request", body: bytes) -> b
     wanted = request.path_params["comparison"]
     row = next((one for one in read_comparisons(workspace).rows if comparison_name(one) == wanted), None)
     if row is None or not row.verdicts:
-        raise InputError("no_comparison", "the report", "a comparison with verdicts", found=wanted)
+        raise InputError("no_evaluation", "the report", "a comparison with verdicts", found=wanted)
     return comparison_file(workspace, row)
 
 

@@ -80,4 +80,4 @@ def test_report_that_is_served_here_offers_the_file(site, row, browser):
         page.close()
         with pytest.raises(urllib.error.HTTPError) as error:
             urllib.request.urlopen(f"{address}files/none")
-        assert (error.value.code, b"no_comparison" in error.value.read()) == (400, True)
+        assert (error.value.code, b"no_evaluation" in error.value.read()) == (400, True)

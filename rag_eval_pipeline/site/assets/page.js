@@ -135,5 +135,5 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table.sortable").forEach(makeSortable);
   document.querySelectorAll("select[data-shows]").forEach(makeSwitch);
   // What `rag-eval up` does on this machine, and no other server of the report.
-  if (/^http:\/\/(localhost|127\.\d+\.\d+\.\d+):/.test(location.href)) document.querySelectorAll("[data-served]").forEach((part) => part.removeAttribute("hidden"));
+  if (/^http:\/\/(localhost|127\.\d+\.\d+\.\d+):/.test(location.href)) document.querySelectorAll("[data-served]").forEach((link) => Object.assign(link, { href: link.dataset.served, hidden: false }));
 });
