@@ -1,4 +1,4 @@
-"""Alerts as messages: plain text and mail, the JSON of Slack's webhooks, and an Adaptive Card for Teams.
+"""Alerts as messages: plain text, mail with an HTML part, the JSON of Slack's webhooks, and an Adaptive Card for Teams.
 
 Questions and answers come from elsewhere: each form escapes them, so that none notifies a channel or draws a link.
 """
@@ -9,6 +9,8 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from rag_eval_pipeline.errors import shortened
 from rag_eval_pipeline.monitoring.alert_files import Alert, AlertSettings
@@ -139,8 +141,28 @@ def mail_of(message: Message, alert: Alert, settings: AlertSettings, *, is_resol
         mail["In-Reply-To"] = f"<{alert.alert_id}@rag-eval>"
     else:
         mail["Message-ID"] = f"<{alert.alert_id}@rag-eval>"
-    mail.set_content("\n".join(text_lines(message)) + "\n")
+    # 8bit can be read in the file itself; lines of more than 998 bytes need an encoding.
+    text, html = "\n".join(text_lines(message)) + "\n", _html(message)
+    mail.set_content(text, cte="8bit" if max(map(len, text.encode().split(b"\n"))) < 998 else None)
+    mail.add_alternative(html, subtype="html")
     return mail.as_bytes()
+
+
+def _html(message: Message) -> Markup:
+    """Return a message as the HTML of a mail."""
+    row = Markup('<tr valign="top"><td style="color: #616061; white-space: nowrap">{}&emsp;</td><td>{}</td></tr>')
+    link = Markup('<a href="{}">Open the report</a>').format(message.link) if message.is_link else message.link
+    parts = [Markup("<h3>{}</h3>").format(message.title)]
+    parts += [_table(row.format(*fact) for fact in (*message.facts, ("Report", link)))]
+    for question, answers in message.questions:
+        parts += [Markup("<p><b>{}</b></p>").format(question), _table(row.format(*answer) for answer in answers)]
+    parts += [Markup("<p>{}</p>").format(line) for line in message.course]
+    parts += [Markup("<p>Next: <code>{}</code></p>").format(message.next_step)] if message.next_step else []
+    return Markup('<div style="font: 14px/1.5 sans-serif">{}</div>\n').format(Markup("\n").join(parts))
+
+
+def _table(rows: Iterable[Markup]) -> Markup:
+    return Markup('<table style="font: inherit" cellpadding="1">{}</table>').format(Markup("\n").join(rows))
 
 
 def slack_message(message: Message) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_alert_mail_can_be_read_by_any_mail_program(workspace):
 
     assert mail["Subject"] == "[rag-eval] s on b regressed: Exact match 100 -> 90"
     assert (mail["From"], mail["To"]) == ("a@example.com", "b@example.com")
-    lines = mail.get_content().splitlines()
+    lines = mail.get_body(("plain",)).get_content().splitlines()
     assert lines[:4] == [
         SUBJECT,
         "",
@@ -172,6 +172,8 @@ def test_alert_mail_can_be_read_by_any_mail_program(workspace):
         "",
         "Next: rag-eval compare base0 eval_1",
     ]
+    html = mail.get_body(("html",)).get_content()
+    assert '<a href="https://reports.example/comparisons/b.s.against.baseline.html">Open the report</a>' in html
 
 
 def nights_of(*kinds):
@@ -390,6 +392,6 @@ def test_late_alert_has_all_pairs_in_one_message(two_systems):
     [alert] = sent(two_systems, 31)
 
     assert (alert.kind, alert.subject) == ("late", "Overdue: nothing was published of 2 pairs")
-    mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text().replace("=\n", "")
+    mail = (alerts_folder(two_systems) / f"{alert.alert_id}.eml").read_text()
     assert "s on b: not since 2026-10-01 02:00 UTC, eval_run_20261001_001" in mail
     assert "t on b: never, and converted 2026-10-01 01:00 UTC" in mail
