@@ -290,6 +290,10 @@ def report(
     show: Annotated[
         bool, typer.Option("--open", help="Open the report in the browser; without one, only its path is printed.")
     ] = False,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Also draw the documents' pages of this question, from now on; repeatable."),
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
@@ -307,7 +311,7 @@ def report(
     paths = {asset: str(root.reports / name) for asset, name in files.items()}
     found = write_comparisons(root, update_history(root))
     write_leaderboard(root, found.history)
-    write_report(root, found)
+    write_report(root, found, asked=question or ())
     emit(paths, as_json, [paths["report"]])
     print_notes(f"{row.benchmark} x {row.new}: {text}" for row in found.rows if (text := change_text(row)))
     if show and not open_in_browser(Path(paths["report"])):

@@ -81,6 +81,7 @@ class _State(msgspec.Struct):
 
     files: list[str] = []
     runs: dict[str, tuple[str, list[str]]] = {}
+    asked: list[str] = []  # questions whose pages somebody wanted drawn
 
 
 class SiteFolder:
@@ -93,6 +94,7 @@ class SiteFolder:
         self._kept: set[str] = set()
         self._runs: dict[str, tuple[str, list[str]]] = {}
         self._current: str | None = None
+        self.asked = self._old.asked
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the site, by its path in the folder."""
@@ -152,7 +154,7 @@ class SiteFolder:
             path = self.root / folder
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
-        state = _State(sorted(self._kept), dict(sorted(self._runs.items())))
+        state = _State(sorted(self._kept), dict(sorted(self._runs.items())), self.asked)
         data = msgspec.json.encode(state)
         if data != msgspec.json.encode(self._old):
             atomic_write(self.root / STATE, data)

@@ -28,12 +28,27 @@ from rag_eval_pipeline.site.metric_labels import (
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_page import Details, question_details
-from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
+from rag_eval_pipeline.site.question_table import (
+    PICTURED_QUESTIONS,
+    Facet,
+    Slice,
+    facets,
+    question_sheet,
+    question_table,
+    slices,
+)
 from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
 FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
 VALUE_LENGTH = 400  # code points of a setting
+# Why a question has no pictures, and after the mark the command to which its id belongs.
+SOME_PICTURED = (
+    f"Pages are drawn for {PICTURED_QUESTIONS} questions of a run, those that changed most first, where a place in a "
+    "document is known. For those of this question as well: `rag-eval report --question"
+)
+RUN_UNPICTURED = "Pages are drawn for the newest run, the last one of the baseline and those of alerts."
+CORPUS_CHANGED = "The documents have changed since this run."
 QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
 
 
@@ -53,7 +68,7 @@ def write_run(
     Args:
         earlier: What its questions are compared with; None for the first run.
         pictures: None if the corpus is not what the run saw, or pages of this run are not drawn.
-        pictured: The questions whose pages are drawn.
+        pictured: The questions whose pages are drawn, in this order while there is room.
     """
     folder = f"runs/{run.header.evaluation_id}"
     rows = run.file.query_results
@@ -68,16 +83,20 @@ def write_run(
     table["label"] = _labelling_order(report, run)
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
     site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, night, earlier, moved)))
+    by_id = {row.query_id: row for row in rows}
+    drawn = {name: run_details(run, night, by_id[name], earlier, pictures) for name in pictured if name in by_id}
     for first in range(0, len(rows), QUESTIONS_A_FILE):
         details = [
-            run_details(run, night, row, earlier, pictures if row.query_id in pictured else None)
+            drawn.get(row.query_id) or run_details(run, night, row, earlier, None)
             for row in rows[first : first + QUESTIONS_A_FILE]
         ]
         name = f"details-{first // QUESTIONS_A_FILE:03d}"
         site.write(f"{folder}/data/{name}.js", data_script(name, details))
     if pictures:
         site.keep(sorted(pictures.used))
-    page = render("question.html", root="../../", **question_values(report, run), chunk=QUESTIONS_A_FILE)
+    unpictured = SOME_PICTURED if pictures else RUN_UNPICTURED if run.dataset.has_corpus else CORPUS_CHANGED
+    values = question_values(report, run) | {"chunk": QUESTIONS_A_FILE, "unpictured": unpictured}
+    page = render("question.html", root="../../", **values)
     site.write(f"{folder}/question.html", page)
     latencies = array("d")
     measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")

@@ -54,12 +54,18 @@ PICTURE_BYTES_A_RUN = 2_500_000
 _ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "question.js", "labels.js", "audit.js")
 
 
-def write_site(workspace: Workspace, comparisons: Comparisons | None = None) -> SiteFolder:
+def write_site(
+    workspace: Workspace, comparisons: Comparisons | None = None, *, asked: Sequence[str] = ()
+) -> SiteFolder:
     """Write the site into `data/reports` and remove the pages of what is gone.
 
     Equal results give equal bytes.
+
+    Args:
+        asked: Ids of questions whose documents are drawn too, from now on.
     """
     site = SiteFolder(workspace.reports)
+    site.asked = list(dict.fromkeys([*asked, *site.asked]))
     report = read_report_data(workspace, comparisons)
     for name in _ASSETS:
         site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
@@ -180,7 +186,7 @@ def _write_pair(
     headers = report.by_pair[pair]
     newest = report.nights[pair][-1]
     pictured_runs = {newest.evaluation_id, *(run.evaluation_id for run in baseline.runs[-1:]), *alerted}
-    pictured = _pictured_questions(report, newest, baseline, nights, datasets, hidden)
+    pictured = _pictured_questions(report, newest, baseline, nights, datasets, hidden, site.asked)
     before: QuestionNight | None = None
     for place, header in enumerate(headers):
         if place and headers[place - 1].evaluation_id not in report.reruns:
@@ -229,6 +235,7 @@ def _pictured_questions(
     nights: Mapping[str, QuestionNight],
     datasets: DatasetCache,
     hidden: Collection[str],
+    asked: Collection[str],
 ) -> list[str]:
     """Return the questions of a pair whose pages are drawn: the same ones in all of its pictured runs."""
     pair = newest.benchmark, newest.system
@@ -239,7 +246,8 @@ def _pictured_questions(
         query_id: night.outcome(query_id, queries.get(query_id)) for query_id in night.given if query_id not in hidden
     }
     incident = pair_incident(report, pair)
-    named = [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
+    named = [query_id for query_id, query in queries.items() if query_id in asked or query.display_id in asked]
+    named += [worst.query_id for worst in incident.cause.worst] if incident and incident.cause else []
     return select_for_images(night, outcomes, _earlier(newest, baseline, nights, before), named)
 
 
@@ -271,7 +279,7 @@ def _key(
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))
 
 
-def write_report(workspace: Workspace, comparisons: Comparisons | None = None) -> Path:
+def write_report(workspace: Workspace, comparisons: Comparisons | None = None, *, asked: Sequence[str] = ()) -> Path:
     """Write the site and return the path of its first page; arguments as for `write_site`."""
-    write_site(workspace, comparisons)
+    write_site(workspace, comparisons, asked=asked)
     return workspace.reports / "index.html"

@@ -53,6 +53,15 @@ def test_site_of_equal_results_is_equal_and_is_not_written_again(reported):
     assert digests(reported) == first
 
 
+def test_site_draws_a_question_that_was_asked_for_from_then_on(reported):
+    run = newest(reported)
+    asked = next(query_id for query_id, one in details(reported, run).items() if "pictures" not in one)
+
+    for ids in ([asked], ()):
+        write_site(reported, asked=ids)
+        assert details(reported, run)[asked]["pictures"]
+
+
 @pytest.mark.fault(42)
 def test_site_has_a_page_for_everything_without_dead_links_or_inline_code(site):
     root = site.reports

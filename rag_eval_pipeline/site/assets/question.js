@@ -272,7 +272,10 @@ class QuestionPage {
   }
 
   pictures(question) {
-    if (!question.pictures?.length) return null;
+    if (!question.pictures?.length) {
+      const [why, command] = this.place.dataset.unpictured.split("`");
+      return why ? section("In the documents", element("p", { class: "nothing" }, why, command ? element("code", {}, `${command} ${question.name}`) : null)) : null;
+    }
     const sheets = question.pictures.map(([document, page, src, width, height, gold, cited, nearest, retrieved]) => {
       const box = (css) => ([x, y, w, h]) => drawing("rect", { class: css, x, y, width: w, height: h, rx: 1 });
       const numbers = (question.citations ?? []).flatMap((one, index) => (cited.length && one.page === page && (one.file ?? one.document) === document ? [index + 1] : []));
