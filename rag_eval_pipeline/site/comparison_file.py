@@ -94,10 +94,8 @@ def comparison_file(workspace: Workspace, row: Comparison, *, limit: int = FILE_
         order = [query_id for query_id in by_change if query_id in set(ids)]
         details, data["pictures"] = _details(report, run, night, earlier, order, left)
         data["details-000"] = [details.get(query_id) for query_id in ids]
-        values["one_file"] = {
-            "left_out": len(ids) - len(details),
-            "pictured": sum(b'"pictures"' in bytes(one) for one in details.values()),
-        }
+        n_pictured = sum(b'"pictures"' in bytes(one) for one in details.values())
+        values["one_file"] = {"left_out": len(ids) - len(details), "pictured": n_pictured}
     return _in_one_file(values, data, name, address)
 
 

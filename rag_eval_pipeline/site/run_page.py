@@ -28,15 +28,7 @@ from rag_eval_pipeline.site.metric_labels import (
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_page import Details, question_details
-from rag_eval_pipeline.site.question_table import (
-    PICTURED_QUESTIONS,
-    Facet,
-    Slice,
-    facets,
-    question_sheet,
-    question_table,
-    slices,
-)
+from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
 from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
@@ -44,8 +36,8 @@ FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct",
 VALUE_LENGTH = 400  # code points of a setting
 # Why a question has no pictures, and after the mark the command to which its id belongs.
 SOME_PICTURED = (
-    f"Pages are drawn for {PICTURED_QUESTIONS} questions of a run, those that changed most first, where a place in a "
-    "document is known. For those of this question as well: `rag-eval report --question"
+    "Pages are drawn for the questions of a run that changed most, then the wrong ones, where a place in a document is "
+    "known. For those of this question as well: `rag-eval report --question"
 )
 RUN_UNPICTURED = "Pages are drawn for the newest run, the last one of the baseline and those of alerts."
 CORPUS_CHANGED = "The documents have changed since this run."

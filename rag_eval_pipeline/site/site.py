@@ -59,10 +59,7 @@ def write_site(
 ) -> SiteFolder:
     """Write the site into `data/reports` and remove the pages of what is gone.
 
-    Equal results give equal bytes.
-
-    Args:
-        asked: Ids of questions whose documents are drawn too, from now on.
+    Equal results give equal bytes. Of the questions in `asked`, the documents' pages are drawn too, from now on.
     """
     site = SiteFolder(workspace.reports)
     site.asked = list(dict.fromkeys([*asked, *site.asked]))
