@@ -21,7 +21,7 @@ VALUES_KEPT = 5  # of one name, such as models of a router
 SHOWN_CHARACTERS = 40
 COMMAND_SECONDS = 10.0
 OF_THE_SYSTEM = ("version", "model", "system_fingerprint")
-NOT_A_CHANGE = frozenset({"kind", "server", "date_set_by"})  # keys of a configuration
+NOT_A_CHANGE = frozenset({"kind", "server", "date_set_by", "recording"})  # keys of a configuration
 
 
 class KnownState:
