@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.expected_pairs import Registry
     from rag_eval_pipeline.monitoring.history import ResultsHeader
 
-MAX_PER_TICK = 200  # partitions; Dagster stores six events of each, which takes 0.1 s of its daemon
+MAX_PER_TICK = 100  # partitions; Dagster stores six events of each, and ends a sensor that takes 60 s
 DATA_VERSION = "dagster/data_version"  # Dagster's own
 
 
