@@ -184,3 +184,12 @@ def test_run_page_has_the_cause_before_the_numbers_and_tiles_with_a_verdict_firs
     )
     assert [way for way, _ in tiles] == sorted((way for way, _ in tiles), key=["worse", "better", "", " idle"].index)
     assert tiles[-2:] == [(" idle", "Failure rate"), (" idle", "Latency p50")]
+
+
+def test_page_of_two_systems_names_them_and_calls_one_better(regressed):
+    page = text_of((regressed.reports / "comparisons/harbour.rarely.against.asked.html").read_text())
+
+    assert re.search(r"On harbour\. rarely: \S+ ; asked: \S+ \.", page)
+    assert re.search(r"Exact match better Exact match is \d\d\.\d points higher", page)
+    assert "Metric asked rarely n Lower Higher p Effect" in page
+    assert "improved" not in page

@@ -296,7 +296,7 @@ class QuestionPage {
         element("figcaption", {}, element("span", { class: "code" }, document), `, page ${page}: `, ...(keys.length ? keys : ["the expected document; no sentence of it is near the gold answer"])),
       );
     });
-    return section("In the documents", element("div", { class: "pair" }, ...sheets));
+    return section("In the documents", element("div", { class: "grid" }, ...sheets));
   }
 
   passages(question) {
