@@ -294,6 +294,14 @@ def report(
         list[str] | None,
         typer.Option(metavar="ID", help="Also draw the documents' pages of this question, from now on; repeatable."),
     ] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            **EVALUATION,
+            help="An older run whose questions are to be listed too, also in later reports (10 runs); repeatable.",
+        ),
+    ] = None,
     workspace: Root = None,
     as_json: AsJson = False,
 ) -> None:
@@ -311,7 +319,7 @@ def report(
     paths = {asset: str(root.reports / name) for asset, name in files.items()}
     found = write_comparisons(root, update_history(root))
     write_leaderboard(root, found.history)
-    write_report(root, found, asked=question or ())
+    write_report(root, found, asked=question or (), listed=runs or ())
     emit(paths, as_json, [paths["report"]])
     print_notes(f"{row.benchmark} x {row.new}: {text}" for row in found.rows if (text := change_text(row)))
     if show and not open_in_browser(Path(paths["report"])):

@@ -95,7 +95,16 @@ def _save_label(workspace: Workspace, request: "Request", body: bytes) -> bytes:
     return b"{}"
 
 
-_audit_lock = threading.Lock()
+_writing = threading.Lock()
+
+
+def _list_questions(workspace: Workspace, request: "Request", body: bytes) -> bytes:
+    """Write the report again, with the questions of an older run."""
+    from rag_eval_pipeline.site.site import write_report
+
+    with _writing:
+        write_report(workspace, listed=[request.path_params["evaluation_id"]])
+    return b"{}"
 
 
 def _save_audit(workspace: Workspace, request: "Request", body: bytes) -> bytes:
@@ -103,7 +112,7 @@ def _save_audit(workspace: Workspace, request: "Request", body: bytes) -> bytes:
     from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, parse_decisions, read_decisions
 
     paths = workspace.existing_benchmark(request.path_params["benchmark"])
-    with _audit_lock:
+    with _writing:
         if request.method == "POST":
             decisions = parse_decisions(paths, body)
             if (audit_sha256(paths) or "") != request.query_params.get("of", ""):
@@ -207,6 +216,7 @@ def report_app(reports: Path | None = None, host: str = "127.0.0.1") -> "Starlet
     return Starlette(
         routes=[
             Route("/labels/{evaluation_id}", action("labels", LABEL_BYTES, _save_label), methods=["POST", "DELETE"]),
+            Route("/questions/{evaluation_id}", action("lists", LABEL_BYTES, _list_questions), methods=["POST"]),
             Route("/audits/{benchmark}", action("decisions", AUDIT_BYTES, _save_audit), methods=["GET", "POST"]),
             Route("/files/{comparison}", action("files", 0, _comparison_file, "html")),
             Route("/metrics", metrics, methods=["GET"]),

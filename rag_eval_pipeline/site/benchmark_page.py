@@ -25,8 +25,15 @@ NIGHTS_FOR_TREND = 3
 CHARTS_SHOWN = 3  # the others are folded
 
 
-def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str, audited: Counts | None) -> None:
-    """Write the page of a benchmark; `audited` is how many questions its audit suspects, None if that has no page."""
+def write_benchmark(
+    site: SiteFolder, report: ReportData, benchmark: str, audited: Counts | None, systems: str | None
+) -> None:
+    """Write the page of a benchmark.
+
+    Args:
+        audited: How many questions its audit suspects; None if that has no page.
+        systems: The page that has its systems side by side.
+    """
     pairs = [(benchmark, system) for system in report.systems if (benchmark, system) in report.by_pair]
     rows = [report.nights[pair][-1] for pair in pairs]
     metrics = headline_metrics(rows)
@@ -45,6 +52,7 @@ def write_benchmark(site: SiteFolder, report: ReportData, benchmark: str, audite
         root="../",
         benchmark=benchmark,
         audited=audited,
+        systems=systems,
         report=report,
         rows=rows,
         board=board_rows(report, rows, metrics),

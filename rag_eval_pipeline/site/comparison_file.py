@@ -86,7 +86,7 @@ def comparison_file(workspace: Workspace, row: Comparison, *, limit: int = FILE_
     if table is not None:
         # The details of a question are at its row's place in the table.
         names = {replace_control_chars(one): one for one in by_change}
-        ids = [names[key] for key in table.get("keys") or table["values"][0]]
+        ids = [names[key] for key in table.get("keys") or table["columns"][0]["values"]]
         data = {"questions": table, "meanings": metric_meanings(run.file)}
         data["history"] = nights_value([*earlier.nights, night], frozenset(by_change) - set(ids))
         values |= question_values(report, run) | {"chunk": max(1, len(ids)), "unpictured": ""}

@@ -1,4 +1,4 @@
-"""The page of a comparison, with its chart and its table of questions."""
+"""The page of a comparison, with its chart and its table of questions, and that of all systems side by side."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from rag_eval_pipeline.site.data import ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import data_script, shortened
 from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
-from rag_eval_pipeline.site.question_table import comparison_table
+from rag_eval_pipeline.site.question_table import cell_text, comparison_table, systems_table
 from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, RunFile
 
 TRENDS_SHOWN = 2  # charts over nights, of the metrics that changed first
@@ -45,8 +45,6 @@ def write_comparison(
     name = comparison_name(row)
     if table is not None:
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
-        if (old := baseline_ids(report, row)[-1]) in readable:
-            table["old_page"] = f"../runs/{old}/question.html"
         site.write(f"comparisons/{name}.js", data_script("comparison", table))
     site.write(f"comparisons/{name}.html", render("comparison.html", root="../", **values))
 
@@ -77,9 +75,11 @@ def comparison_values(
         labels = ("Baseline answer", "Present answer") if row.kind == "baseline" else (row.old, row.new)
         if provisional:
             labels = "Answer before", "Present answer"
+        old = olds[-1].header.evaluation_id
         table = comparison_table(
             file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
-            old_label=labels[0], new_label=labels[1], is_regression=bool(row.regressed),
+            old_label=labels[0], new_label=labels[1],
+            old_page=f"../runs/{old}/question.html" if old in readable else None, is_regression=bool(row.regressed),
         )  # fmt: skip
     ordered = by_weight(row.verdicts)
     dots = [
@@ -129,6 +129,53 @@ def _trends(report: ReportData, row: Comparison, new: ResultsHeader) -> list[tup
         (metric_view(name).label, trend_chart(report, row.benchmark, metric_view(name), days, systems))
         for name in drawn[:TRENDS_SHOWN]
     ]
+
+
+def write_systems(
+    site: SiteFolder,
+    report: ReportData,
+    benchmark: str,
+    nights: Mapping[str, QuestionNight],
+    questions: Callable[[str], RunFile],
+    full: Collection[str],
+    datasets: DatasetCache,
+) -> str | None:
+    """Write the page that has a benchmark's systems side by side and return its path.
+
+    Of each system it has the newest run on the dataset of the newest one; None if there are fewer than two.
+
+    Args:
+        full: Runs whose questions have pages.
+    """
+    headers = {
+        system: report.nights[benchmark, system] for system in report.systems if (benchmark, system) in report.nights
+    }
+    newest = max((of[-1] for of in headers.values()), key=lambda header: header.timestamp)
+    shown = {
+        system: nights[header.evaluation_id]
+        for system, of in headers.items()
+        for header in of
+        if header.fingerprints.get("dataset") == newest.fingerprints.get("dataset")
+        and nights[header.evaluation_id].given
+    }
+    if len(shown) < 2:
+        return None
+    name = f"{benchmark}.systems"
+    newest = max((of.header for of in shown.values()), key=lambda header: header.timestamp)
+    rows = questions(newest.evaluation_id).query_results
+    for system, night in shown.items():
+        given = [night.given.get(row.query_id) for row in rows]
+        answers = [cell_text(one.answer or "") if one else "" for one in given]
+        site.write(f"comparisons/{name}.{system}.js", data_script(f"{name}.{system}.js", answers))
+    table = systems_table(name, rows, shown, datasets.of(newest, nights[newest.evaluation_id].dataset_id).queries, full)
+    table["page"] = f"../runs/{newest.evaluation_id}/question.html"
+    site.write(f"comparisons/{name}.js", data_script("comparison", table))
+    page = render(
+        "systems.html", root="../", benchmark=benchmark, name=name, newest=newest,
+        runs=[night.header for night in shown.values()], others=[one for one in headers if one not in shown],
+    )  # fmt: skip
+    site.write(f"comparisons/{name}.html", page)
+    return f"comparisons/{name}.html"
 
 
 def _quiet_nights(row: Comparison, n_old: int) -> int:

@@ -73,6 +73,7 @@ def _replace_control_chars(value: Any) -> Any:
 
 
 STATE = ".site.json"
+LISTED_RUNS = 10  # the last ones; each has some megabytes
 _PACKAGE = Path(__file__).parent
 
 
@@ -82,19 +83,26 @@ class _State(msgspec.Struct):
     files: list[str] = []
     runs: dict[str, tuple[str, list[str]]] = {}
     asked: list[str] = []  # questions whose pages somebody wanted drawn
+    listed: list[str] = []  # runs whose questions somebody wanted listed
 
 
 class SiteFolder:
-    """Writes the files of a site, and at the end removes files of earlier sites, and no others."""
+    """Writes the files of a site, and at the end removes files of earlier sites, and no others.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        asked: Questions whose pages somebody wants drawn; `self.asked` has those of earlier sites too.
+        listed: Older runs whose questions somebody wants listed; likewise `self.listed`.
+    """
+
+    def __init__(self, root: Path, asked: Iterable[str] = (), listed: Iterable[str] = ()) -> None:
         self.root = root
         self.written = 0
         self._old = _read_state(root / STATE)
+        self.asked = list(dict.fromkeys([*asked, *self._old.asked]))
+        self.listed = list(dict.fromkeys([*listed, *self._old.listed]))[:LISTED_RUNS]
         self._kept: set[str] = set()
         self._runs: dict[str, tuple[str, list[str]]] = {}
         self._current: str | None = None
-        self.asked = self._old.asked
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the site, by its path in the folder."""
@@ -154,7 +162,7 @@ class SiteFolder:
             path = self.root / folder
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
-        state = _State(sorted(self._kept), dict(sorted(self._runs.items())), self.asked)
+        state = _State(sorted(self._kept), dict(sorted(self._runs.items())), self.asked, self.listed)
         data = msgspec.json.encode(state)
         if data != msgspec.json.encode(self._old):
             atomic_write(self.root / STATE, data)

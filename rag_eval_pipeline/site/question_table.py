@@ -1,27 +1,27 @@
 """The table of a run's questions with what it can be filtered by, its spreadsheet, and means of parts of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
-from rag_eval_pipeline.site.metric_labels import metric_view
+from rag_eval_pipeline.site.metric_labels import PAGE, metric_view
 from rag_eval_pipeline.site.outcomes import GOOD, MEANING, OUTCOMES, Outcome
-from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunSources, rank_measure
+from rag_eval_pipeline.site.run_data import MEASURES, QuestionNight, QuestionRow, RunSources, rank_measure
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120
 PICTURED_QUESTIONS = 20  # a run: changed most, then wrong, then the first
 
-_MEANINGS = {
-    "outcome": MEANING,
-    "f1": "Words shared with the gold answer",
-    "rank": "How high the relevant documents are ranked",
-    "citation": "Overlap of cited and gold spans",
+_ABOUT = {
+    "outcome": {"meaning": MEANING},
+    "f1": {"meaning": "Words shared with the gold answer"},
+    "rank": {"meaning": "How high the relevant documents are ranked"},
+    "citation": {"meaning": "Overlap of cited and gold spans"},
 }
-# Scores that a table can be filtered by though it has no column for them.
+# Scores that a table offers first, also where they are the same for all questions.
 FURTHER = ("exact_match", "hit@1", "judged_correct", "faithfulness")
 
 
@@ -135,7 +135,7 @@ def _mean(scores: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-Columns = list[tuple[str, str, str, list[Any]]]
+Columns = list[tuple[str, str, str, list[Any] | None]]  # name in addresses and conditions, heading, kind, a value a row
 
 
 def question_table(
@@ -150,49 +150,67 @@ def question_table(
     queries = [run.dataset.queries.get(row.query_id) for row in rows]
     rank = rank_measure(run.header.retrieval_level)
     answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
+    ids, *texts = _asked_columns(rows, queries)
     columns: Columns = [
-        ("id", "Id", "id", [_shown_id(row.query_id, query) for row, query in zip(rows, queries, strict=True)]),
+        ids,
         ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
-        ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]),
-        ("gold", "Gold answer", "text", [gold_text(query) for query in queries]),
-        ("answer", "Answer", "text", [_cell_text(answer) for answer in answers]),
+        *texts,
+        ("answer", "Answer", "text", [cell_text(answer) for answer in answers]),
         ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
         ("change", "Δ F1", "points", [_rounded(moved.get(row.query_id)) for row in rows]),
         ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
         ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
     ]
-    if not any(query for query in queries):
-        columns = [column for column in columns if column[0] != "gold"]
     since = earlier.label if earlier else "the night before"
+    about = {**_ABOUT, "change": {"meaning": f"Change of F1 since {since}, in points"}}
     return {
-        **table_value("Questions of this run", columns, parts, [row.query_id for row in rows]),
+        **table_value("Questions of this run", columns, parts, rows, _further(run), about),
         **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
-        "further": _further(run),
-        "meanings": {**_MEANINGS, "change": f"Change of F1 since {since}, in points"},
         "since": since,
         "page": "question.html",
     }
 
 
-def table_value(caption: str, columns: Columns, parts: Sequence[Facet], query_ids: Sequence[str]) -> dict[str, Any]:
-    """Return what every table of questions has: columns with their values, facets, and the ids of addresses."""
-    shown = next(values for name, _, _, values in columns if name == "id")
-    keys = [replace_control_chars(query_id) for query_id in query_ids]
+def table_value(
+    caption: str,
+    columns: Columns,
+    parts: Sequence[Facet],
+    rows: Sequence[QuestionRow],
+    further: Columns,
+    about: Mapping[str, Mapping[str, str | None]],
+) -> dict[str, Any]:
+    """Return what every table of questions has: columns with their values, facets, and the ids of addresses.
+
+    Args:
+        further: Scores that are columns only if the reader wants them.
+        about: Name of a column -> its `meaning`; the `page` that its cells lead to; the column that is shown `below`;
+            the file `src` that has its values; the `group` in which it is offered.
+    """
+    names = "name", "label", "kind", "values"
+    found: list[dict[str, Any]] = [dict(zip(names, one, strict=True)) for one in (*columns, *further)]
+    for one in found[len(columns) :]:
+        one["group"] = "Scores"
+    keys = [replace_control_chars(row.query_id) for row in rows]
     value: dict[str, Any] = {
         "caption": caption,
-        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind, _ in columns],
-        "values": [values for *_, values in columns],
+        "columns": [{**one, **about.get(one["name"], {})} for one in found],
         "facets": [facet._asdict() for facet in parts],
-        "outcomes": list(OUTCOMES.items()),
+        "outcomes": [(word, label, word in GOOD) for word, label in OUTCOMES.items()],
     }
-    return value if keys == shown else {**value, "keys": keys}
+    return value if keys == found[0]["values"] else {**value, "keys": keys}
 
 
-def _shown_id(query_id: str, query: EvaluationQuery | None) -> str:
-    return shortened(query.display_id if query else query_id, 60)
+def _asked_columns(rows: Sequence[QuestionRow], queries: Sequence[EvaluationQuery | None]) -> Columns:
+    """Return id and text of the questions, and the gold answers unless the dataset is gone."""
+    pairs = zip(rows, queries, strict=True)
+    ids = [shortened(query.display_id if query else row.query_id, 60) for row, query in pairs]
+    texts = [shortened(row.query_text, TEXT_IN_TABLE) for row in rows]
+    gold: Columns = [("gold", "Gold answer", "text", [gold_text(query) for query in queries])] if any(queries) else []
+    return [("id", "Id", "id", ids), ("question", "Question", "text", texts), *gold]
 
 
-def _cell_text(answer: str) -> str:
+def cell_text(answer: str) -> str:
+    """Return an answer as a table shows it."""
     return shortened(without_places(answer), TEXT_IN_TABLE)
 
 
@@ -203,19 +221,24 @@ def gold_text(query: EvaluationQuery | None) -> str:
     return "(no answer)" if query.is_impossible else shortened(next(iter(query.accepted_answers), ""), GOLD_IN_TABLE)
 
 
-def _outcome_places(outcomes: Sequence[Outcome]) -> list[int]:
+def _outcome_places(outcomes: Sequence[Outcome | None]) -> list[int | None]:
     places = {name: place for place, name in enumerate(OUTCOMES)}
-    return [places[outcome] for outcome in outcomes]
+    return [places[outcome] if outcome else None for outcome in outcomes]
 
 
-def _further(run: RunSources) -> list[dict[str, Any]]:
-    found = []
-    for name in FURTHER:
-        scores = [_rounded(row.score(name)) for row in run.file.query_results]
-        if any(score is not None for score in scores):
-            found.append({"name": name, "label": metric_view(name).label, "kind": "number", "values": scores})
-    latencies = [_rounded(row.latency_ms) for row in run.file.query_results]
-    return [*found, {"name": "latency", "label": "Latency", "kind": "ms", "values": latencies}]
+def _further(run: RunSources) -> Columns:
+    """Return the latency, and every score that the table has no column for and that is not the same for all."""
+    rows = run.file.query_results
+    found: Columns = [("latency", "Latency", "ms", [_rounded(row.latency_ms) for row in rows])]
+    own = {"f1", "ndcg@10", rank_measure(run.header.retrieval_level), "citation_span_accuracy"}
+    for name in dict.fromkeys([*FURTHER, *(name for row in rows for name in row.individual_metrics)]):
+        scores = [_rounded(row.score(name)) for row in rows]
+        if name not in own and len({*scores} - {None}) > (name not in FURTHER):
+            view = metric_view(name)
+            shown = replace_control_chars(name)
+            label = f"{replace_control_chars(view.label)}{' by page' if name.startswith(PAGE) else ''}"
+            found.append((shown, label, "ms" if view.unit == "ms" else "number", scores))
+    return found
 
 
 def comparison_table(
@@ -226,6 +249,7 @@ def comparison_table(
     *,
     old_label: str,
     new_label: str,
+    old_page: str | None,
     is_regression: bool,
 ) -> dict[str, Any]:
     """Return the questions that both sides were asked, with both answers, the largest changes of F1 first.
@@ -252,36 +276,67 @@ def comparison_table(
 
     def old_answer(row: QuestionRow) -> str:
         given = old_answers.get(row.query_id)
-        return _cell_text(given.answer or "") if given else ""
+        return cell_text(given.answer or "") if given else ""
 
+    ids, *texts = _asked_columns(shared, asked)
     columns: Columns = [
-        ("id", "Id", "id", [_shown_id(row.query_id, query) for row, query in zip(shared, asked, strict=True)]),
+        ids,
         ("outcome", "Outcome now", "outcome", _outcome_places(outcomes)),
-        ("question", "Question", "text", [shortened(row.query_text, TEXT_IN_TABLE) for row in shared]),
-        ("gold", "Gold", "text", [gold_text(query) for query in asked]),
+        *texts,
         ("old", old_label, "text", [old_answer(row) for row in shared]),
-        ("answer", new_label, "text", [_cell_text(row.generated_answer or "") for row in shared]),
+        ("answer", new_label, "text", [cell_text(row.generated_answer or "") for row in shared]),
         ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
         ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
     ]
-    if not any(asked):
-        columns = [column for column in columns if column[0] != "gold"]
     if not old_answers:
         columns = [column for column in columns if column[0] != "old"]
+    further: Columns = [
+        ("f1", "F1 now", "number", [_rounded(now[row.query_id].f1) for row in shared]),
+        ("f1_before", "F1 before", "number", [before(row) for row in shared]),
+    ]
+    about = {"old": {"page": old_page}}
     return {
-        **table_value("Questions of both sides", columns, facets(asked), [row.query_id for row in shared]),
-        "further": [
-            {
-                "name": "f1",
-                "label": "F1 now",
-                "kind": "number",
-                "values": [_rounded(now[r.query_id].f1) for r in shared],
-            },
-            {"name": "f1_before", "label": "F1 before", "kind": "number", "values": [before(row) for row in shared]},
-        ],
+        **table_value("Questions of both sides", columns, facets(asked), shared, further, about),
         "since": earlier.label,
         "sort": {"column": "change", "isDown": not is_regression, "isAbsolute": not is_regression},
     }
+
+
+def systems_table(
+    name: str,
+    rows: Sequence[QuestionRow],
+    nights: Mapping[str, QuestionNight],
+    queries: Mapping[str, EvaluationQuery],
+    full: Collection[str],
+) -> dict[str, Any]:
+    """Return the questions with what became of each in every system, and its first metric that varies.
+
+    Args:
+        name: Of the page; the answers are in files of their own, `NAME.SYSTEM.js`.
+        rows: The questions, of any of the systems.
+        nights: System -> its run on this dataset.
+        full: Runs whose questions have pages.
+    """
+    asked = [queries.get(row.query_id) for row in rows]
+    columns, further, about = _asked_columns(rows, asked), Columns(), {}
+    scores = [night.scores[row.query_id] for night in nights.values() for row in rows if row.query_id in night.scores]
+    varying = (one for one in MEASURES if len({getattr(of, one[0]) for of in scores} - {None}) > 1)
+    measure, label = next(varying, MEASURES[0])
+    for system, night in nights.items():
+        known = [query_id if (query_id := row.query_id) in night.given else None for row in rows]
+        outcomes = [night.outcome(one, query) if one else None for one, query in zip(known, asked, strict=True)]
+        columns.append((f"{system}.outcome", system, "outcome", _outcome_places(outcomes)))
+        further.append((f"{system}.answer", f"Answer of {system}", "text", None))
+        values = [_rounded(getattr(night.scores[one], measure)) if one else None for one in known]
+        further.append((f"{system}.{measure}", f"{label} of {system}", "number", values))
+        run = night.header.evaluation_id
+        about[f"{system}.outcome"] = {
+            "page": f"../runs/{run}/question.html" if run in full else None,
+            "below": f"{system}.{measure}",
+            "meaning": f"Outcome and {label} of {system}",
+        }
+        about[f"{system}.answer"] = {"src": f"{name}.{system}.js", "group": "Answers"}
+    return table_value("Questions of all systems", columns, facets(asked), rows, further, about)
 
 
 def question_sheet(

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rag_eval_pipeline.audit.audit_benchmark import audit_converted
+from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.history import ResultsHeader
@@ -26,7 +27,7 @@ from rag_eval_pipeline.site.baseline_runs import (
     tile_changes,
 )
 from rag_eval_pipeline.site.benchmark_page import write_benchmark
-from rag_eval_pipeline.site.comparison_page import write_comparison
+from rag_eval_pipeline.site.comparison_page import write_comparison, write_systems
 from rag_eval_pipeline.site.data import Pair, ReportData, data_part, read_report_data, recent_alerts
 from rag_eval_pipeline.site.display_text import data_script
 from rag_eval_pipeline.site.marked_pages import PageImages
@@ -47,7 +48,7 @@ from rag_eval_pipeline.site.run_data import (
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.workspace import Workspace
 
-NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about; older runs have their metrics
+NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about or that are asked for
 PICTURES_A_RUN = 30  # runs share the pictures of the same pages
 PICTURE_BYTES_A_RUN = 2_500_000
 
@@ -55,15 +56,29 @@ _ASSETS = ("style.css", "questions.css", "page.js", "filter.js", "table.js", "qu
 
 
 def write_site(
-    workspace: Workspace, comparisons: Comparisons | None = None, *, asked: Sequence[str] = ()
+    workspace: Workspace,
+    comparisons: Comparisons | None = None,
+    *,
+    asked: Sequence[str] = (),
+    listed: Sequence[str] = (),
 ) -> SiteFolder:
     """Write the site into `data/reports` and remove the pages of what is gone.
 
-    Equal results give equal bytes. Of the questions in `asked`, the documents' pages are drawn too, from now on.
+    Equal results give equal bytes.
+
+    Args:
+        asked: Questions of which the documents' pages are drawn too, from now on.
+        listed: Older runs whose questions are listed too, from now on.
+
+    Raises:
+        InputError: `no_evaluation` if one of them is not published.
     """
-    site = SiteFolder(workspace.reports)
-    site.asked = list(dict.fromkeys([*asked, *site.asked]))
+    site = SiteFolder(workspace.reports, asked, listed)
     report = read_report_data(workspace, comparisons)
+    published = {header.evaluation_id for headers in report.by_pair.values() for header in headers}
+    for name in set(listed) - published:
+        hint = did_you_mean(name, published)
+        raise InputError("no_evaluation", workspace.results, "a published evaluation", found=name, hint=hint)
     for name in _ASSETS:
         site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
     datasets = DatasetCache(report)
@@ -71,11 +86,16 @@ def write_site(
     nights: dict[str, QuestionNight] = {}
     full: set[str] = set()
     hidden: dict[str, frozenset[str]] = {}
+
+    @lru_cache(2)  # there is no room for all runs
+    def questions(name: str) -> RunFile:
+        return read_questions(workspace.results_file(name), hidden[nights[name].header.benchmark])
+
     for benchmark in report.benchmarks:
         pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
         baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
         for pair in pairs:
-            chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted)
+            chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted.union(site.listed))
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
         queries = _newest_queries(report, benchmark, nights, datasets)
@@ -90,11 +110,8 @@ def write_site(
             history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
         audited = write_audit(site, report, benchmark, partial(audit_converted, workspace, benchmark))
-        write_benchmark(site, report, benchmark, audited)
-
-    @lru_cache(2)  # there is no room for all runs
-    def questions(name: str) -> RunFile:
-        return read_questions(workspace.results_file(name), hidden[nights[name].header.benchmark])
+        systems = write_systems(site, report, benchmark, nights, questions, full, datasets)
+        write_benchmark(site, report, benchmark, audited, systems)
 
     readable = set()
     meanings: dict[str, tuple[str, str, str]] = {}
@@ -116,13 +133,13 @@ def write_site(
 
 
 def _runs_with_questions(
-    report: ReportData, pair: Pair, baseline: PairBaseline, alerted: Collection[str | None]
+    report: ReportData, pair: Pair, baseline: PairBaseline, named: Collection[str | None]
 ) -> set[str]:
-    """Return the runs whose questions have pages: the newest, the last of the baseline, and those of alerts."""
+    """Return the runs whose questions have pages: the newest, the last of the baseline, and those that are named."""
     headers = report.by_pair[pair]
     chosen = {header.evaluation_id for header in headers[-NIGHTS_WITH_QUESTIONS:]}
     chosen |= {report.nights[pair][-1].evaluation_id}
-    chosen |= {header.evaluation_id for header in headers if header.evaluation_id in alerted}
+    chosen |= {header.evaluation_id for header in headers if header.evaluation_id in named}
     chosen |= {run.evaluation_id for run in baseline.runs[-1:]}
     return chosen
 
@@ -276,7 +293,13 @@ def _key(
     return "-".join(hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest() for parts in (own, compared))
 
 
-def write_report(workspace: Workspace, comparisons: Comparisons | None = None, *, asked: Sequence[str] = ()) -> Path:
+def write_report(
+    workspace: Workspace,
+    comparisons: Comparisons | None = None,
+    *,
+    asked: Sequence[str] = (),
+    listed: Sequence[str] = (),
+) -> Path:
     """Write the site and return the path of its first page; arguments as for `write_site`."""
-    write_site(workspace, comparisons, asked=asked)
+    write_site(workspace, comparisons, asked=asked, listed=listed)
     return workspace.reports / "index.html"

@@ -156,13 +156,12 @@ def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_side
     text = (nights(2, last=0.3) / f"{PAGE}.js").read_text()
 
     table = json.loads(text[text.index(",") + 1 : text.rindex(")")])
-    places = {column["name"]: n for n, column in enumerate(table["columns"])}
-    assert len(table["values"][places["id"]]) > 100
-    assert (table["page"], table["old_page"]) == (
+    columns = {column["name"]: column for column in table["columns"]}
+    assert len(columns["id"]["values"]) > 100
+    assert (table["page"], columns["old"]["page"]) == (
         "../runs/eval_run_20261002_001/question.html", "../runs/eval_run_20261001_001/question.html",
     )  # fmt: skip
-    now, before = (one["values"] for one in table["further"])
-    change = table["values"][places["change"]]
+    now, before, change = (columns[name]["values"] for name in ("f1", "f1_before", "change"))
     assert [None if None in (a, b) else round(b - a, 4) for a, b in zip(before, now, strict=True)] == change
 
 

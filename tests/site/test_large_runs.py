@@ -49,7 +49,7 @@ def test_large_run_shows_the_questions_that_changed_most_and_states_the_rest(wor
     assert page[page.index('id="how"') :] == whole_page[whole_page.index('id="how"') :]  # such as the latencies
     table = value_of(folder / "data/questions.js")
     assert table["of"] == QUESTIONS
-    ids = table["values"][0]
+    ids = table["columns"][0]["values"]
     assert len(ids) == SHOWN
     rows = {row["query_id"]: row for row in csv.DictReader(io.StringIO(sheet.decode("utf-8-sig")))}
     changes = {name: abs(float(row["change_f1"] or 0)) for name, row in rows.items()}
@@ -60,11 +60,11 @@ def test_large_run_shows_the_questions_that_changed_most_and_states_the_rest(wor
 def test_every_question_that_a_page_of_a_large_benchmark_names_has_a_page(workspace, monkeypatch):
     folder, _, _ = pages(workspace, monkeypatch, shown=SHOWN)
 
-    ids = set(value_of(folder / "data/questions.js")["values"][0])
+    ids = set(value_of(folder / "data/questions.js")["columns"][0]["values"])
     details = [one["id"] for path in sorted(folder.glob("data/details-*.js")) for one in value_of(path)]
     assert set(details) == ids
     assert set(value_of(workspace.reports / "nights/lamps.asked.js")["ids"]) == ids
-    for path in workspace.reports.glob("comparisons/*.js"):
-        assert set(value_of(path)["values"][0]) <= ids
+    for path in workspace.reports.glob("comparisons/*.html"):
+        assert set(value_of(path.with_suffix(".js"))["columns"][0]["values"]) <= ids
     answers = [value_of(path)["questions"] for path in workspace.reports.glob("nights/lamps.answers-*.js")]
     assert set().union(*answers) == ids

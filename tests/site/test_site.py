@@ -157,8 +157,7 @@ def test_site_question_whose_text_changed_has_no_score_of_the_night_before(repor
     assert history["values"][0][3][0] is None
     assert history["values"][0][3][1] is not None
     table = value_of(reported.reports / f"runs/{runs[1]}/data/questions.js")
-    names = [column["name"] for column in table["columns"]]
-    changes = table["values"][names.index("change")]
+    [changes] = [column["values"] for column in table["columns"] if column["name"] == "change"]
     assert (changes[3], changes[4]) == (None, 0)
 
 

@@ -130,8 +130,23 @@ function makeSwitch(select) {
   show();
 }
 
+// Where the report is served, a button does what the command on the page of an older run does.
+function makeAsking(place) {
+  if (!location.protocol.startsWith("http")) return;
+  const status = ragEval.element("span", { role: "status" });
+  const button = ragEval.element("button", { type: "button", class: "action" }, "List its questions now");
+  button.addEventListener("click", async () => {
+    [button.disabled, status.textContent] = [true, "The report is being written."];
+    const answer = await fetch(place.dataset.asks, { method: "POST" }).catch((error) => new Response(error.message, { status: 502 }));
+    if (answer.ok) location.reload();
+    else [button.disabled, status.textContent] = [false, await answer.text()];
+  });
+  place.append(" ", button, " ", status);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table.cards").forEach(nameCells);
+  document.querySelectorAll("[data-asks]").forEach(makeAsking);
   document.querySelectorAll("table.sortable").forEach(makeSortable);
   document.querySelectorAll("select[data-shows]").forEach(makeSwitch);
   // What `rag-eval up` does on this machine, and no other server of the report.

@@ -17,8 +17,7 @@ class QuestionPage {
     this.ids = Array.from({ length: all.count }, (_, row) => all.key(row));
     this.chunk = Number(place.dataset.chunk);
     this.at = new Map(this.ids.map((id, index) => [id, index]));
-    this.filter = new QuestionFilter(list.data);
-    this.filter.read(location.search);
+    this.filter = list.filter;
     this.back = list.page;
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
     this.labels = data.label ? new Labels(place.dataset, data.label) : null;
@@ -467,14 +466,20 @@ function nightsChart(values, nights, own, label) {
 
 // The table that leads here: that of a comparison if the address names one, else the run's.
 async function listOf(place, data) {
-  if ("inside" in place.dataset) return { data, page: "" };
+  const filtered = async (of, page, folder) => {
+    const filter = new QuestionFilter(of, folder);
+    filter.read(location.search);
+    await filter.load();
+    return { filter, page };
+  };
+  if ("inside" in place.dataset) return filtered(data, "");
   const name = new URLSearchParams(location.search).get("list") ?? "";
   if (/^[\w-]+(\.[\w-]+)*$/.test(name)) {
     const page = `${place.dataset.root}comparisons/${name}`;
     const found = await ragEval.load("comparison", `${page}.js`).catch(() => null);
-    if (found) return { data: found, page: `${page}.html` };
+    if (found) return filtered(found, `${page}.html`, `${place.dataset.root}comparisons/`);
   }
-  return { data, page: "index.html" };
+  return filtered(data, "index.html");
 }
 
 document.addEventListener("DOMContentLoaded", () => {

@@ -2,11 +2,13 @@
 "use strict";
 
 const SPARE_ROWS = 12; // drawn above and below what is in sight
+const PRINTED_ROWS = 2000;
+const GROUPS = ["", "Answers", "Scores", "Properties"];
 const CLASSES = { id: "w-id", outcome: "w-outcome", number: "number w-short", ms: "number w-short", points: "number w-short" };
 
 class RowTable {
-  // data: {caption, page, old_page?, columns: [{name, label, kind}], values: [a list a column], facets, outcomes, further?, keys?,
-  //        meanings?, since, sort?: {column, isDown, isAbsolute}}
+  // data: {caption, page, columns: [{name, label, kind, values or src, group?, page?, below?, meaning?}], facets, outcomes, keys?,
+  //        since?, sort?: {column, isDown, isAbsolute}}
   constructor(place, data) {
     this.place = place;
     this.data = data;
@@ -23,20 +25,19 @@ class RowTable {
     const { element } = ragEval;
     this.shown = element("p", { class: "shown", role: "status" });
     this.clear = element("button", { type: "button", class: "action" }, "Clear filters");
-    this.clear.addEventListener("click", () => { this.filter.read(""); this.fill(); this.apply(); this.search.focus(); });
-    this.headings = this.data.columns.map((column) => this.heading(column));
+    this.clear.addEventListener("click", () => { const { toggled } = this.filter; this.filter.read(""); this.filter.toggled = toggled; this.fill(); this.apply(); this.search.focus(); });
+    this.headings = element("tr", { "aria-rowindex": 1 });
     this.body = element("tbody");
-    this.above = element("tr", { class: "gap", "aria-hidden": "true" }, element("td", { colspan: this.data.columns.length }));
+    this.above = element("tr", { class: "gap", "aria-hidden": "true" }, element("td"));
     this.below = this.above.cloneNode(true);
     this.body.append(this.above, this.below);
     this.table = element(
       "table", { "aria-rowcount": this.filter.count + 1 },
       element("caption", { class: "unseen" }, this.data.caption),
-      element("thead", {}, element("tr", { "aria-rowindex": 1 }, ...this.headings)),
+      element("thead", {}, this.headings),
       this.body,
     );
-    const compares = this.data.columns.some(({ name }) => name === "old");
-    this.region = element("div", { class: compares ? "rows compares" : "rows", role: "region", tabindex: "0", "aria-label": this.data.caption }, this.table);
+    this.region = element("div", { class: "rows", role: "region", tabindex: "0", "aria-label": this.data.caption }, this.table);
     let isAsked = false;
     this.region.addEventListener("scroll", () => {
       if (isAsked) return;
@@ -46,9 +47,11 @@ class RowTable {
     this.region.addEventListener("keydown", (event) => this.move(event));
     // Where the reader was in the list, for the way back.
     this.region.addEventListener("click", (event) => { if (event.target.closest("a")) this.keep({ top: this.region.scrollTop }); });
-    this.place.replaceChildren(this.chips(), this.controls(), element("div", { class: "beside" }, this.shown, this.clear), this.region);
+    this.place.replaceChildren(this.chips(), this.controls(), this.chooser(), element("div", { class: "beside" }, this.shown, this.clear), this.region);
     this.fill();
     new ResizeObserver(() => this.resize()).observe(this.region);
+    addEventListener("beforeprint", () => this.draw(true));
+    addEventListener("afterprint", () => this.redraw());
     addEventListener("popstate", () => { this.filter.read(location.search); this.fill(); this.apply({ isFirst: true }); });
   }
 
@@ -79,7 +82,13 @@ class RowTable {
     };
     this.search = element("input", { type: "search", autocomplete: "off", spellcheck: "false" });
     this.search.addEventListener("input", () => { this.filter.text = this.search.value; this.apply(); });
-    const labels = [element("label", { class: "grow" }, "Search questions and answers", this.search)];
+    const labels = [element("label", { class: "grow" }, this.filter.systems.length ? "Search questions" : "Search questions and answers", this.search)];
+    if (this.filter.systems.length) {
+      const rights = Array.from({ length: this.filter.count }, (_, row) => this.filter.right(row));
+      const options = Object.entries(this.filter.agreements).map(([name, test]) => option(name, `${name} (${rights.filter(test).length.toLocaleString("en")})`));
+      this.agreement = select([option("", "all"), ...options], (name) => { this.filter.agreement = name; });
+      labels.push(element("label", {}, "Systems", this.agreement));
+    }
     this.facets = this.data.facets.map((facet) => {
       const counts = facet.words.map((_, place) => facet.values.reduce((sum, value) => sum + (value === place ? 1 : 0), 0));
       const options = facet.words.map((word, place) => option(word, `${word} (${counts[place].toLocaleString("en")})`));
@@ -93,13 +102,19 @@ class RowTable {
       this.change = select([option("", "all"), ...options], (name) => { this.filter.change = name; });
       labels.push(element("label", {}, `Since ${this.data.since}`, this.change));
     }
-    this.metric = select([option("", "any"), ...[...this.filter.metrics.values()].map(({ name, label, kind }) => option(name, kind === "points" ? `${label}, points` : kind === "ms" ? `${label}, ms` : label))], (name) => { this.filter.metric = name; if (this.limit.value === "") this.limit.focus(); });
-    this.bound = select([option("most", "≤"), option("least", "≥")], (value) => { this.filter.bound = value; });
-    this.limit = element("input", { type: "number", step: "any" });
-    this.limit.addEventListener("input", () => { this.filter.limit = this.limit.value; this.apply(); });
-    const unseen = (text) => element("span", { class: "unseen" }, text);
-    const limits = element("div", { class: "limits" }, element("label", {}, "Score", this.metric), element("label", {}, unseen("At most or at least"), this.bound), element("label", {}, unseen("Limit"), this.limit));
-    this.order = select([option("", "dataset"), ...this.data.columns.flatMap(({ name, label }) => [option(name, `${label} ↑`), option(`-${name}`, `${label} ↓`)])], (value) => {
+    // While a condition is being typed, it applies as soon as it can be read; what is wrong is said when it is done.
+    this.where = element("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: `${this.filter.all.find(({ kind }) => kind === "number")?.name} < 0.5 and question ~ what|why`, "aria-describedby": "where-fault" });
+    this.fault = element("p", { class: "worse", id: "where-fault", role: "alert" });
+    for (const kind of ["input", "change"]) {
+      this.where.addEventListener(kind, () => {
+        const before = this.filter.where;
+        this.filter.setWhere(this.where.value);
+        if (kind === "input" && this.filter.fault) this.filter.setWhere(before);
+        else if (this.filter.where !== before || this.filter.fault) this.apply(); // or a click that ends the typing would miss its row
+      });
+    }
+    const limits = element("div", { class: "where" }, element("label", {}, "Conditions", this.where), this.fault);
+    this.order = select([option("", "dataset"), ...this.data.columns.filter(({ src }) => !src).flatMap(({ name, label }) => [option(name, `${label} ↑`), option(`-${name}`, `${label} ↓`)])], (value) => {
       this.filter.sort = value ? { column: value.replace(/^-/, ""), isDown: value.startsWith("-") } : null;
     });
     const [search, ...others] = labels;
@@ -116,14 +131,35 @@ class RowTable {
     this.search.value = filter.text;
     for (const { name, select } of this.facets) select.value = filter.chosen.get(name) ?? "";
     if (this.change) this.change.value = filter.change;
-    this.metric.value = filter.metric;
-    this.bound.value = filter.bound;
-    this.limit.value = filter.limit;
+    if (this.agreement) this.agreement.value = filter.agreement;
+    this.where.value = filter.where;
+    for (const [column, tick] of this.ticks) tick.checked = filter.isShown(column);
+  }
+
+  // Which columns are shown; each has the name that conditions use.
+  chooser() {
+    const { element } = ragEval;
+    this.ticks = new Map(this.filter.all.filter(({ name }) => name !== "question").map((column) => [column, element("input", { type: "checkbox" })]));
+    const parts = GROUPS.map((group) => [group, [...this.ticks].filter(([column]) => (column.group ?? "") === group)]).filter(([, ticks]) => ticks.length);
+    for (const [{ name }, tick] of this.ticks) tick.addEventListener("change", () => { this.filter.toggle(name); this.apply(); });
+    const all = element("button", { type: "button", class: "action" }, "All answers");
+    all.addEventListener("click", () => {
+      const answers = this.filter.all.filter(({ group }) => group === "Answers");
+      const wanted = answers.filter((column) => !this.filter.isShown(column));
+      for (const { name } of wanted.length ? wanted : answers) this.filter.toggle(name);
+      this.fill();
+      this.apply();
+    });
+    const lists = parts.map(([group, ticks]) => element(
+      "fieldset", {}, element("legend", {}, group || "Shown at first"), group === "Answers" ? all : null,
+      ...ticks.map(([{ name, label, meaning }, tick]) => element("label", { class: "tick", title: meaning }, tick, element("span", {}, label, " ", element("code", {}, name)))),
+    ));
+    return element("details", { class: "columns" }, element("summary", {}, "Columns"), ...lists);
   }
 
   heading(column) {
     const { element } = ragEval;
-    const heading = element("th", { scope: "col", class: column.name === "question" ? "w-question" : CLASSES[column.kind] ?? "w-text", title: this.data.meanings?.[column.name] });
+    const heading = element("th", { scope: "col", class: column.name === "question" ? "w-question" : CLASSES[column.kind] ?? "w-text", title: column.meaning });
     const button = element("button", { type: "button" }, column.label);
     button.addEventListener("click", () => {
       const isSame = this.filter.sort?.column === column.name;
@@ -148,6 +184,14 @@ class RowTable {
 
   apply({ isFirst = false } = {}) {
     const { filter } = this;
+    filter.load().then((isLoaded) => { if (isLoaded) this.apply({ isFirst }); });
+    this.fault.textContent = filter.fault;
+    this.where.setAttribute("aria-invalid", String(Boolean(filter.fault)));
+    this.columns = filter.all.filter((column) => filter.isShown(column));
+    const [texts, chips] = ["text", "outcome"].map((kind) => this.columns.filter((column) => column.kind === kind).length);
+    const others = this.columns.length - texts - chips;
+    const widths = { "--texts": texts, "--lines": Math.ceil(chips / 2 + others / 3), "--wide": `${texts * 170 + chips * 150 + others * 88}px` };
+    for (const [name, value] of Object.entries(widths)) this.region.style.setProperty(name, value);
     this.rows = filter.rows();
     this.query = isFirst ? filter.write() : this.keep();
     const all = filter.outcomes.size ? filter.rows("outcome") : this.rows;
@@ -158,9 +202,16 @@ class RowTable {
       count.textContent = (counts.get(place) ?? 0).toLocaleString("en");
       button.setAttribute("aria-pressed", String(filter.outcomes.has(word)));
     }
-    this.data.columns.forEach((column, place) => {
-      if (filter.sort?.column === column.name) this.headings[place].setAttribute("aria-sort", filter.sort.isDown ? "descending" : "ascending");
-      else this.headings[place].removeAttribute("aria-sort");
+    // Headings stay while their columns do: one that is being clicked must not be replaced.
+    const heads = this.columns.map(({ name }) => name).join("\n");
+    if (heads !== this.heads) {
+      this.heads = heads;
+      this.headings.replaceChildren(...this.columns.map((column) => this.heading(column)));
+      for (const gap of [this.above, this.below]) gap.firstChild.colSpan = this.columns.length;
+    }
+    this.columns.forEach(({ name }, place) => {
+      const order = filter.sort?.isDown ? "descending" : "ascending";
+      this.headings.cells[place].setAttribute("aria-sort", filter.sort?.column === name ? order : "none");
     });
     this.order.value = filter.sort ? (filter.sort.isDown ? "-" : "") + filter.sort.column : "";
     const n = (value) => value.toLocaleString("en");
@@ -185,11 +236,11 @@ class RowTable {
     if (this.height !== before) this.redraw();
   }
 
-  draw() {
+  draw(isWhole = false) {
     // All rows have the height that the style sheet gives them for this width.
     this.height = parseFloat(getComputedStyle(this.region).getPropertyValue("--row"));
-    const first = Math.max(0, Math.floor(this.region.scrollTop / this.height) - SPARE_ROWS);
-    const last = Math.min(this.rows.length, first + Math.ceil(this.region.clientHeight / this.height) + 2 * SPARE_ROWS);
+    const first = isWhole ? 0 : Math.max(0, Math.floor(this.region.scrollTop / this.height) - SPARE_ROWS);
+    const last = isWhole ? Math.min(this.rows.length, PRINTED_ROWS) : Math.min(this.rows.length, first + Math.ceil(this.region.clientHeight / this.height) + 2 * SPARE_ROWS);
     for (const [place, row] of this.drawn) {
       // A row that has the focus stays: removing it would send the reader to the top of the page.
       if ((place < first || place >= last) && !row.contains(document.activeElement)) {
@@ -215,34 +266,39 @@ class RowTable {
     const index = this.rows[place];
     return ragEval.element(
       "tr", { "aria-rowindex": place + 2 },
-      ...this.data.columns.map((column, at) => this.cell(column, this.data.values[at][index], index)),
+      ...this.columns.map((column) => this.cell(column, column.values?.[index] ?? null, index)),
     );
   }
 
   cell(column, value, index) {
     const { element } = ragEval;
+    const key = encodeURIComponent(this.filter.key(index));
     const cell = element("td", { class: [CLASSES[column.kind], `c-${column.name}`].filter(Boolean).join(" "), "data-label": column.label });
     const colour = (inner) => element("span", { class: value > 0 ? "better" : value < 0 ? "worse" : "absent" }, inner);
-    if (column.kind === "outcome") cell.append(ragEval.chip(...this.data.outcomes[value]));
+    if (column.kind === "outcome" && value === null) cell.append("–");
+    else if (column.kind === "outcome") {
+      const chip = ragEval.chip(...this.data.outcomes[value].slice(0, 2));
+      cell.append(column.page ? element("a", { href: this.address(index, column.page) }, chip) : chip);
+      if (column.below) cell.append(" ", element("span", { class: "number" }, ragEval.number(this.filter.values(column.below)[index], 2)));
+    }
     else if (column.kind === "number") cell.append(ragEval.number(value, 2));
     else if (column.kind === "ms") cell.append(ragEval.milliseconds(value));
     else if (column.kind === "points") cell.append(colour(ragEval.points(value)));
     else {
       const text = element("bdi", { title: value }, value);
-      const key = encodeURIComponent(this.filter.key(index));
-      const href = column.name === "question" ? this.address(index) : column.name === "old" && this.data.old_page ? `${this.data.old_page}#${key}` : null;
+      const href = column.name === "question" ? this.address(index, this.data.page) : column.page ? `${column.page}#${key}` : null;
       cell.append(element("div", { class: "clip", "data-label": column.label }, href ? element("a", { href }, text) : text));
     }
     return cell;
   }
 
   // The page of a question, with the way through the rows as they are shown now.
-  address(index) {
-    if (!this.data.page) return `#${encodeURIComponent(this.filter.key(index))}`; // it is in this file
+  address(index, page) {
+    if (!page) return `#${encodeURIComponent(this.filter.key(index))}`; // it is in this file
     const made = new URLSearchParams(this.query);
     if (this.place.dataset.list) made.set("list", this.place.dataset.list);
     const query = made.toString();
-    return `${this.data.page}${query ? `?${query}` : ""}#${encodeURIComponent(this.filter.key(index))}`;
+    return `${page}${query ? `?${query}` : ""}#${encodeURIComponent(this.filter.key(index))}`;
   }
 
   // Arrow keys on a row's link go to the link of the next row, also where that is not drawn yet.
