@@ -1,79 +1,104 @@
 """`rag-eval`: the work of the assets, without Dagster; commands load what they need when they run."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperGroup
 
-from rag_eval_pipeline.cli.audit import audit
-from rag_eval_pipeline.cli.benchmarks import convert, export, init, plan, render, validate
-from rag_eval_pipeline.cli.compare import compare
-from rag_eval_pipeline.cli.doctor import doctor, worker_queue
-from rag_eval_pipeline.cli.evaluate import calibrate, evaluate, leaderboard, report, rescore
-from rag_eval_pipeline.cli.first_score import first_score
-from rag_eval_pipeline.cli.init_system import init_system
-from rag_eval_pipeline.cli.new import new, up
-from rag_eval_pipeline.cli.nights import ab, history, pin, power, prune, trust
-from rag_eval_pipeline.cli.output import EXIT_CODES, INTERNAL, CommandGroup, keep_stdout_for_results, print_error
-from rag_eval_pipeline.cli.recipes import recipes
-from rag_eval_pipeline.cli.score import score, spans
-from rag_eval_pipeline.cli.show import list_workspace, status
-from rag_eval_pipeline.cli.systems import system
+from rag_eval_pipeline.cli.output import EXIT_CODES, INTERNAL, Command, keep_stdout_for_results, print_error
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
 from rag_eval_pipeline.storage import arrow
 
 __all__ = ["app", "main"]
 
+# Subject in the help -> command -> module of this package and its function.
+COMMANDS = {
+    "Start": {
+        "try": "first_score.first_score", "new": "new.new", "init": "benchmarks.init", "recipes": "recipes.recipes",
+        "plan": "benchmarks.plan", "convert": "benchmarks.convert", "audit": "audit.audit",
+    },
+    "Run": {
+        "evaluate": "evaluate.evaluate", "rescore": "evaluate.rescore", "calibrate": "evaluate.calibrate",
+        "up": "new.up", "system": "systems.system",
+    },
+    "See": {
+        "list": "show.list_workspace", "status": "show.status", "report": "evaluate.report",
+        "leaderboard": "evaluate.leaderboard", "history": "nights.history",
+    },
+    "Compare": {
+        "compare": "compare.compare", "ab": "nights.ab", "pin": "nights.pin", "power": "nights.power",
+        "trust": "nights.trust",
+    },
+    "Score and convert files": {
+        "validate": "benchmarks.validate", "export": "benchmarks.export", "render": "benchmarks.render",
+        "score": "score.score", "spans": "score.spans",
+    },
+    "Maintain": {"doctor": "doctor.doctor", "worker-queue": "doctor.worker_queue", "prune": "nights.prune"},
+}  # fmt: skip
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """The commands by name; a module is imported when a command of it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        panel = next((panel for panel, commands in COMMANDS.items() if name in commands), None)
+        if panel is None:
+            raise KeyError(name)
+        single = found = _load(COMMANDS[panel][name])
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+            single.command(name, cls=Command)(keep_stdout_for_results(found))
+        command: Any = typer.main.get_command(single)
+        command.rich_help_panel = panel
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for commands in COMMANDS.values() for name in commands)
+
+    def __len__(self) -> int:
+        return sum(map(len, COMMANDS.values()))
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+class _Root(TyperGroup):
+    """The group of all commands, whose help lists them by subject."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands: Any = _LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, without making the commands."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each subject; the first line of a docstring is the short help."""
+        for panel, commands in COMMANDS.items():
+            rows = []
+            for name, place in commands.items():
+                found = _load(place)
+                text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
+                rows.append((name, text.partition("\n")[0]))
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=_Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich takes longer to load than everything else
     help="Nightly evaluation of RAG systems: convert benchmarks, ask a system their questions, score and compare.",
     epilog="\b\nExit codes:\n" + "\n".join(f"  {code:3}  {meaning}" for code, meaning in EXIT_CODES.items()),
 )
-
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Start": {
-        "try": first_score, "new": new, "init": init, "recipes": recipes, "plan": plan, "convert": convert,
-        "audit": audit,
-    },
-    "Run": {"evaluate": evaluate, "rescore": rescore, "calibrate": calibrate, "up": up},
-    "See": {"list": list_workspace, "status": status, "report": report, "leaderboard": leaderboard, "history": history},
-    "Compare": {"compare": compare, "ab": ab, "pin": pin, "power": power, "trust": trust},
-    "Score and convert files": {
-        "validate": validate, "export": export, "render": render, "score": score, "spans": spans,
-    },
-    "Maintain": {"doctor": doctor, "worker-queue": worker_queue, "prune": prune},
-}  # fmt: skip
-
-
-class Command(TyperCommand):
-    """A command whose help does not show `<bool>` beside its flags."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for param in self.params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-
-    def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the help with each example on a line of its own."""
-        text = self.help
-        self.help = (text or "").replace("\n\nExample: ", "\n\n\b\nExample: ")
-        super().format_help_text(ctx, formatter)
-        self.help = text
-
-
-for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        app.command(name, cls=Command, rich_help_panel=panel)(keep_stdout_for_results(command))
-system.command("init", cls=Command)(keep_stdout_for_results(init_system))
-app.add_typer(system, name="system", rich_help_panel="Run")
 
 
 def _print_version(is_asked: bool) -> None:

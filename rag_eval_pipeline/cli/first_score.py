@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from rag_eval_pipeline.cli.init_system import CHAT_ENDINGS
 from rag_eval_pipeline.cli.output import BAD_INPUT, emit, painted, print_error, print_next, print_notes, without_next
+from rag_eval_pipeline.cli.systems import CHAT_ENDINGS
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, BenchmarkPaths, Workspace, is_workspace
 

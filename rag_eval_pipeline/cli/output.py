@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 from rag_eval_pipeline.errors import InputError, ServiceError, os_fault, printable
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace, default_root, is_workspace, nearest_root
@@ -326,15 +326,18 @@ def progress_bars(label: str = "") -> "Iterator[Callable[[str], Callable[[int, i
         yield begin
 
 
-class CommandGroup(TyperGroup):
-    """A group whose help lists its commands by subject."""
+class Command(TyperCommand):
+    """A command whose help does not show `<bool>` beside its flags."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each subject."""
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            panels.setdefault(command.rich_help_panel or "Commands", []).append((name, command.get_short_help_str(200)))
-        for panel, rows in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(rows)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self.params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with each example on a line of its own."""
+        text = self.help
+        self.help = (text or "").replace("\n\nExample: ", "\n\n\b\nExample: ")
+        super().format_help_text(ctx, formatter)
+        self.help = text
