@@ -24,8 +24,8 @@ UNUSED_BY = {
     ("leaderboard",): {*HEAVY, "httpx"},
     ("recipes",): {*HEAVY, "httpx", "rich"},
     ("init", "new", "--from", "data/sources/skarn-railway/questions.jsonl"): {*HEAVY, "httpx", "rich"},
-    ("plan", "skarn-railway"): {*HEAVY, "httpx", "rich"} - {"scipy"},
-    ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"} - {"scipy"},
+    ("plan", "skarn-railway"): {*HEAVY, "httpx", "rich"},
+    ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"},
     ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
 }
 PACKAGE = REPOSITORY / "rag_eval_pipeline"

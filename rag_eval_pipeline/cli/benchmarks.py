@@ -110,6 +110,7 @@ def plan(
     from rag_eval_pipeline.conversion.planning import plan as make_plan
     from rag_eval_pipeline.conversion.quarantine import quarantine_notes
     from rag_eval_pipeline.conversion.summaries import plan_sentences
+    from rag_eval_pipeline.monitoring.power import ASSUMED, USUAL
     from rag_eval_pipeline.monitoring.power import power as detectable
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
@@ -133,7 +134,7 @@ def plan(
         refused = [record for record in planned.quarantine if not record.is_dropped]
         value["quarantine"] = [msgspec.to_builtins(record) for record in refused]
         settings = read_verdict_settings(root)
-        power = detectable(planned.group_sizes, settings)
+        power = detectable(planned.group_sizes, settings, ASSUMED if as_json else [USUAL])
         value["power"] = power.record()
         value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]
@@ -200,7 +201,7 @@ def convert(
     from rag_eval_pipeline.audit.audit_benchmark import audit
     from rag_eval_pipeline.conversion.convert import convert as run
     from rag_eval_pipeline.conversion.summaries import conversion_sentences
-    from rag_eval_pipeline.monitoring.power import power_of
+    from rag_eval_pipeline.monitoring.power import ASSUMED, USUAL, power_of
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 
     root = find_workspace(workspace)
@@ -216,7 +217,7 @@ def convert(
             )  # fmt: skip
         counts = {report.record.step: report.record.counts for report in reports}
         quarantined += counts["train_json"]["quarantined"]
-        power, settings = power_of(root, name), read_verdict_settings(root)
+        power, settings = power_of(root, name, ASSUMED if as_json else [USUAL]), read_verdict_settings(root)
         return {
             "benchmark": name,
             "counts": counts,

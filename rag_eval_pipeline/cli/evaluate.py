@@ -79,7 +79,7 @@ def evaluate(
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
     from rag_eval_pipeline.formats.results import CorrectedRate
-    from rag_eval_pipeline.monitoring.power import power_of_questions
+    from rag_eval_pipeline.monitoring.power import USUAL, power_of_questions
     from rag_eval_pipeline.monitoring.states import not_nightly_hint
     from rag_eval_pipeline.monitoring.verdict_records import IN_SENTENCES
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
@@ -106,7 +106,7 @@ def evaluate(
         if not published_evaluations(root, name, system):  # printed once, with the first evaluation
             settings = read_verdict_settings(root)
             is_deterministic = pair.system_file.is_deterministic
-            power = power_of_questions(pair.queries, settings)
+            power = power_of_questions(pair.queries, settings, [USUAL])
             detects, warning = (
                 power.sentence(settings),
                 power.warning(name, is_deterministic=is_deterministic),

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
+from rag_eval_pipeline.metrics.distributions import normal_cdf, normal_quantile
 from rag_eval_pipeline.metrics.intervals import Units, Values
 from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, Budget
 from rag_eval_pipeline.metrics.watch import BET_MAX, EXPONENTS
@@ -28,7 +28,7 @@ GRID = 12  # steps of a score: halves, thirds, quarters and sixths are whole num
 QUARTER = 0.25  # of a step: what the grid of the sums costs on average, chosen on simulated nights
 REACH = 12.0  # standard deviations beyond which the noise does not lift a fallen question
 Z_MAX = 9.0
-NORMAL = ndtri((np.arange(100) + 0.5) / 100)  # equally likely values
+NORMAL = normal_quantile((np.arange(100) + 0.5) / 100)  # equally likely values
 TINY = 1e-18  # stands for no noise
 
 
@@ -77,7 +77,7 @@ def assumed_reference(sizes: Sequence[int], share: float, n_runs: int) -> Refere
     """
     units = np.repeat(np.arange(len(sizes)), sizes)
     n, wavering = units.size, 3 * share
-    counts = n * wavering + ndtri([1 / 6, 1 / 2, 5 / 6]) * sqrt(n * wavering * (1 - wavering))
+    counts = n * wavering + normal_quantile([1 / 6, 1 / 2, 5 / 6]) * sqrt(n * wavering * (1 - wavering))
     noises = (np.maximum(counts, TINY) / 6).tolist()  # a chance from 0 to 1 has a variance of 1/6 on average
     return Reference(n_runs, n, np.ones(n, dtype=np.int64), units[_order(n)], noises)
 
@@ -132,8 +132,8 @@ def night_power(reference: Reference, limits: Limits, fallen: int) -> float:
             min(_rejected_up_to(law, sqrt(noise * k * b / (b + k)), level), beyond / sqrt(noise * (1 / k + 1 / b)))
             for k, law, level in zip((1, 2), laws, (limits.first_look, limits.decision), strict=True)
         )
-        flagged = ndtri(ndtr(NORMAL) * ndtr(first))
-        powers.append(ndtr(first) * ndtr((both - correlation * flagged) / sqrt(1 - correlation**2)).mean())
+        flagged = normal_quantile(normal_cdf(NORMAL) * normal_cdf(first))
+        powers.append(normal_cdf(first) * normal_cdf((both - correlation * flagged) / sqrt(1 - correlation**2)).mean())
     return float(np.mean(powers))
 
 
@@ -152,10 +152,12 @@ def week_power(reference: Reference, limits: Limits, fallen: int) -> float:
         ones = law[: int(REACH * sd) + 2]
         for luck in NORMAL[5::10].tolist():  # of the reference, which all nights share
             z = (NORMAL + luck / sqrt(b)) / sqrt(1 + 1 / b)
-            p = np.maximum(ndtr(z[:, np.newaxis] - np.arange(ones.size) / sd) @ ones, TINY)
-            p = np.maximum(p, ndtr(ndtri(p) * sqrt(1 + 1 / b) + 1 / sqrt(b)))  # as `watch.bet` allows for that luck
+            p = np.maximum(normal_cdf(z[:, np.newaxis] - np.arange(ones.size) / sd) @ ones, TINY)
+            p = np.maximum(
+                p, normal_cdf(normal_quantile(p) * sqrt(1 + 1 / b) + 1 / sqrt(b))
+            )  # as `watch.bet` allows for that luck
             bets = np.log(np.minimum(BET_MAX, (EXPONENTS * p[:, np.newaxis] ** (EXPONENTS - 1)).mean(axis=1)))
-            powers.append(ndtr((NIGHTS * bets.mean() - needed) / sqrt(NIGHTS * max(float(bets.var()), TINY))))
+            powers.append(normal_cdf((NIGHTS * bets.mean() - needed) / sqrt(NIGHTS * max(float(bets.var()), TINY))))
     return float(np.mean(powers))
 
 
@@ -180,5 +182,5 @@ def _rejected_up_to(law: Values, sd: float, level: float) -> float:
     low, high = -Z_MAX, Z_MAX
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(law @ ndtr(middle + places)) <= level else (low, middle)
+        low, high = (middle, high) if float(law @ normal_cdf(middle + places)) <= level else (low, middle)
     return low

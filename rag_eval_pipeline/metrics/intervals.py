@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_eval_pipeline.metrics.distributions import log_factorials, student_quantile
+
 CONFIDENCE = 0.95  # Evaluation Data Formats, statistical_analysis.confidence_level
 UPPER = (1 + CONFIDENCE) / 2
 Z = NormalDist().inv_cdf(UPPER)
@@ -223,8 +225,6 @@ def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Inter
     Source: Franco, Little, Louis and Slud 2019 for Wilson's form with the effective number; Kish 1965 for the design
     effect; Korn and Graubard 1998 for t.
     """
-    from scipy.special import stdtrit
-
     units = number_units(clusters, len(values))
     sizes = unit_sizes(units)
     n_questions, n_units = len(values), sizes.size
@@ -237,7 +237,7 @@ def clustered_wilson_interval(values: Values, clusters: Clusters) -> tuple[Inter
         # One large document beside many small ones is worth two documents, not all of them.
         worth = max(2.0, effective_clusters(sizes))
         variance = worth / (worth - 1) * float(spread @ spread) / n_questions**2
-        few = (Z / float(stdtrit(worth - 1, UPPER))) ** 2
+        few = (Z / student_quantile(worth - 1, UPPER)) ** 2
         # Documents that are more alike than chance would make it larger than n: that is chance, not information.
         wide = share * (1 - share) / variance if variance else math.inf
         effective = max(1.0, min(wide * few, n_questions))
@@ -269,10 +269,10 @@ def quantile_interval(values: Values, quantile: float) -> Interval | None:
 
     Source: David and Nagaraja 2003, Order Statistics, 7.1; Hahn and Meeker 1991, 5.2.
     """
-    from scipy.special import bdtr
-
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    below = bdtr(np.arange(ordered.size), ordered.size, quantile)  # P(at most k values are below the quantile)
+    n, k, logs = ordered.size, np.arange(ordered.size), log_factorials(ordered.size)
+    chances = logs[n] - logs[k] - logs[n - k] + k * math.log(quantile) + (n - k) * math.log1p(-quantile)
+    below = np.cumsum(np.exp(chances))  # P(at most k values are below the quantile)
     tail = (1 - CONFIDENCE) / 2
     low = int(np.searchsorted(below, tail, side="right")) - 1
     high = int(np.searchsorted(below, 1 - tail, side="left"))
@@ -340,10 +340,8 @@ def _widen(interval: Interval, values: Values, sizes: Values) -> Interval:
 
     Source: Hesterberg 2015, What Teachers Should Know About the Bootstrap, 4.3.
     """
-    from scipy.special import stdtrit
-
     clusters = max(2.0, effective_clusters(sizes))  # t with one degree of freedom is the most that can be asked for
-    width = float(stdtrit(clusters - 1, UPPER)) / Z * math.sqrt(clusters / (clusters - 1))
+    width = student_quantile(clusters - 1, UPPER) / Z * math.sqrt(clusters / (clusters - 1))
     mean = float(values.mean())
     low, high = mean - (mean - interval.low) * width, mean + (interval.high - mean) * width
     is_share = values.min() >= 0 and values.max() <= 1

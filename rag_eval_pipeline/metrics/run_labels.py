@@ -13,6 +13,7 @@ import heapq
 from functools import cache
 from itertools import combinations
 from math import comb
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -234,9 +235,7 @@ def change_interval(paired: PairedRuns, level: float, *, with_doubt: bool = Fals
 
     Source: Hartigan 1969 for intervals from tests of shifted differences; Bonett and Price 2012 for the two units.
     """
-    from scipy.special import ndtri
-
-    critical = -float(ndtri(level))
+    critical = -NormalDist().inv_cdf(level)
     reach = sure = 0.0  # the statistic is sure - reach x change, its variance c0 - 2 c1 x change + c2 x change^2
     c0 = c1 = c2 = 0.0
     bags = _bags(paired)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rag_eval_pipeline.metrics.distributions import normal_cdf, normal_quantile
 from rag_eval_pipeline.metrics.run_labels import LabelTest
 from rag_eval_pipeline.metrics.verdict_rules import QUIET_NIGHTS
 
@@ -38,15 +39,13 @@ def bet(test: LabelTest, *, higher_is_better: bool = True, frozen_runs: int | No
     Args:
         frozen_runs: The runs of a reference that many nights are compared with.
     """
-    from scipy.special import ndtr, ndtri
-
     if test.at >= 1:
         return None
     p = test.low if higher_is_better else test.high
     limits = np.array([max(0.0, p - test.at), p])
     if frozen_runs:
-        z = ndtri(limits) * (1 + 1 / frozen_runs) ** 0.5 + frozen_runs**-0.5
-        limits = np.maximum(limits, ndtr(z))
+        z = normal_quantile(limits) * (1 + 1 / frozen_runs) ** 0.5 + frozen_runs**-0.5
+        limits = np.maximum(limits, normal_cdf(z))
     low, high = limits
     if high - low < 1e-3 * high:
         found = np.mean(EXPONENTS * high ** (EXPONENTS - 1))

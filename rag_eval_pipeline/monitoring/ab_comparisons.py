@@ -22,6 +22,7 @@ from rag_eval_pipeline.formats.evaluations import (
     new_evaluation_id,
 )
 from rag_eval_pipeline.judges.trust_card import TaskTrust, TrustCard
+from rag_eval_pipeline.metrics.distributions import student_quantile
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, SEED, summarise
 from rag_eval_pipeline.metrics.registry import metric_label
 
@@ -151,8 +152,6 @@ class Development(NamedTuple):
 
 def development(scores: Sequence[float]) -> Development:
     """Return trend, rate and stability of scores, oldest first."""
-    from scipy.special import stdtrit
-
     n = len(scores)
     if n < 2:
         return Development(None, None, None)
@@ -167,6 +166,6 @@ def development(scores: Sequence[float]) -> Development:
     if n < 3:
         return Development(None, slope, stability)
     residuals = math.fsum((score - mean - slope * (run - middle)) ** 2 for run, score in enumerate(scores))
-    half = float(stdtrit(n - 2, (1 + CONFIDENCE) / 2)) * math.sqrt(residuals / (n - 2) / spread)
+    half = student_quantile(n - 2, (1 + CONFIDENCE) / 2) * math.sqrt(residuals / (n - 2) / spread)
     trend: Trend = "improving" if slope > half else "declining" if slope < -half else "no_clear_trend"
     return Development(trend, slope, stability)

@@ -19,6 +19,7 @@ from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_responses
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile
+from rag_eval_pipeline.metrics.distributions import log_factorials
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
 from rag_eval_pipeline.monitoring.night_records import read_nights
@@ -359,19 +360,15 @@ def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> Quest
 
 
 def chance_of_sharing(count: int, total: int, size: int, drawn: int) -> float:
-    """Return the probability that of `drawn` of `total` questions at least `count` are in a group of a size.
-
-    `scipy.stats.hypergeom.sf` has the same to ten digits, but its import takes longer than most commands.
-    """
+    """Return the probability that of `drawn` of `total` questions at least `count` are in a group of a size."""
     inside = np.arange(max(count, drawn + size - total), min(size, drawn) + 1)
-    logarithms = _log_choices(size, inside) + _log_choices(total - size, drawn - inside) - _log_choices(total, drawn)
-    return float(np.exp(logarithms).sum())
+    logs = log_factorials(total)
 
+    def choices(n: int, chosen: Any) -> Any:
+        return logs[n] - logs[chosen] - logs[n - chosen]
 
-def _log_choices(total: int, chosen: Any) -> Any:
-    from scipy.special import gammaln
-
-    return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
+    found = choices(size, inside) + choices(total - size, drawn - inside) - choices(total, drawn)
+    return float(np.exp(found).sum())
 
 
 def _shared_values(question: EvaluationQuery) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,8 @@ from rag_eval_pipeline.workspace import Workspace
 
 FLIP_SHARES = (0.02, 0.05, 0.10)  # of the answers that differ between two runs, while there are no runs
 USUAL = (0.05, REFERENCE_RUNS)  # the assumption that is put into one sentence
+ASSUMED = tuple((share, runs) for share in FLIP_SHARES for runs in (BASELINE_RUNS, REFERENCE_RUNS))
+Assumed = Sequence[tuple[float, int]]  # shares of answers that differ between two runs, and reference runs
 FIRST_METRIC = "exact_match"  # of a pair, likewise
 # Metrics that are compared where no judge is calibrated: hit@1, hit@5, nDCG, MRR, citations, EM, F1, failure rate.
 METRICS = 8
@@ -112,24 +114,23 @@ class Power(NamedTuple):
             yield f"With {runs} reference runs at least {self._needed(runs, 2)} {unit} must fall."
 
 
-def power_of(workspace: Workspace, benchmark: str) -> Power:
+def power_of(workspace: Workspace, benchmark: str, assumed: Assumed = ASSUMED) -> Power:
     """Return what a converted benchmark can find by assumption."""
     stamp = read_stamp(workspace.existing_benchmark(benchmark))
     dataset = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version))
-    return power_of_questions(dataset.queries, read_verdict_settings(workspace))
+    return power_of_questions(dataset.queries, read_verdict_settings(workspace), assumed)
 
 
-def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings) -> Power:
+def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings, assumed: Assumed) -> Power:
     """Return what questions can find by assumption."""
-    return power(list(Counter(question_clusters(queries).values()).values()), settings)
+    return power(list(Counter(question_clusters(queries).values()).values()), settings, assumed)
 
 
-def power(sizes: Sequence[int], settings: VerdictSettings) -> Power:
+def power(sizes: Sequence[int], settings: VerdictSettings, assumed: Assumed = ASSUMED) -> Power:
     """Return what groups of questions by document can find by assumption; `sizes` are those of the groups."""
     budget = Budget(settings.false_alarms_a_year)
     limits = Limits.of(budget, METRICS, settings.min_effect)
-    assumed = [(share, runs) for share in FLIP_SHARES for runs in (BASELINE_RUNS, REFERENCE_RUNS) if sizes]
-    rows = [_row(None, share, assumed_reference(sizes, share, runs), limits) for share, runs in assumed]
+    rows = [_row(None, share, assumed_reference(sizes, share, runs), limits) for share, runs in assumed if sizes]
     return Power(sum(sizes), len(sizes), budget, METRICS, rows)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_URL = 8_000  # characters; servers refuse longer request lines
 
-_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"\ud800-\udfff]")
+_REFUSED = re.compile(r"[\s\x00-\x20\x7f\\<>\"]")
 # URLs that are certainly good: a host of ASCII letters that is no address and no Punycode, no port, no user name.
 _PLAIN_URL = re.compile(
     r"https?://(?!(?i:xn--))(?:[A-Za-z0-9-]+\.)*[A-Za-z][A-Za-z0-9-]*(?:/[A-Za-z0-9_.~!$&'()*+,;=:@%/?#-]*)?"
@@ -25,11 +25,12 @@ def check_url(url: str) -> "httpx.URL":
 
     Raises:
         DocumentError: `scheme` for anything but http and https; `bad_url` for blanks, control characters, backslashes,
-            quotes, angle brackets, credentials, an encoded NUL, no host, and more than 8,000 characters.
+            quotes, angle brackets, surrogates, credentials, an encoded NUL, no host, and more than 8,000 characters.
     """
     import httpx
 
     try:
+        url.encode()  # refuses lone surrogates
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"}:
             raise DocumentError("scheme", f"{url[:200]!r} is not an http or https URL")
