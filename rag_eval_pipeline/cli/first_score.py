@@ -91,13 +91,15 @@ def first_score(
 def _convert(steps: "_Steps", paths: BenchmarkPaths, data: str, kind: str) -> None:
     """Do the steps from the data to the datasets."""
     from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
+    from rag_eval_pipeline.formats.model import listed
 
     name, source = paths.name, os.path.relpath(paths.source)
     is_there = paths.source.exists()
-    if is_there and not _is_copied(paths, data):
+    if is_there and (differing := _differences(paths, data)):
         files = f"{data}/." if Path(data).is_dir() else data
         steps.stop(
-            f"{source} has other files than {data}. If these are newer, copy them; for other data add --into DIR",
+            f"{source} and {data} differ in {listed(differing)}. If those of {data} are newer, copy them; "
+            "for other data add --into DIR",
             f"cp -R {shlex.quote(files)} {source} && rag-eval convert {name} --replace",
         )
     steps.run("init", name, "--from", data, done=f"{source} has these files" if is_there else None)
@@ -185,12 +187,17 @@ def _free_name(root: Workspace, kind: str, address: str) -> str:
     return next(name for name in names if not (file := root.system_file(name)).exists() or address_of(file) == wanted)
 
 
-def _is_copied(paths: BenchmarkPaths, data: str) -> bool:
-    """Return whether the files of the benchmark are still those of the data; of a URL nothing is compared."""
-    folder = Path(data) if Path(data).is_dir() else Path(data).parent
+def _differences(paths: BenchmarkPaths, data: str) -> list[str]:
+    """Return the files in which the benchmark and the data differ; of a URL nothing is compared."""
+    from rag_eval_pipeline.scaffold.init import list_files
+
+    if "://" in data:
+        return []
+    folder, files, _ = list_files(Path(data), Path.cwd())
     copies = [file for file in paths.source.rglob("*") if file.is_file() and file not in (paths.spec, paths.audit)]
-    names = [file.relative_to(paths.source) for file in copies]
-    return "://" in data or not any(filecmp.cmpfiles(paths.source, folder, names, shallow=False)[1:])
+    names = {*files, *(file.relative_to(paths.source).as_posix() for file in copies)}
+    _, changed, missing = filecmp.cmpfiles(paths.source, folder, names, shallow=False)
+    return sorted([*changed, *missing])
 
 
 class _Steps:

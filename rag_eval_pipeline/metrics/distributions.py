@@ -38,12 +38,15 @@ def student_quantile(freedom: float, p: float) -> float:
     if half < 100:
         ratio = math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
     else:  # the difference of two large numbers has lost its digits
-        ratio = math.sqrt(half) * (1 - 1 / (8 * half) + 1 / (128 * half**2) + 5 / (1024 * half**3))
+        x = 8 * half
+        ratio = math.sqrt(half) * (1 - 1 / x + 1 / (2 * x**2) + 5 / (2 * x**3) - 21 / (8 * x**4))
     factor = ratio / math.sqrt(math.pi)
     angle = math.atan(NormalDist().inv_cdf(p) / math.sqrt(freedom))
+    power = (freedom - 1) / 2
     for _ in range(50):  # from below, so that every step of Newton's method ends below the quantile
-        area = angle / 2 * float(_WEIGHTS @ np.cos(angle / 2 * (_NODES + 1)) ** (freedom - 1))
-        step = ((p - 0.5) / factor - area) / math.cos(angle) ** (freedom - 1)
+        heights = np.exp(power * np.log1p(-(np.sin(angle / 2 * (_NODES + 1)) ** 2)))
+        height = math.exp(power * math.log1p(-(math.sin(angle) ** 2)))
+        step = ((p - 0.5) / factor - angle / 2 * float(_WEIGHTS @ heights)) / height
         angle += step
         if abs(step) <= 1e-15 * angle:
             break

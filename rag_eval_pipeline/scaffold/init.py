@@ -53,7 +53,7 @@ def propose(workspace: Workspace, name: str, origin: Path | str, *, download: Do
     _check_free(workspace.benchmark(name))
     recipes = read_recipes(workspace.recipes)
     if not (isinstance(origin, str) and origin.lower().startswith(_SCHEMES)):
-        folder, files, notes = _list_files(Path(origin), workspace.root.resolve())
+        folder, files, notes = list_files(Path(origin), workspace.root.resolve())
         return _proposal(name, folder, files, notes, recipes)
     if download is None:
         raise InputError("missing_origin", origin, "a file or a folder", hint="Download it first.")
@@ -124,7 +124,7 @@ def _proposal(
     return Proposal(text, guesses, [] if url else files, draft.shape, list(draft.missing))
 
 
-def _list_files(origin: Path, workspace: Path) -> tuple[Path, list[str], list[str]]:
+def list_files(origin: Path, workspace: Path) -> tuple[Path, list[str], list[str]]:
     """Return the folder, its regular files without hidden ones, and notes on what was left out.
 
     Of a folder that holds the workspace, what the workspace itself consists of is left out.
