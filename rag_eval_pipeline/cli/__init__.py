@@ -1,7 +1,6 @@
 """`rag-eval`: the work of the assets, without Dagster; commands load what they need when they run."""
 
 import sys
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,7 +9,6 @@ from typer.core import TyperGroup
 
 from rag_eval_pipeline.cli.output import EXIT_CODES, INTERNAL, Command, keep_stdout_for_results, print_error
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
 from rag_eval_pipeline.storage import arrow
 
 __all__ = ["app", "main"]
@@ -41,54 +39,40 @@ COMMANDS = {
 }  # fmt: skip
 
 
-class _LazyCommands(Mapping[str, Any]):
-    """The commands by name; a module is imported when a command of it is looked up."""
+class _Root(TyperGroup):
+    """The group of all commands: imports a module when its command is run, and lists the commands by subject."""
 
-    def __getitem__(self, name: str) -> Any:
-        panel = next((panel for panel, commands in COMMANDS.items() if name in commands), None)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands = {name: Command(name) for commands in COMMANDS.values() for name in commands}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, made of its function; None if there is none."""
+        panel = next((panel for panel, commands in COMMANDS.items() if cmd_name in commands), None)
         if panel is None:
-            raise KeyError(name)
-        single = found = _load(COMMANDS[panel][name])
+            return None
+        found = one = _load(COMMANDS[panel][cmd_name])
         if not isinstance(found, typer.Typer):
-            single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-            single.command(name, cls=Command)(keep_stdout_for_results(found))
-        command: Any = typer.main.get_command(single)
+            one = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+            one.command(cmd_name, cls=Command)(keep_stdout_for_results(found))
+        command: Any = typer.main.get_command(one)
         command.rich_help_panel = panel
         return command
 
-    def __iter__(self) -> Iterator[str]:
-        return (name for commands in COMMANDS.values() for name in commands)
-
-    def __len__(self) -> int:
-        return sum(map(len, COMMANDS.values()))
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each subject; the first line of a docstring is the short help."""
+        for panel, commands in COMMANDS.items():
+            found = {name: _load(place) for name, place in commands.items()}
+            texts = {
+                name: one.info.help if isinstance(one, typer.Typer) else one.__doc__ for name, one in found.items()
+            }
+            with formatter.section(panel):
+                formatter.write_dl([(name, str(text).partition("\n")[0]) for name, text in texts.items()])
 
 
 def _load(place: str) -> Any:
     module, _, name = place.partition(".")
     return getattr(import_module(f"{__name__}.{module}"), name)
-
-
-class _Root(TyperGroup):
-    """The group of all commands, whose help lists them by subject."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.commands: Any = _LazyCommands()
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names, without making the commands."""
-        return list(self.commands)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each subject; the first line of a docstring is the short help."""
-        for panel, commands in COMMANDS.items():
-            rows = []
-            for name, place in commands.items():
-                found = _load(place)
-                text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
-                rows.append((name, text.partition("\n")[0]))
-            with formatter.section(panel):
-                formatter.write_dl(rows)
 
 
 app = typer.Typer(
@@ -116,7 +100,7 @@ def _options(
         typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version."),
     ] = False,
 ) -> None:
-    refuse_removed_variables()
+    pass
 
 
 def main() -> None:
