@@ -64,7 +64,7 @@ def test_commands_and_options_of_the_documents_exist(name):
         words = re.split(r"[\s=]+", line.partition("|")[0].partition("#")[0].strip())
         command = root
         while hasattr(command, "commands") and words[0] in command.commands:
-            command = command.commands[words.pop(0)]
+            command = command.get_command(None, words.pop(0))
         known = {option for one in command.params for option in one.opts} | {"--help"}
         if hasattr(command, "commands") and not words[0].startswith(("-", "COMMAND")):
             unknown.append(line)
