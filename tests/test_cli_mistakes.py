@@ -1,10 +1,14 @@
 """The mistakes that people make first: each is answered with what was meant, or where to look and what to do."""
 
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 import yaml
 
+from rag_eval_pipeline import cli
+from rag_eval_pipeline.errors import InputError
 from tests.json_server import json_server
 
 RAILWAY, OBSERVATORY = "skarn-railway", "cairnmoor-observatory"
@@ -182,3 +186,18 @@ def test_mean_over_some_of_the_questions_says_over_how_many(rag_eval, workspace)
     assert code == 0
     assert re.search(r"Hit@1 by page [01]\.\d{3} \(32 of 40\),", out)
     assert re.search(r"Exact match [01]\.\d{3},", out)
+
+
+def test_store_for_the_workspace_is_refused_by_the_command_line_and_by_the_code_location(rag_eval, monkeypatch):
+    assert rag_eval("list")[0] == 0
+    monkeypatch.setenv("RAG_EVAL_STORE", "s3://bucket/prefix")
+
+    code, out, err = rag_eval("list")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(
+        "rag-eval: $RAG_EVAL_STORE: expected a variable that is not set [removed_variable]. Unset it:"
+    )
+    assert "such as NFS, EFS or Filestore" in err
+    with pytest.raises(InputError, match=r"RAG_EVAL_STORE.*\[removed_variable\]"):
+        runpy.run_path(str(Path(cli.__file__).parents[1] / "definitions.py"))

@@ -194,8 +194,7 @@ def _commands() -> str:
 
 
 def _leaves(group: Any, prefix: str, panel: str) -> Iterator[tuple[str, Any, str]]:
-    for name in group.commands:
-        command = group.get_command(None, name)
+    for name, command in group.commands.items():
         inner = command.rich_help_panel if isinstance(command.rich_help_panel, str) else panel
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{prefix}{name} ", inner)

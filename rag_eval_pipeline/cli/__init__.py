@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from rag_eval_pipeline.cli.output import EXIT_CODES, INTERNAL, Command, keep_stdout_for_results, print_error
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.formats.removed_settings import refuse_removed_variables
 from rag_eval_pipeline.storage import arrow
 
 __all__ = ["app", "main"]
@@ -100,7 +101,7 @@ def _options(
         typer.Option("--version", metavar="", is_eager=True, callback=_print_version, help="Print the version."),
     ] = False,
 ) -> None:
-    pass
+    refuse_removed_variables()
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.json_files import JSON, read_json_bytes
 from rag_eval_pipeline.storage.yaml_files import YAML, Unquoted, read_settings, read_yaml_data, resolve_scalars
@@ -160,7 +161,9 @@ def bad_format(
 
 
 def value_hint(error: Any, model: type[pydantic.BaseModel] | None) -> str | None:
-    """Return the known keys for an unknown one; for an unknown value those like it."""
+    """Return what replaced an unknown key that is gone, else the known keys; for an unknown value those like it."""
+    if error["type"] == "extra_forbidden" and (hint := removed_hint(error["loc"])):
+        return hint
     if error["type"] == "extra_forbidden" and model is not None:
         return unknown_name_hint(error["loc"][-1], known_keys(model, error["loc"]), "keys")
     if error["type"] == "literal_error":
