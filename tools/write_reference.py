@@ -194,7 +194,8 @@ def _commands() -> str:
 
 
 def _leaves(group: Any, prefix: str, panel: str) -> Iterator[tuple[str, Any, str]]:
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(None, name)
         inner = command.rich_help_panel if isinstance(command.rich_help_panel, str) else panel
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{prefix}{name} ", inner)
