@@ -202,6 +202,9 @@ def _units(clusters: Mapping[str, str] | None, query_ids: Sequence[str]) -> Unit
     return number_units([clusters.get(name, name) for name in query_ids], len(query_ids))
 
 
+DIFFERENT = frozenset(f"different_{part}" for part in (*SHARED_FINGERPRINTS, "questions"))
+
+
 def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | None:
     """Return why runs cannot be compared; None if they can."""
     for other in others:

@@ -158,20 +158,27 @@ def compared_run(evaluation: Evaluation) -> ComparedRun:
     return ComparedRun(run_of_evaluation(evaluation), record.dataset_id, record.dataset_version)
 
 
-_RESCORE = "Score the answers of both again: rag-eval rescore"
-_SAME_AGAIN = "Evaluate both systems on the same state of the benchmark."
-_REMEDIES = {"different_metrics": _RESCORE, "different_judge": _RESCORE, "nothing_scored": None}
-
-
 def not_comparable(
     place: str, reason: str, before: ComparedRun, now: ComparedRun, hint: str | None = None
 ) -> InputError:
     """Return the error `not_comparable`, with the datasets of both sides if they differ, and what to do."""
     datasets = f": {before.dataset} before, {now.dataset} now" if before.dataset != now.dataset else ""
-    remedy = hint or _REMEDIES.get(reason, _SAME_AGAIN)
+    remedy = hint or _remedy(reason, before.run, now.run)
     return InputError(
         "not_comparable", place, "evaluations of the same questions", found=f"{reason}{datasets}", hint=remedy
     )
+
+
+def _remedy(reason: str, before: ScoredRun, now: ScoredRun) -> str | None:
+    if before.benchmark != now.benchmark:
+        return "Name two evaluations of one benchmark."
+    if reason == "nothing_scored":
+        return None
+    if reason in ("different_metrics", "different_judge"):
+        commands = dict.fromkeys(f"rag-eval rescore {one.benchmark} {one.system}" for one in (before, now))
+        return f"Score the answers of both again: {' and '.join(commands)}"
+    older = min(before, now, key=lambda one: one.opened_at)
+    return f"Ask the older one's questions again: rag-eval evaluate {older.benchmark} --system {older.system}"
 
 
 def compare_named(workspace: Workspace | None, old: str, new: str) -> Comparison:

@@ -51,7 +51,7 @@ def format_mean(value: float | None) -> str:
 def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a comparison's record as table rows."""
     if record["reason"]:
-        return [{"metric": "all", "verdict": record["reason"], "sentence": ""}]
+        return [{"metric": "all", "verdict": record["reason"], "sentence": record.get("note") or ""}]
     return [
         {"metric": name, "verdict": found["kind"].replace("_", " "), "sentence": found["sentence"]}
         for name, found in record["verdicts"].items()

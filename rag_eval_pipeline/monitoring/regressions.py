@@ -17,6 +17,7 @@ from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
+    DIFFERENT,
     ScoredRun,
     calibrated_measures,
     dataset_clusters,
@@ -34,7 +35,7 @@ from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds
 from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin_first_nights
-from rag_eval_pipeline.monitoring.comparison import compare_runs, compared_run, not_comparable
+from rag_eval_pipeline.monitoring.comparison import ComparedRun, compare_runs, compared_run, not_comparable
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
@@ -187,10 +188,15 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     night = _last_night(workspace, nights, evaluations, baseline, settings)
     row = _with_night(row, night, night.metrics, note=nights.note)
     if row.reason:
-        before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
-        hint = f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"
-        raise not_comparable(place, row.reason, before, compared_run(newest), hint)
+        raise _other_state(workspace, row, baseline, newest)
     return row
+
+
+def _other_state(workspace: Workspace, row: Comparison, baseline: Baseline, newest: Evaluation) -> InputError:
+    """Return why a pair's newest evaluation is not compared with its baseline, and what to do."""
+    before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
+    hint = f"Pin evaluations of the present state: rag-eval pin {row.benchmark} {row.new} --ask"
+    return not_comparable(f"{row.benchmark} x {row.new}", row.reason or "", before, compared_run(newest), hint)
 
 
 def _open_row(
@@ -228,7 +234,10 @@ def _against_baseline(
         return row.model_copy(update={"reason": "is_baseline"})
     night = _last_night(workspace, found, evaluations, baseline, settings)
     row = row.model_copy(update={"declines": tuple(declines(found.nights))})
-    return _with_night(row, night, night.metrics, note=found.note)
+    row = _with_night(row, night, night.metrics, note=found.note)
+    if row.reason in DIFFERENT:
+        row = row.model_copy(update={"note": str(_other_state(workspace, row, baseline, evaluations[-1]))})
+    return row
 
 
 def _last_night(
@@ -290,6 +299,10 @@ def _between(
         judged=calibrated_measures(workspace, row.benchmark, record.fingerprints.judge),
         clusters=dataset_clusters(workspace, record.dataset_id, record.dataset_version),
     )  # fmt: skip
+    if found.reason in DIFFERENT:
+        before, now = (ComparedRun(one, of.dataset_id, of.dataset_version) for one, of in (old, new))
+        refused = not_comparable(f"{row.new} against {row.old} on {row.benchmark}", found.reason or "", before, now)
+        found = found.model_copy(update={"note": str(refused)})
     return found.model_copy(update={"newest": row.newest})
 
 

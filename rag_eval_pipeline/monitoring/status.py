@@ -139,7 +139,7 @@ def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, st
     if row is None or (row.reason is None and evaluation_id not in (row.evaluation_id, row.rerun)):
         return NOT_COMPARED
     if row.reason is not None:
-        return REASONS.get(row.reason, row.reason)
+        return REASONS.get(row.reason) or row.note or row.reason
     parts = []
     for kind in CHANGES:
         moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}

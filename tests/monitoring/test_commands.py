@@ -135,6 +135,9 @@ def test_compare_shows_the_night_of_a_rerun_and_names_both_datasets_where_none_i
     refused = compare(1)
     assert re.search(r"different_dataset: \S+ 1\.0\.0 \([^)]+\) before, \S+ 2\.0\.0 \(01234567\) now", refused)
     assert "rag-eval pin harbour asked --ask" in refused
+    [row] = write_comparisons(workspace).rows
+    assert row.note in refused
+    assert read_status(workspace, now=FIRST + timedelta(days=6)).pairs[0].verdict == row.note
 
 
 def test_markdown_shows_texts_of_systems_as_code_in_one_cell(tmp_path):
