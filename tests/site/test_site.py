@@ -172,8 +172,8 @@ def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_f
 
     changed = {name for name, digest in digests(reported).items() if before.get(name) != digest} - {STATE}
     comparison = f"comparisons/{OBSERVATORY}.embedded-weak.against.embedded.js"
-    answers = f"nights/{OBSERVATORY}.answers-000.js"
-    assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv", comparison, answers}
+    answers = {f"nights/{OBSERVATORY}.answers-000.js", f"comparisons/{OBSERVATORY}.systems.embedded.js"}
+    assert changed == {f"runs/{run}/data/questions.js", f"runs/{run}/questions.csv", comparison, *answers}
     rows = list(csv.DictReader(io.StringIO((reported.reports / f"runs/{run}/questions.csv").read_text("utf-8-sig"))))
     assert (len(rows), rows[0]["answer"]) == (16, "'=HYPERLINK(1)")
     asked = json.loads(next(reported.evaluation_datasets.glob(f"{OBSERVATORY}*")).read_text())["queries"][0]
