@@ -71,7 +71,7 @@ def test_comparisons_give_forty_questions_a_verdict_and_sixteen_none(evaluated):
     assert "no_verdict" not in {one.kind for one in large.verdicts.values()}
     moves = {name: abs(one.estimate) for name, one in large.verdicts.items()}
     assert max(moves.values()) == moves["exact_match"] == 11 / 40
-    assert large.verdicts["exact_match"].sentence.startswith("Exact match fell 27.5 points")
+    assert large.verdicts["exact_match"].sentence.startswith("Exact match is 27.5 points lower")
 
 
 LABEL = r'\w+="(?:[^"\\\n]|\\[\\"n])*"'
