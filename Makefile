@@ -6,6 +6,8 @@ HOME_FOLDER := $(CURDIR)/.dagster
 export DAGSTER_HOME ?= $(HOME_FOLDER)
 # Dagster announces what 2.0 will do; people who run the pipeline can do nothing about it.
 export PYTHONWARNINGS ?= ignore::DeprecationWarning
+# Where an image sets it, each of the many processes would compile anew all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo demo-builtin demo-http cluster-demo up test test-ui test-interop test-cluster test-lowest test-newest test-long fuzz check format bench golden reference requirements docs dist clean
 
