@@ -20,7 +20,6 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.trust_card import Task
-from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.json_files import checked_json, read_bytes
 from rag_eval_pipeline.storage.lock import locked
@@ -181,6 +180,8 @@ def _read_rows(path: Path) -> Iterator[tuple[int, bytes | dict[str, Any]]]:
             if line.strip():
                 yield row, checked_json(line, f"{path}, line {row}")
         return
+    from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file  # only where labels are a table
+
     relation = read_file(path)
     for one in relation.rejected[:1]:
         raise InputError(one.code, path, one.expected, row=one.row, field=one.field, found=one.found)
