@@ -103,7 +103,7 @@ def test_render_keeps_a_file_whose_name_is_taken_unless_it_may_overwrite(render)
     code, out, error = render("paper.pdf")
 
     assert (code, out) == (2, "")
-    assert error.startswith("rag-eval: pdfs/paper.pdf: expected no file of this name")
+    assert error.startswith("rag-eval: pdfs/paper.pdf: expected no file with the name of paper.pdf")
     assert Path("pdfs/paper.pdf").read_bytes() == simple_pdf("one", "two")
     assert render("paper.pdf", "--overwrite")[0] == 0
     assert Path("pdfs/paper.pdf").read_bytes() == simple_pdf("another")

@@ -134,6 +134,7 @@ def test_text_of_others_is_plain_and_short_in_metadata(events):
 
     assert {type(value) for value in found} == {
         dg.FloatMetadataValue,
+        dg.IntMetadataValue,
         dg.MarkdownMetadataValue,
         dg.PathMetadataValue,
         dg.TableMetadataValue,

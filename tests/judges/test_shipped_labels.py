@@ -167,7 +167,6 @@ def test_people_s_labels_correct_the_judged_rate_everywhere_it_is_shown(workspac
 WRONG = {
     "labels of one system for two": (("--system", "a", "--system", "b", "--labels", "F"), "one file for each"),
     "one system twice":             (("--system", "a", "--system", "a", "--labels", "F", "--labels", "F"), "none of them twice"),
-    "neither system nor evaluation": (("--labels", "F"), "one of --system and --evaluation"),
     "labels by nobody known":       (("--system", "a", "--labels", "F", "--labels-by", "me"), "one of human, own"),
 }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_page_shows_what_init_prints(empty, tmp_path, name, origin, printed):
 
 SAID = {
     # files                                                                       what the proposal says
-    "traced item":        ({"items.json": json.dumps({"data": [{**ITEM, "sourceTraceId": "t1"}]})}, "items that were made from traces"),
+    "traced item":        ({"items.json": json.dumps({"data": [{**ITEM, "sourceTraceId": "t1"}]})}, "items made from traces"),
     "archived item":      (FILES["Langfuse, API"][0],                             "1 of 3 rows are left out by `trim(status, '\"') <> 'ARCHIVED'`"),
     "outputs left out":   (FILES["ragas, results"][0],                            "'response', 'retrieved_contexts'"),
     "assertions left out": (FILES["promptfoo, CSV"][0],                           "Assertions that judge an output without stating the answer"),
