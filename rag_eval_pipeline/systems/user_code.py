@@ -352,6 +352,8 @@ def load_code(settings: CodeSettings) -> LoadedCode:
             raise CodeError("bad_path", f"path[{number}]", "a folder that exists", str(folder))
     versions = _versions(settings)
     sys.path[:0] = map(str, folders)
+    # Python takes what it compiled for code of the same size that was changed within the same second.
+    sys.dont_write_bytecode = True
     return _load(settings, folders, versions)
 
 
