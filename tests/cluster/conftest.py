@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.local_cluster import cluster_folder, missing_programs
 
-REQUIRED = "RAG_EVAL_TEST_CLUSTER"  # set by .ci/run: there, a missing server is a failure
+REQUIRED = "RAG_EVAL_TEST_CLUSTER"  # set where the servers must be there: a missing one is a failure
 
 
 @pytest.fixture(scope="module")
