@@ -95,6 +95,7 @@ MISTAKES = {
     "host of up":         (nothing, ("up", "--host", "::1"),                   "a name or an IPv4 address, found '::1' [no_ipv6]"),
     "metric":             (nothing, ("score", "--qrels", "x", "--run", "y", "-m", "ndgc@5"), "[unknown_measure]. Did you mean ndcg@5?"),
     "metric to sort by":  (nothing, ("leaderboard", "--sort", "exact_macth"),   "[unknown_metric]. Did you mean exact_match?"),
+    "question":           (nothing, ("report", "--question", "q1"),            "the id of a question of a benchmark that was evaluated, found 'q1' [unknown_query]"),
     "format":             (nothing, ("export", RAILWAY, "out", "--format", "biere"), "Known formats: nvidia, evret, beir"),
     "check":              (nothing, ("doctor", "--only", "brwser"),            "Did you mean browser?"),
 }  # fmt: skip

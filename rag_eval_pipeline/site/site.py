@@ -71,7 +71,8 @@ def write_site(
         listed: Older runs whose questions are listed too, from now on.
 
     Raises:
-        InputError: `no_evaluation` if one of them is not published.
+        InputError: `no_evaluation` if one of them is not published; `unknown_query`, once all is written, if no
+            benchmark that was evaluated has such a question.
     """
     site = SiteFolder(workspace.reports, asked, listed)
     report = read_report_data(workspace, comparisons)
@@ -86,6 +87,7 @@ def write_site(
     nights: dict[str, QuestionNight] = {}
     full: set[str] = set()
     hidden: dict[str, frozenset[str]] = {}
+    known: set[str] = set()
 
     @lru_cache(2)  # there is no room for all runs
     def questions(name: str) -> RunFile:
@@ -99,6 +101,8 @@ def write_site(
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
         queries = _newest_queries(report, benchmark, nights, datasets)
+        if asked:
+            known.update(name for query_id, query in queries.items() for name in (query_id, query.display_id))
         hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
         n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, hidden[benchmark])
         for pair in pairs:
@@ -128,7 +132,12 @@ def write_site(
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
     write_badges(site, report)
     site.write("index.html", overview_page(site, report, data))
+    site.asked = [name for name in site.asked if name in known or name not in asked]
     site.close()
+    for name in asked:
+        if name not in known:
+            expected = "the id of a question of a benchmark that was evaluated"
+            raise InputError("unknown_query", "--question", expected, found=name, hint=did_you_mean(name, known))
     return site
 
 
