@@ -46,6 +46,11 @@ class AlertSettings(Model):
     report_url: str | None = pydantic.Field(
         None, pattern=r"^https?://", description="Where people open the report; included in every message."
     )
+    otlp_files: bool = pydantic.Field(
+        False,
+        description="Whether the scores of each question are written as OpenTelemetry events, a file for each "
+        "evaluation in data/reports/otlp.",
+    )
     mail_from: str | None = pydantic.Field(None, description="`From` of the mail files.")
     mail_to: str | None = pydantic.Field(None, description="`To` of the mail files.")
     questions_shown: int = pydantic.Field(5, ge=0, le=50, description="Number of questions shown in a message.")

@@ -21,6 +21,7 @@ from rag_eval_pipeline.formats.results import (
     open_results,
     pooled_jaccard,
 )
+from rag_eval_pipeline.monitoring.alert_files import read_alert_settings
 from rag_eval_pipeline.monitoring.history import (
     SUFFIX,
     History,
@@ -30,6 +31,7 @@ from rag_eval_pipeline.monitoring.history import (
     published_results,
     registered,
 )
+from rag_eval_pipeline.monitoring.opentelemetry import write_events
 from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.workspace import Workspace
 
@@ -51,11 +53,15 @@ COLUMNS = {
 
 
 def update_history(workspace: Workspace, *, verify: bool = False) -> History:
-    """Write the tables of results files that lack them, and return the history; `verify` as for `published_results`."""
+    """Write the tables of results files that lack them, and their events, if settings ask for these.
+
+    Returns the history; `verify` as for `published_results`.
+    """
     rows = published_results(workspace, verify=verify)
     history = history_of(workspace, rows)
     results = file_stats(workspace.results, SUFFIX)
     tables = [file_stats(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
+    scored = []
     for row in registered(workspace, rows):
         name = row.evaluation_id
         # Results that were published again are newer than their tables.
@@ -66,6 +72,11 @@ def update_history(workspace: Workspace, *, verify: bool = False) -> History:
                 _write_tables(workspace, open_results(workspace.results_file(name)))
             except InputError as error:
                 history.damaged.append(str(error))
+                continue
+        if row.fault is None and row.header is not None:
+            scored.append(row.header)
+    if read_alert_settings(workspace).settings.otlp_files:
+        write_events(workspace, scored)
     return history
 
 
