@@ -67,6 +67,18 @@ def evaluate(
         int | None,
         typer.Option(min=1, metavar="N", help="Ask only the first N questions, whatever the system's file says."),
     ] = None,
+    canary: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Ask at most N questions that the baseline's runs had right, until a drop is sure or a large one is "
+            "excluded; publish nothing, exit 3 on a regression.",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --canary: also write the result here, as JUnit XML.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be asked and what it would cost; ask nothing.")
     ] = False,
@@ -92,6 +104,16 @@ def evaluate(
     def load(name: str) -> "Pair":
         return load_pair(root, name, system, limit=limit)
 
+    if junit is not None and canary is None:
+        raise InputError("bad_option", "--junit", "--canary N beside it", hint="Or: rag-eval compare ... --junit FILE")
+    if canary is not None:
+        from rag_eval_pipeline.cli.gate import ask_canary, show_canary
+
+        if len(names) > 1 or dry_run or failed_only or limit is not None:
+            expected = "one benchmark, without --dry-run, --failed-only and --limit"
+            raise InputError("bad_option", "--canary", expected)
+        show_canary(ask_canary(root, names[0], system, canary), as_json, junit, None)
+        return
     if dry_run:
         for_each(names, lambda name: _estimate(root, load(name), which), _estimate_line, as_json)
         print_next(as_json, command)

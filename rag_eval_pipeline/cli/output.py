@@ -66,7 +66,7 @@ EXIT_CODES = {
     0: "done",
     STRICT: "done, but --strict found faulty rows, questions, answers or files",
     BAD_INPUT: "bad use or bad input",
-    REGRESSION: "compare found a regression",
+    REGRESSION: "compare, gate or a canary found a regression",
     UNAVAILABLE: "a server, judge, page or browser could not be used",
     INTERNAL: "internal error",
     INTERRUPTED: "interrupted with Ctrl-C; convert and evaluate go on where they were",

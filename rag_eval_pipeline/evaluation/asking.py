@@ -7,6 +7,7 @@ deterministic system, and answers that are only scored anew, are copied and name
 import asyncio
 import contextlib
 import logging
+import shutil
 import threading
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
     answer_statuses,
     begin_evaluation,
     locked_pair,
+    new_evaluation,
     newest_evaluation,
     open_evaluation,
     unanswered_queries,
@@ -50,6 +52,7 @@ PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by k
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
+IsEnough = Callable[[Sequence[RagAnswer]], bool]  # takes all answers so far
 logger = logging.getLogger(__name__)
 
 
@@ -115,6 +118,26 @@ def ask_questions(
     return asyncio.run(_ask(workspace, pair, now, progress, which))
 
 
+def ask_in_batches(
+    workspace: Workspace, pair: Pair, is_enough: IsEnough, *, now: datetime, progress: Progress | None = None
+) -> Evaluation:
+    """Ask a pair's chosen questions in a new evaluation until the answers are enough; the pair must be locked.
+
+    As many are asked at once as the system is asked otherwise, and `is_enough` is called when all of them have their
+    answer: an answer that comes fast decides nothing by that. The evaluation is open, and not the newest of its pair.
+
+    Raises:
+        ServiceError: `no_answers` if there is no answer to any of them, and what `ask` raises.
+    """
+    evaluation = new_evaluation(workspace, pair, now)
+    try:
+        asyncio.run(_ask_system(workspace, pair, evaluation, {}, pair.queries, now, progress, is_enough))
+    except BaseException:
+        shutil.rmtree(evaluation.folder, ignore_errors=True)
+        raise
+    return evaluation
+
+
 async def _ask(
     workspace: Workspace, pair: Pair, now: datetime, progress: Progress | None, which: Which
 ) -> tuple[AskingReport, Evaluation]:
@@ -126,38 +149,55 @@ async def _ask(
     # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
     if missing or (is_reused and evaluation.record.fingerprints.server is not None):
-        file = pair.system_file
-        if not statuses:
-            evaluation.save(opened_at=now)  # an earlier attempt got no answer
-        known = KnownState(file, workspace.system_file(pair.system).parent, evaluation.record.known)
-        corpus = replace(
-            _corpus(workspace, pair, started=evaluation.record.opened_at),
-            observe=known.reply,
-            observe_headers=known.headers,
-        )
-        async with open_system(file.kind, file.settings, corpus) as system:
-            stated = _stated_configuration(system, file, corpus)
-            server = None if stated is None else digest(stated)
-            if statuses and evaluation.record.fingerprints.server != server:
-                logger.info("%s has another configuration: its earlier answers are not used", pair.system)
-                evaluation, resumed, missing = open_evaluation(workspace, pair, now), 0, pair.queries
-            fingerprints = evaluation.record.fingerprints.model_copy(update={"server": server})
-            configuration: dict[str, Any] = {"kind": file.kind, **system.configuration()}
-            if stated is not None:
-                configuration["server"] = stated
-            if clock.is_set():
-                configuration["date_set_by"] = clock.NOW_VARIABLE
-            # Before anything is asked: an interrupted evaluation's latencies depend on `in_flight` as well.
-            in_flight = pair.settings.concurrency or file.in_flight
-            evaluation.save(fingerprints=fingerprints, configuration=configuration, in_flight=in_flight)
-            known.read_version()
-            known.add("documents", str(len(corpus.files)))
-            known.add("workspace commit", workspace_commit(workspace.root))
-            await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, known, progress)
+        asked = evaluation
+        evaluation, missing = await _ask_system(workspace, pair, asked, statuses, missing, now, progress)
+        resumed = resumed if evaluation is asked else 0
     report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     evaluation.save(state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage)
     return report, evaluation
+
+
+async def _ask_system(
+    workspace: Workspace,
+    pair: Pair,
+    evaluation: Evaluation,
+    statuses: Mapping[str, str],
+    missing: Sequence[EvaluationQuery],
+    now: datetime,
+    progress: Progress | None,
+    is_enough: IsEnough | None = None,
+) -> tuple[Evaluation, Sequence[EvaluationQuery]]:
+    """Ask the missing questions; all of them in a new evaluation if the system's configuration is another one."""
+    file = pair.system_file
+    if not statuses:
+        evaluation.save(opened_at=now)  # an earlier attempt got no answer
+    known = KnownState(file, workspace.system_file(pair.system).parent, evaluation.record.known)
+    corpus = replace(
+        _corpus(workspace, pair, started=evaluation.record.opened_at),
+        observe=known.reply,
+        observe_headers=known.headers,
+    )
+    async with open_system(file.kind, file.settings, corpus) as system:
+        stated = _stated_configuration(system, file, corpus)
+        server = None if stated is None else digest(stated)
+        if statuses and evaluation.record.fingerprints.server != server:
+            logger.info("%s has another configuration: its earlier answers are not used", pair.system)
+            evaluation, missing = open_evaluation(workspace, pair, now), pair.queries
+        fingerprints = evaluation.record.fingerprints.model_copy(update={"server": server})
+        configuration: dict[str, Any] = {"kind": file.kind, **system.configuration()}
+        if stated is not None:
+            configuration["server"] = stated
+        if clock.is_set():
+            configuration["date_set_by"] = clock.NOW_VARIABLE
+        # Before anything is asked: an interrupted evaluation's latencies depend on `in_flight` as well.
+        in_flight = pair.settings.concurrency or file.in_flight
+        evaluation.save(fingerprints=fingerprints, configuration=configuration, in_flight=in_flight)
+        known.read_version()
+        known.add("documents", str(len(corpus.files)))
+        known.add("workspace commit", workspace_commit(workspace.root))
+        await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, known, progress, is_enough)
+    return evaluation, missing
 
 
 def _stated_configuration(system: System, file: SystemFile, corpus: SystemCorpus) -> Mapping[str, Any] | None:
@@ -177,6 +217,7 @@ async def _ask_missing(
     in_flight: int,
     known: KnownState,
     progress: Progress | None,
+    is_enough: IsEnough | None,
 ) -> None:
     done = len(pair.queries) - len(missing)
     started = time.monotonic()
@@ -190,8 +231,12 @@ async def _ask_missing(
             limit = None if is_free else pair.settings.stop_after_failures
             breaker = Breaker(pair.system, journal.append, limit)
 
+            answers: list[RagAnswer] = []
+
             def keep(answer: RagAnswer) -> None:
                 nonlocal done
+                if is_enough is not None:
+                    answers.append(answer)
                 ledger.book(answer.usage)
                 breaker.add(answer)
                 known.add("model", answer.model)
@@ -199,15 +244,19 @@ async def _ask_missing(
                 if progress:
                     progress(done, len(pair.queries))
 
-            await run_queries(
-                system,
-                (Query(query.query_id, query.query_text) for query in missing),
-                keep,
-                in_flight=in_flight,
-                timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
-                reserve=ledger.reserve,
-            )
-            breaker.flush()
+            size = len(missing) if is_enough is None else in_flight
+            for start in range(0, len(missing), size or 1):
+                await run_queries(
+                    system,
+                    (Query(query.query_id, query.query_text) for query in missing[start : start + size]),
+                    keep,
+                    in_flight=in_flight,
+                    timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
+                    reserve=ledger.reserve,
+                )
+                breaker.flush()
+                if is_enough is not None and is_enough(answers):
+                    break
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings(), *known.warnings()))

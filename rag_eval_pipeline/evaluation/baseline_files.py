@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pydantic
 
+from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
 from rag_eval_pipeline.workspace import Workspace, check_name
 
@@ -44,6 +45,15 @@ def read_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline
     """
     path = baseline_file(workspace, benchmark, system)
     return Baseline.read(path) if path.exists() else None
+
+
+def required_baseline(workspace: Workspace, benchmark: str, system: str) -> Baseline:
+    """Read a pair's baseline; raises `no_baseline` if none is pinned."""
+    baseline = read_baseline(workspace, benchmark, system)
+    if baseline is None:
+        hint = f"Pin one: rag-eval pin {benchmark} {system} --ask"
+        raise InputError("no_baseline", f"{benchmark} x {system}", "a pinned baseline", hint=hint)
+    return baseline
 
 
 def nights_folder(workspace: Workspace) -> Path:

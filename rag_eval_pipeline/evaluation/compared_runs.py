@@ -51,6 +51,7 @@ class ScoredRun:
         query_ids: In the dataset's order.
         columns: Measures with any score, and always the failure rate.
         recheck: The judge's verdicts on labelled answers at that time.
+        critical: Metrics that get a verdict; none stands for all.
     """
 
     evaluation_id: str
@@ -64,6 +65,7 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     columns: Mapping[str, Column]
     recheck: Judging | None = None
+    critical: tuple[str, ...] = ()
 
 
 def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
@@ -95,6 +97,7 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
         columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
         recheck=read_judging(evaluation.recheck),
+        critical=record.settings.critical_metrics,
     )
 
 
@@ -241,6 +244,9 @@ def _compared_metric(name: str, runs: Sequence[ScoredRun], n_current: int) -> Co
         reference=[column.scores for column in columns[n_current:]],
         higher_is_better=name != FAILURE_RATE,
         applies=[any(question) for question in asked],
+        is_advisory=name != FAILURE_RATE
+        and bool(critical := runs[0].critical)
+        and name.removeprefix(PAGE) not in critical,
     )
 
 

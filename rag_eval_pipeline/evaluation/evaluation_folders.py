@@ -253,7 +253,7 @@ def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start
 
 def open_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
     """Create an evaluation of the pair and make it the newest."""
-    evaluation = _create_for(workspace, pair, now)
+    evaluation = new_evaluation(workspace, pair, now)
     make_newest(workspace, evaluation)
     return evaluation
 
@@ -386,7 +386,8 @@ def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missin
     return unanswered_queries(pair.queries, answer_statuses(previous), "failed" if start == "new" else which)
 
 
-def _create_for(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+def new_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:
+    """Create an evaluation of the pair; it is not yet the newest."""
     return create_evaluation(
         workspace,
         now,
@@ -449,7 +450,7 @@ def _copy_for_retry(workspace: Workspace, pair: Pair, previous: Evaluation, now:
     """Create an evaluation with the good answers of a published one; the failed questions are left to be asked."""
     if sum(answer.status != "ok" for answer in previous.answers) == 0:
         raise _nothing_failed(previous, pair)
-    evaluation = _create_for(workspace, pair, now)
+    evaluation = new_evaluation(workspace, pair, now)
     _copy_good_answers(previous, evaluation)
     # Only now: a process that is killed while it copies must not leave a newest evaluation that lacks answers.
     make_newest(workspace, evaluation)

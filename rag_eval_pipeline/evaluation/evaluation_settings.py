@@ -5,7 +5,7 @@ The merged settings are stored with the evaluation; those that can move a score 
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pydantic
@@ -32,6 +32,10 @@ KIND_OF = {
     "retrieval": "retrieval_scores", "contexts": "retrieval_scores", "citations": "citation_scores",
     "answers": "answer_scores", "claims": "judge_scores",
 }  # fmt: skip
+# The metrics that comparisons test: `COMPARED` of compared_runs, which imports this module.
+ComparedName = Literal[
+    "hit@1", "hit@5", "ndcg@10", "mrr", "tolerance_jaccard", "exact_match", "f1", "judged_correct", "faithfulness"
+]
 COLUMNS = ("query_id", "outcome", "reason", "faults")  # of the score files, besides measures
 ANSWER_COLUMNS = (
     "query_id", "source_id", "question", "gold_answer", "is_impossible", "status", "answer", "abstained", "error",
@@ -53,6 +57,11 @@ class EvaluationSettings(Model):
         (),
         description="Custom metrics of questions, by import path `package.module:METRIC` or by the name of an entry "
         "point of the group rag_eval_pipeline.metrics.",
+    )
+    critical_metrics: tuple[ComparedName, ...] = pydantic.Field(
+        (),
+        description="The metrics that get a verdict, besides the failure rate; fewer find smaller drops. The others "
+        "are advisory: shown, but no regression. All of them by default.",
     )
     tolerance_chars: int = pydantic.Field(
         10, ge=0, description="Citation ends within this many characters of the gold ends count as equal."

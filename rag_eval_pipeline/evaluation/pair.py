@@ -1,7 +1,7 @@
 """A benchmark and a system, with what an evaluation of them needs before it asks anything."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,11 @@ EXCLUDED = "excluded_benchmark"
 
 @dataclass(frozen=True)
 class Pair:
-    """What is evaluated, and its fingerprints; manifest and corpus text are read when they are first asked for."""
+    """What is evaluated, and its fingerprints; manifest and corpus text are read when they are first asked for.
+
+    Args:
+        chosen: Places in the dataset of the questions to ask; None for all.
+    """
 
     paths: BenchmarkPaths
     system: str
@@ -39,10 +43,13 @@ class Pair:
     dataset: StoredDataset
     settings: EvaluationSettings
     fingerprints: Fingerprints
+    chosen: tuple[int, ...] | None = None
 
     @property
     def queries(self) -> Sequence[EvaluationQuery]:
         """The questions to ask: the first of the dataset where the system's file sets a limit."""
+        if self.chosen is not None:
+            return [self.dataset.queries[place] for place in self.chosen]
         return self.dataset.queries[: self.system_file.limit]
 
     @cached_property
@@ -51,6 +58,12 @@ class Pair:
         from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 
         return CorpusFiles.read(self.paths)
+
+    def only(self, chosen: Sequence[int]) -> "Pair":
+        """Return the pair with these questions only, in this order; the corpus is not read again."""
+        found = replace(self, chosen=tuple(chosen))
+        found.__dict__["files"] = self.files
+        return found
 
 
 def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int | None = None) -> Pair:

@@ -47,6 +47,7 @@ class ComparedMetric(NamedTuple):
         reference: (runs, questions), likewise.
         higher_is_better: False for failure rates, hallucination rates and the like.
         applies: False where the metric skips the question, whose score is then not missing; None if it always applies.
+        is_advisory: It is shown, and gets no verdict.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ComparedMetric(NamedTuple):
     reference: Sequence[Sequence[float | None]]
     higher_is_better: bool = True
     applies: Sequence[bool] | None = None
+    is_advisory: bool = False
 
 
 class Segment(Model):
@@ -105,6 +107,7 @@ class Evidence(Model):
     runs: int = pydantic.Field(1, ge=1)  # current ones: the night and its reruns
     reference_runs: int = pydantic.Field(1, ge=0)
     is_beyond: bool = True  # each current run's mean is beyond every reference run's
+    is_advisory: bool = False  # not among the critical metrics: not tested, and without a verdict
     is_certain: bool = False  # a deterministic system: any difference is real
     # Smallest one-directional change that can be confirmed, as a share of the range; null if none can.
     smallest_drop: float | None = None
@@ -154,6 +157,7 @@ def compare(
     paired = [paired_scores(metric, units) for metric in metrics]
     certain = [is_deterministic and all(run == metric.reference[0] for run in metric.reference) for metric in metrics]
     tested = [_estimate_and_p(one, is_certain=sure) for one, sure in zip(paired, certain, strict=True)]
+    tested = [(one, None if metric.is_advisory else p) for metric, (one, p) in zip(metrics, tested, strict=True)]
     known = [p for _, p in tested if p is not None]
     corrected = iter(zip(holm(known), holm_levels(known, rules.level), strict=True))
     found = {}
@@ -172,7 +176,9 @@ def compare(
                 "current_mean": mean(now),
                 "effect_size": standardised_difference(now - before),
             }
-            if p_corrected is None:
+            if metric.is_advisory and not is_certain:
+                values |= estimate_intervals(scores, estimate, level, is_rejected=False)
+            elif p_corrected is None:
                 values |= dict.fromkeys(("adjusted_interval", "confidence_interval"), Interval(estimate, estimate))
             else:
                 is_rejected = p_corrected <= rules.level
@@ -195,6 +201,7 @@ def compare(
                 runs=len(metric.current),
                 reference_runs=len(metric.reference),
                 is_beyond=not values or scores.is_beyond,
+                is_advisory=metric.is_advisory,
                 is_certain=is_certain,
                 smallest_drop=_smallest_drop(sizes, needed, rules),
                 needed_units=needed,
@@ -347,6 +354,8 @@ def decide(evidence: Evidence, *, confirmation: Confirmation = "pending", rules:
 
     `confirmation` is what the reruns showed of a flagged change, or why there was none.
     """
+    if evidence.is_advisory:
+        return Decision("no_verdict", None)
     if evidence.estimate is None and evidence.n_missing:
         return Decision("withheld", None)
     if evidence.estimate is None or evidence.confidence_interval is None:

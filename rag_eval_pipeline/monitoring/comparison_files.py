@@ -5,7 +5,7 @@ Source: Evaluation Data Formats 3.1, 3.2; RAG Evaluation Framework 6.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from rag_eval_pipeline.errors import printable
@@ -58,28 +58,47 @@ def comparison_cells(record: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
+class Case(NamedTuple):
+    """A case of a JUnit suite; `failure` is the kind of a failure, of which `details` are lines."""
+
+    name: str
+    sentence: str
+    failure: str | None = None
+    is_skipped: bool = False
+    details: Sequence[str] = ()
+
+
 def write_junit(path: Path, row: Comparison) -> None:
     """Write a comparison as a JUnit suite with a case for each metric: a regression fails, no verdict is skipped."""
-    cases = list(row.verdicts.items())
+    cases = [
+        Case(
+            metric_label(name), found.sentence, found.kind if name in row.regressed else None, _is_open(found),
+            _questions(row, name),
+        )
+        for name, found in row.verdicts.items()
+    ]  # fmt: skip
+    write_suite(path, f"rag-eval compare {row.benchmark}", f"{row.new} against {row.old}", cases)
+
+
+def write_suite(path: Path, name: str, classname: str, cases: Sequence[Case]) -> None:
+    """Write cases as a JUnit suite."""
     suite = ElementTree.Element(
         "testsuite",
-        name=printable(f"rag-eval compare {row.benchmark}"),
+        name=printable(name),
         tests=str(len(cases)),
-        failures=str(len(row.regressed)),
-        skipped=str(sum(_is_open(found) for _, found in cases)),
+        failures=str(sum(one.failure is not None for one in cases)),
+        skipped=str(sum(one.is_skipped for one in cases)),
         errors="0",
     )
-    for name, found in cases:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=printable(f"{row.new} against {row.old}"), name=metric_label(name)
-        )
-        if found.kind == "regressed":
-            failure = ElementTree.SubElement(case, "failure", type=found.kind, message=found.sentence)
-            failure.text = "\n".join(map(printable, _questions(row, name)))  # XML cannot hold control characters
-        elif _is_open(found):
-            ElementTree.SubElement(case, "skipped", message=found.sentence)
+    for one in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(classname), name=one.name)
+        if one.failure is not None:
+            failure = ElementTree.SubElement(case, "failure", type=one.failure, message=one.sentence)
+            failure.text = "\n".join(map(printable, one.details))  # XML cannot hold control characters
+        elif one.is_skipped:
+            ElementTree.SubElement(case, "skipped", message=one.sentence)
         else:
-            ElementTree.SubElement(case, "system-out").text = found.sentence
+            ElementTree.SubElement(case, "system-out").text = one.sentence
     atomic_write(path, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
@@ -126,7 +145,7 @@ def write_markdown(
         below.append("|---|---|---|---|---|")
         for one in worst:
             texts = (one.name, one.question, one.expected, one.answer_before, one.answer_after)
-            below.append(f"| {' | '.join(map(_quoted, texts))} |")
+            below.append(f"| {' | '.join(map(quoted, texts))} |")
     atomic_write(path, "\n".join([*head, *rows, *below, ""]).encode())
 
 
@@ -138,7 +157,7 @@ def _questions(row: Comparison, name: str) -> list[str]:
     return [f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}" for one in row.moved.get(name, ())]
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a text of a system or a data set as code, in which nothing is a link, an image, HTML or a mention."""
     line = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
     return f"`{line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1] + '…'}`" if line else ""

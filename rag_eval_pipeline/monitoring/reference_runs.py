@@ -109,7 +109,7 @@ class BaselineRuns:
         places = {name: place for place, name in enumerate(found.query_ids)}
         members = {value: [places[name] for name in own if name in places] for value, own in self.groups.items()}
         changes = segment_changes(
-            {name: one.paired for name, one in found.compared.items()},
+            {name: one.paired for name, one in found.compared.items() if not one.evidence.is_advisory},
             find_segments(members, len(places)),
             rules,
             certain=[name for name, evidence in found.evidence.items() if evidence.is_certain],

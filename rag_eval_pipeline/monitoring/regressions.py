@@ -15,7 +15,7 @@ import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline
+from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline, required_baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
     DIFFERENT,
     ScoredRun,
@@ -170,11 +170,8 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
     Raises:
         InputError: `no_baseline`, `no_evaluations`, `is_baseline`, `not_comparable` with the reason.
     """
-    baseline = read_baseline(workspace, benchmark, system)
+    baseline = required_baseline(workspace, benchmark, system)
     place, again = f"{benchmark} x {system}", f"rag-eval evaluate {benchmark} --system {system}"
-    if baseline is None:
-        hint = f"Pin one: rag-eval pin {benchmark} {system} --ask"
-        raise InputError("no_baseline", place, "a pinned baseline", hint=hint)
     evaluations = published_evaluations(workspace, benchmark, system)
     if not evaluations:
         raise InputError("no_evaluations", place, "a published evaluation", hint=f"Evaluate it: {again}")

@@ -160,6 +160,8 @@ def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:
         change = format_points(evidence.estimate_if_missing)
         p_value = format_p(evidence.p_if_missing or 1.0, evidence.level)
         return f"{missing} without a score could overturn it: unchanged at best, they leave {change} points, {p_value}"
+    if evidence.is_advisory:
+        return "advisory, as it is not among critical_metrics"
     return f"{evidence.n} questions, {rules.min_questions} are needed" if kind == "no_verdict" else None
 
 
@@ -173,6 +175,10 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
         return f"Withheld: {reason}{_change_text(evidence)}."
     if evidence.is_at_floor:
         return f"0 before and now, so that it cannot fall{IN_SENTENCES if evidence.metric == 'exact_match' else ''}."
+    if evidence.is_advisory:
+        if evidence.estimate is None:
+            return "Advisory."
+        return f"Advisory: {format_points(evidence.estimate)} points (95 % {_limits(evidence.confidence_interval)})."
     if kind == "no_verdict":
         return f"No verdict: {reason}{_change_text(evidence)}. {_detectable_text(evidence)}"
     shown, unit = _interval_text(evidence), _unit_text(evidence)

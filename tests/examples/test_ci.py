@@ -81,10 +81,10 @@ def test_command_of_the_ci_files_exists_with_these_options(command):
     group.get_command(None, words[0]).make_context(words[0], words[1:])  # raises a UsageError for what it does not take
 
 
-def test_ci_files_convert_evaluate_compare_and_pin():
+def test_ci_files_convert_pin_and_run_the_gate():
     for scripts in (GITHUB_SCRIPTS, GITLAB_SCRIPTS):
         found = {command for text in scripts for command in re.findall(r"\brag-eval (\w+) \"", text)}
-        assert found == {"convert", "evaluate", "compare", "pin"}
+        assert found == {"convert", "gate", "pin"}
 
 
 def test_gitlab_job_fails_on_a_regression_and_updates_its_note(shell, evaluated):
@@ -111,13 +111,13 @@ def test_gitlab_job_fails_on_a_regression_and_updates_its_note(shell, evaluated)
     assert [path for path, _ in sent] == [f"{notes}?per_page=100&page=1", f"{notes}/2"]
     text = sent[1][1]["body"]
     assert text.startswith(f"{MARKER}\n### {RAILWAY}: embedded against baseline\n")
-    assert "| Exact match |" in text
+    assert "questions that were right in every reference run are wrong now" in text
     assert text.endswith("\nCommit abc")
     assert "<testsuite" in (shell.folder / "verdict.xml").read_text()
 
 
 def test_github_step_says_why_there_is_no_verdict_and_fails(shell):
-    code, output, values = shell(STEPS["Evaluate, and compare with the baseline"]["run"])
+    code, output, values = shell(STEPS["Compare with the baseline"]["run"])
 
     assert (code, values) == (0, "code=2\n"), output
     assert "[no_baseline]" in (shell.folder / "verdict.md").read_text()

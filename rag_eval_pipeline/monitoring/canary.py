@@ -1,0 +1,290 @@
+"""A canary: a few questions that were steady in the reference runs are asked until a drop is sure or excluded.
+
+The evaluation in which they are asked is never published, and never the newest of its pair, unless the rest of the
+questions is to be asked in it: until then no history, baseline or night can have it.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from rag_eval_pipeline.errors import InputError, ServiceError, shortened
+from rag_eval_pipeline.evaluation.asking import Progress, ask_in_batches
+from rag_eval_pipeline.evaluation.baseline_files import required_baseline
+from rag_eval_pipeline.evaluation.compared_runs import COMPARED, SHARED_FINGERPRINTS, ScoredRun, with_levels
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    Evaluation,
+    load_evaluation,
+    locked_pair,
+    make_newest,
+    open_evaluation,
+)
+from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.score_tables import PAGE
+from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.metrics.early_stop import (
+    DROP,
+    FALSE_ALARMS,
+    MISSED,
+    RATE_MIN,
+    Decision,
+    find_wrong,
+    plan_looks,
+    rate_of_wrong,
+    steady_scores,
+)
+from rag_eval_pipeline.metrics.intervals import Values
+from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
+from rag_eval_pipeline.monitoring.night_records import read_nights
+from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
+from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
+from rag_eval_pipeline.storage.atomic_files import ScratchFolder, atomic_write
+from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.workspace import Workspace
+
+TEXT_CHARS = 160  # of a question or an answer
+REFERENCE_DAYS_MAX = 30  # an older reference is warned of: documents and models have changed meanwhile
+JUDGED = "judge_scores"  # takes too long for a canary
+
+
+@dataclass(frozen=True, slots=True)
+class WrongQuestion:
+    """A question of a canary that was right in every reference run, and is wrong now."""
+
+    query_id: str
+    question: str
+    expected: str
+    answer: str  # or the error
+
+    @property
+    def sentence(self) -> str:
+        """`question 7: "Who ...?" expected "A", answered "B"`."""
+        return f'question {self.query_id}: "{self.question}" expected "{self.expected}", answered "{self.answer}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What a canary found.
+
+    Args:
+        rate: Probability, measured on the reference runs, that an unchanged system fails a steady question.
+        steady: Questions that could have been asked.
+        reference_at: When the newest pinned run ended.
+    """
+
+    benchmark: str
+    system: str
+    decision: Decision
+    asked: int
+    steady: int
+    rate: float
+    wrong: Sequence[WrongQuestion]
+    metrics: Sequence[str]
+    reference_runs: int
+    reference_at: datetime
+
+    @property
+    def sentence(self) -> str:
+        """The result with its numbers, and what it excludes."""
+        count = f"{len(self.wrong)} of {self.asked} questions that were right in every reference run are wrong now"
+        if self.decision == "regression":
+            return f"{count} (an unchanged system: {self.rate:.1%}; false alarms at most 1 in {1 / FALSE_ALARMS:,.0f})."
+        if self.decision == "pass":
+            return f"{count}: no drop of {100 * DROP:.0f} points or more among such questions ({1 - MISSED:.0%} sure)."
+        if not self.asked:
+            return "No question was right in every reference run, so that a canary can ask none."
+        return f"{count}: neither a drop is sure, nor is one of {100 * DROP:.0f} points excluded."
+
+    def reference_sentence(self, now: datetime) -> str:
+        """Return the age of the reference."""
+        return (
+            f"Reference: {self.reference_runs} run{'s' if self.reference_runs > 1 else ''}, pinned ones of "
+            f"{self.reference_at:%Y-%m-%d}, {(now - self.reference_at).days} days old."
+        )
+
+    def warning(self, now: datetime) -> str | None:
+        """Return what to do about a reference that is too old."""
+        if (now - self.reference_at).days <= REFERENCE_DAYS_MAX:
+            return None
+        return (
+            f"the reference of {self.benchmark} x {self.system} is older than {REFERENCE_DAYS_MAX} days; pin another: "
+            f"rag-eval pin {self.benchmark} {self.system} --ask"
+        )
+
+
+def run_canary(
+    workspace: Workspace,
+    pair: Pair,
+    *,
+    questions: int,
+    now: datetime,
+    progress: Progress | None = None,
+    keep_undecided: bool = False,
+) -> Canary:
+    """Ask at most so many steady questions, and stop as soon as the answers decide.
+
+    Args:
+        keep_undecided: Make an undecided canary the pair's newest evaluation, in which `evaluate` asks the rest; a new
+            one if nothing was asked.
+
+    Raises:
+        InputError: `no_baseline`, `not_comparable`.
+        ServiceError: `no_answers` if no question got an answer, and what `ask` raises.
+    """
+    benchmark, system = pair.paths.name, pair.system
+    baseline = required_baseline(workspace, benchmark, system)
+    pinned = load_evaluation(workspace, baseline.evaluations[-1])
+    runs = read_baseline_runs(workspace, pinned, baseline.evaluations, read_verdict_settings(workspace))
+    nights = read_nights(workspace, benchmark, system)
+    reference = runs.reference(nights.nights if nights else ())
+    _require_comparable(pair, reference[-1])
+    names = list(_steady_names(reference, pair.settings.critical_metrics))
+    scores = np.array([[_values(run, name) for name in names] for run in reference], dtype=np.float64)
+    steady = steady_scores(scores) if names else np.full((0, len(pair.queries)), np.nan)
+    rate = rate_of_wrong(scores)
+    if rate is None:
+        rate = RATE_MIN if reference[0].is_deterministic else 1.0  # of one run nothing is known: it decides nothing
+    usable = np.flatnonzero((~np.isnan(steady)).any(axis=0)).tolist()
+    order = question_order(usable, reference[-1].query_ids, runs.groups)[:questions]
+
+    def result(decision: Decision, answers: Sequence[RagAnswer], wrong: Collection[str]) -> Canary:
+        return Canary(
+            benchmark, system, decision, len(answers), len(usable), rate,
+            _wrong_questions(pair.only(order), answers, wrong), [metric_label(name) for name in names],
+            len(reference), runs.runs[-1].ended_at,
+        )  # fmt: skip
+
+    if not order or rate == 1.0:
+        if keep_undecided:
+            open_evaluation(workspace, pair, now)
+        return result("undecided", (), ())
+    in_flight = pair.settings.concurrency or pair.system_file.in_flight
+    looks = {look.asked: look for look in plan_looks(len(order), in_flight, rate)}
+    found: Canary | None = None
+    with locked_pair(workspace, pair):
+
+        def is_enough(answers: Sequence[RagAnswer]) -> bool:
+            nonlocal found
+            asked = order[: len(answers)]
+            wrong = find_wrong(steady[:, asked], _scores(workspace, pair.only(asked), pinned, answers, names))
+            decision = looks[len(answers)].decide(int(wrong.sum()))
+            if decision == "regression" and all(answer.status != "ok" for answer in answers):
+                text = f"{system} answered none of {len(answers)} questions: {answers[0].error}"
+                raise ServiceError("no_answers", text)
+            ids = [reference[-1].query_ids[place] for place in asked]
+            found = result(decision, answers, [name for name, is_wrong in zip(ids, wrong, strict=True) if is_wrong])
+            return decision != "undecided"
+
+        evaluation = ask_in_batches(workspace, pair.only(order), is_enough, now=now, progress=progress)
+        assert found is not None
+        if keep_undecided and found.decision == "undecided":
+            make_newest(workspace, evaluation)
+        else:
+            shutil.rmtree(evaluation.folder)
+    return found
+
+
+def question_order(
+    places: Sequence[int], query_ids: Sequence[str], groups: Mapping[tuple[str, str], Sequence[str]]
+) -> list[int]:
+    """Return the places in the order of asking: one question of each segment in turn, always the same ones first."""
+    usable = {query_ids[place]: place for place in places}
+    shuffled = sorted(usable, key=lambda name: hashlib.sha256(name.encode()).digest())
+    members = {value: set(own) for value, own in sorted(groups.items())}
+    queues = [[name for name in shuffled if name in own] for own in members.values()]
+    queues.append([name for name in shuffled if not any(name in own for own in members.values())])
+    turns = (name for turn in zip_longest(*queues) for name in turn if name is not None)
+    return [usable[name] for name in dict.fromkeys(turns)]
+
+
+def _require_comparable(pair: Pair, run: ScoredRun) -> None:
+    parts = (one for one in SHARED_FINGERPRINTS if getattr(run.fingerprints, one) != getattr(pair.fingerprints, one))
+    reason = next(parts, None)
+    if reason is None and tuple(query.query_id for query in pair.queries) != run.query_ids:
+        reason = "questions"
+    if reason is not None:
+        benchmark, system = pair.paths.name, pair.system
+        raise InputError(
+            "not_comparable", f"{benchmark} x {system}", "a baseline of the same questions",
+            found=f"different_{reason}",
+            hint=f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask",
+        )  # fmt: skip
+
+
+def _steady_names(reference: Sequence[ScoredRun], critical: Collection[str]) -> Iterator[str]:
+    """Yield the metrics that all reference runs have and that need no judge; of critical ones, those."""
+    for file, measures in COMPARED.items():
+        for name in with_levels(file, measures) if file != JUDGED else ():
+            is_level = file != "retrieval_scores" or name.startswith(PAGE) == reference[0].is_by_page
+            is_critical = not critical or name.removeprefix(PAGE) in critical
+            if is_level and is_critical and all(name in run.columns for run in reference):
+                yield name
+
+
+def _values(run: ScoredRun, name: str) -> list[float]:
+    return [np.nan if score is None else score for score in run.columns[name].scores]
+
+
+def _scores(
+    workspace: Workspace, pair: Pair, pinned: Evaluation, answers: Sequence[RagAnswer], names: Sequence[str]
+) -> Values:
+    """Score the answers to the pair's chosen questions: (metrics, questions), NaN without a score."""
+    scratch = ScratchFolder("canary")
+    record = pinned.record.model_copy(update={"state": "answered", "settings": pair.settings})
+    evaluation = Evaluation(scratch.path, record)
+    by_id = {answer.query_id: answer for answer in answers}
+    evaluation.write_answers(by_id[query.query_id] for query in pair.queries)
+    found = np.full((len(names), len(answers)), np.nan)
+    for file in COMPARED:
+        if file != JUDGED:
+            rows = SCORERS[file](workspace, evaluation, pair, None).rows
+            for place, name in enumerate(names):
+                if name in rows.measures:
+                    values, has = rows.values(name)
+                    found[place, has] = values
+    return found
+
+
+def _wrong_questions(pair: Pair, answers: Sequence[RagAnswer], wrong: Collection[str]) -> list[WrongQuestion]:
+    def short(text: str | None) -> str:
+        return shortened(" ".join((text or "").split()), TEXT_CHARS)
+
+    by_id = {answer.query_id: answer for answer in answers}
+    return [
+        WrongQuestion(
+            query.query_id, short(query.query_text), short(" / ".join(query.accepted_answers)),
+            short(answer.answer or answer.error),
+        )
+        for query in pair.queries
+        if query.query_id in wrong
+        for answer in [by_id[query.query_id]]
+    ]  # fmt: skip
+
+
+def write_canary_junit(path: Path, canary: Canary) -> None:
+    """Write a canary as a JUnit suite of one case."""
+    is_regression = canary.decision == "regression"
+    details = [one.sentence for one in canary.wrong]
+    failure = canary.decision if is_regression else None
+    case = Case("canary", canary.sentence, failure, canary.decision == "undecided", details)
+    write_suite(path, f"rag-eval canary {canary.benchmark}", f"{canary.system} against baseline", [case])
+
+
+def write_canary_markdown(path: Path, canary: Canary, now: datetime) -> None:
+    """Write a canary as Markdown, for a comment or the step summary of a CI server."""
+    head = [
+        f"### {canary.benchmark}: {canary.system} against baseline", "",
+        f"**{canary.decision.capitalize()}: {canary.sentence}**", "", canary.reference_sentence(now),
+    ]  # fmt: skip
+    rows = [
+        f"| {' | '.join(map(quoted, (one.query_id, one.question, one.expected, one.answer)))} |" for one in canary.wrong
+    ]
+    table = ["", "| id | question | expected | now |", "|---|---|---|---|", *rows] if rows else []
+    atomic_write(path, "\n".join([*head, *table, ""]).encode())

@@ -1,0 +1,177 @@
+"""A canary stops early both ways over real HTTP, leaves nothing behind, and lets a gate ask only the rest."""
+
+import json
+import shutil
+from collections import Counter
+from typing import get_args
+
+import pytest
+import yaml
+
+from rag_eval_pipeline import clock
+from rag_eval_pipeline.evaluation.compared_runs import COMPARED
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
+from rag_eval_pipeline.evaluation.evaluation_settings import ComparedName
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.metrics.early_stop import plan_looks
+from rag_eval_pipeline.monitoring.baselines import pin
+from rag_eval_pipeline.monitoring.canary import question_order
+from rag_eval_pipeline.workspace import Workspace
+from tests.json_server import json_server
+
+RAILWAY, RUNS = "skarn-railway", 5
+
+
+class Service:
+    """Answers each question right unless `is_wrong` of its number, from 1; counts what it is asked."""
+
+    def __init__(self, root):
+        self.root = root
+        self.gold = {
+            one.query_text: one.accepted_answers[0]
+            for one in load_pair(Workspace(root), RAILWAY, "embedded").queries
+            if one.accepted_answers
+        }
+        self.reset()
+
+    def reset(self):
+        self.asked = Counter()
+        self.is_wrong = lambda number: False
+        self.status = 200
+
+    def answer(self, path, body):
+        question = body["question"]
+        self.asked[question] += 1
+        is_wrong = self.is_wrong(len(self.asked))
+        return self.status, {"answer": "something else" if is_wrong else self.gold.get(question, "not known")}
+
+
+@pytest.fixture(scope="module")
+def evaluated_service(_converted, tmp_path_factory):
+    """A service with a pinned baseline of the railway's 40 questions."""
+    root = tmp_path_factory.mktemp("canary") / "workspace"
+    shutil.copytree(_converted, root, symlinks=True)
+    workspace, service = Workspace(root), Service(root)
+    with json_server(service.answer) as server:
+        settings = {
+            "endpoint": {"base_url": server.url, "in_flight": 8, "max_retries": 0},
+            "path": "/ask",
+            "body": {"question": "{question}"},
+            "answer": "answer",
+        }
+        workspace.system_file("own").write_text(yaml.safe_dump({"kind": "http", "settings": settings}))
+        for _ in range(RUNS):
+            evaluate(workspace, load_pair(workspace, RAILWAY, "own"))
+        pin(workspace, RAILWAY, "own", now=clock.now())
+        yield service
+
+
+@pytest.fixture
+def service(evaluated_service):
+    evaluated_service.reset()
+    return evaluated_service
+
+
+@pytest.fixture
+def workspace(service, tmp_path):
+    root = tmp_path / "workspace"
+    shutil.copytree(service.root, root, symlinks=True)
+    return Workspace(root)
+
+
+def ids(workspace):
+    return [one.record.evaluation_id for one in published_evaluations(workspace, RAILWAY, "own")]
+
+
+CANARIES = {
+    #                            wrong                                 word          code  asked at most
+    "all is as it was":         (lambda number: False,                 "pass",       0,    30),
+    "all questions are broken": (lambda number: True,                  "regression", 3,    8),
+    "a third is broken":        (lambda number: number % 3 == 0,       "regression", 3,    24),
+    "three are broken":         (lambda number: number in (5, 12, 21), "undecided",  0,    30),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "word", "code", "most"), CANARIES.values(), ids=CANARIES)
+def test_canary(wrong, word, code, most, service, workspace, rag_eval, tmp_path):
+    before, newest = ids(workspace), newest_evaluation(workspace, RAILWAY, "own").record.evaluation_id
+    service.is_wrong = wrong
+    junit = tmp_path / "canary.xml"
+
+    found, out, _ = rag_eval("evaluate", RAILWAY, "--system", "own", "--canary", "30", "--json", "--junit", str(junit))
+
+    record = json.loads(out)
+    assert (found, record["decision"]) == (code, word)
+    assert record["asked"] == service.asked.total() <= most
+    assert ("<failure" in junit.read_text()) == (code == 3)
+    assert ids(workspace) == before
+    assert newest_evaluation(workspace, RAILWAY, "own").record.evaluation_id == newest
+    assert sorted(path.parent.name for path in workspace.runs.glob("*/evaluation.json")) == before
+
+
+def test_canary_of_a_service_that_is_down_is_no_regression(service, workspace, rag_eval):
+    service.status = 500
+    code, _, err = rag_eval("evaluate", RAILWAY, "--system", "own", "--canary", "30")
+    assert (code, "[no_answers]" in err) == (4, True)
+    assert len(list(workspace.runs.glob("*/evaluation.json"))) == RUNS
+
+
+def test_gate_asks_the_rest_once_and_compares(service, workspace, rag_eval, tmp_path, monkeypatch):
+    service.is_wrong = lambda number: number in (5, 12, 21) or number > 30
+    later = ids(workspace)[-1]
+
+    code, out, err = rag_eval("gate", RAILWAY, "own", "--markdown", str(tmp_path / "gate.md"))
+
+    assert set(service.asked.values()) == {1}
+    assert len(service.asked) == 40
+    assert code == 3, out + err
+    assert out.startswith("REGRESSED")
+    assert "| Exact match |" in (tmp_path / "gate.md").read_text()
+    assert ids(workspace)[-1] > later
+
+
+def test_gate_passes_after_the_canary_and_warns_of_an_old_reference(
+    service, workspace, rag_eval, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(clock.NOW_VARIABLE, "2031-01-01T00:00:00Z")
+    files = {name: tmp_path / f"gate.{name}" for name in ("junit", "markdown")}
+
+    code, out, err = rag_eval("gate", RAILWAY, "own", *(str(x) for name, f in files.items() for x in (f"--{name}", f)))
+
+    assert (code, service.asked.total()) == (0, 24)
+    assert out.startswith("PASS  ")
+    assert "older than 30 days; pin another: rag-eval pin" in err
+    assert "no drop of 15 points or more" in files["markdown"].read_text()
+    assert 'failures="0"' in files["junit"].read_text()
+
+
+def test_gate_shows_an_advisory_metric_that_fell_and_passes(service, workspace, rag_eval):
+    path = workspace.system_file("own")
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"evaluation": {"critical_metrics": ["hit@5"]}}))
+    service.is_wrong = lambda number: True
+
+    code, out, err = rag_eval("gate", RAILWAY, "own")
+
+    assert code == 0, out + err
+    assert "Advisory: −" in out
+
+
+def test_critical_metrics_are_the_compared_ones():
+    assert set(get_args(ComparedName)) == {name for names in COMPARED.values() for name in names}
+
+
+def test_limits_are_those_of_the_binomial_distribution():
+    # One look at 30 questions: P(4 or more of 30 at 0.01) = 0.00022, P(3 or more) = 0.0033; 0.85^30 = 0.0076 and
+    # P(1 or less at 0.15) = 0.048, P(2 or less) = 0.151.
+    [look] = plan_looks(30, 64, 0.01)
+    assert look == (30, 1, 4)
+    assert [look.decide(count) for count in (1, 2, 3, 4)] == ["pass", "undecided", "undecided", "regression"]
+
+
+def test_order_of_questions_takes_one_of_each_segment_in_turn():
+    names = [f"q{number}" for number in range(9)]
+    groups = {("section", "a"): names[:6], ("section", "b"): names[6:8]}
+    order = question_order(range(9), names, groups)
+    assert sorted(order) == list(range(9))
+    assert [{0: "a", 1: "b", 2: "-"}[place // 6 + place // 8] for place in order[:5]] == ["a", "b", "-", "a", "b"]
