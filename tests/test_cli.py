@@ -297,7 +297,7 @@ def test_each_exit_code_occurs(rag_eval, workspace, monkeypatch):
     spec = "name: harbour\nversion: 1.0.0\nsource: q.csv\nquestions: {question: q, answer: a}\n"
     (workspace.sources / "harbour" / "benchmark.yaml").write_text(spec)
     workspace.system_file("gone").write_text(
-        "kind: http\nsettings: {endpoint: {base_url: 'http://127.0.0.1:9'}, body: {q: '{question}'}, answer: a}\n"
+        "kind: http\nsettings: {endpoint: {base_url: 'http://127.0.0.1:9', max_retries: 0}, body: {q: '{question}'}, answer: a}\n"
     )
 
     def fail(error):

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,28 +102,30 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("prepare", "typed", "said"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_answered_in_one_line_with_what_was_meant(prepare, typed, said, rag_eval, workspace):
-    prepare(workspace)
+def test_mistake_is_answered_in_one_line_with_what_was_meant(rag_eval, workspace, mine, tmp_path):
+    config = shutil.copytree(workspace.config, tmp_path / "config")
+    for what, (prepare, typed, said) in MISTAKES.items():
+        prepare(workspace)
 
-    code, out, error = rag_eval(*typed)
+        code, out, error = rag_eval(*typed)
 
-    assert (code, out) == (2, "")
-    assert said in error
-    assert error.count("\n") == 1
-    assert "Materialize" not in error
+        assert (code, out, error.count("\n")) == (2, "", 1), what
+        assert said in error, what
+        assert "Materialize" not in error, what
+        mine(COMPLETE)
+        shutil.rmtree(workspace.config)
+        shutil.copytree(config, workspace.config)
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [(("evalute",), "Did you mean 'evaluate'"), (("plan", RAILWAY, "--jsn"), "(Possible options: --json)")],
-    ids=["command", "option"],
-)
-def test_mistyped_command_and_option_are_answered_with_what_was_meant(typed, said, rag_eval):
-    code, out, error = rag_eval(*typed)
+def test_mistyped_command_and_option_are_answered_with_what_was_meant(rag_eval):
+    for typed, said in (
+        (("evalute",), "Did you mean 'evaluate'"),
+        (("plan", RAILWAY, "--jsn"), "(Possible options: --json)"),
+    ):
+        code, out, error = rag_eval(*typed)
 
-    assert (code, out) == (2, "")
-    assert said in error
+        assert (code, out) == (2, "")
+        assert said in error
 
 
 def test_host_that_is_not_allowed_is_named_once_with_the_file_to_change(rag_eval, workspace, mine):

@@ -187,7 +187,7 @@ def test_version_is_that_of_the_package(rag_eval):
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("plan sk", [RAILWAY]), ("evaluate x --system emb", ["embedded", "embedded-weak"]), ("lea", ["leaderboard"])],
+    [("plan sk", [RAILWAY]), ("evaluate x --system emb", ["embedded", "embedded-weak"])],
 )
 def test_names_are_completed(typed, completed, workspace):
     words = f"rag-eval {typed}"

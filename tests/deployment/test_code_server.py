@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from rag_eval_pipeline.corpus.worker_queues import this_worker
+from rag_eval_pipeline.storage.process import end_tree
 from tests.conftest import REPOSITORY
 from tests.deployment.services import PATIENCE_SECONDS
 
@@ -50,9 +51,6 @@ os.write(1, b"server: begun\\n")
 while True:
     signal.pause()
 """
-BROKEN = """#!/bin/sh
-exit 3
-"""
 ORPHAN = f"""#!{sys.executable}
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -62,6 +60,7 @@ os.write(1, b"server: told\\n")
 """
 ARGUMENTS = """#!/bin/sh
 for argument in "$@"; do echo "$argument"; done
+exit 3
 """
 LAUNCHER = """
 from dagster._core.launcher import DefaultRunLauncher
@@ -118,17 +117,24 @@ def said_by(process: "subprocess.Popen[str]") -> list[str]:
     return [line.strip() for line in process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines()]
 
 
-def test_run_that_lost_an_interrupt_is_interrupted_again(start: Start):
-    process = start(SERVER)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "run: begun\n"
+def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_runs_is_killed():
+    for code, first, grace_s, killed in (
+        (SERVER, b"run: begun\n", PATIENCE_SECONDS, False),
+        (DEAF_SERVER, b"server: begun\n", 0.1, True),
+    ):
+        server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        with server.stdout as stdout:
+            assert stdout.readline() == first
 
-    process.send_signal(signal.SIGTERM)
-    said = said_by(process)
+            assert end_tree(server, depth=1, again_after_s=0.5, kill_after_s=grace_s) == 0
 
-    assert process.returncode == 0
-    assert said[-2:] == ["run: ended", "server: ended api grpc"]
-    assert sorted(said[:-2]) == ["run: interrupted", "run: interrupted", "server: told"]
+            said = [line.decode().strip() for line in stdout]
+        if killed:
+            assert (server.returncode, said) == (-signal.SIGKILL, ["server: told"])
+        else:
+            assert (server.returncode, said[-2:]) == (0, ["run: ended", "server: ended"])
+            assert sorted(said[:-2]) == ["run: interrupted", "run: interrupted", "server: told"]
 
 
 def test_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start: Start):
@@ -162,24 +168,6 @@ def test_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Sta
     assert not psutil.pid_exists(int(below)) or psutil.Process(int(below)).status() == psutil.STATUS_ZOMBIE
 
 
-def test_server_that_does_not_end_without_a_run_is_killed_too(start: Start):
-    process = start(DEAF_SERVER, "--grace", "1")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "server: begun\n"
-
-    process.send_signal(signal.SIGTERM)
-
-    assert said_by(process) == ["server: told"]
-    assert process.returncode == 0
-
-
-def test_server_that_ends_by_itself_ends_the_container_with_its_code(start: Start):
-    process = start(BROKEN)
-    process.communicate()
-
-    assert process.returncode == 3
-
-
 @pytest.mark.fault(57)
 def test_server_whose_parent_was_killed_is_told_to_end(start: Start):
     process = start(ORPHAN)
@@ -205,12 +193,16 @@ def test_port_in_use_is_refused_before_the_runs_of_its_server_are_marked_as_fail
     assert said[0].startswith(f"code server: cannot listen on 127.0.0.1:{port}: Address already in use. Another")
 
 
-def test_runs_that_celery_launches_carry_the_queue_of_this_machine(start: Start, tmp_path: Path):
+def test_runs_that_celery_launches_carry_the_queue_of_this_machine_and_a_server_that_ends_gives_its_code(
+    start: Start, tmp_path: Path
+):
     (tmp_path / "launchers.py").write_text(LAUNCHER)
     (tmp_path / "instance").mkdir()
     (tmp_path / "instance" / "dagster.yaml").write_text("run_launcher: {module: launchers, class: Ours}\n")
 
-    said = said_by(start(ARGUMENTS))
+    process = start(ARGUMENTS)
+    said = said_by(process)
 
+    assert process.returncode == 3
     context = json.loads(said[said.index("--container-context") + 1])
     assert context == {"celery": {"queue": this_worker().queue}}

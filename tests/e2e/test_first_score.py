@@ -54,9 +54,9 @@ def score(output):
 
 @pytest.mark.browser
 def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_and_a_second_run_goes_on(
-    folder, tmp_path
+    folder, rag_eval, tmp_path
 ):
-    code, first, error = shell("rag-eval try --no-open", folder)
+    code, first, error = rag_eval("try", "--no-open")
     lines = marked(first, "$ ")
     assert (code, lines[1], error) == (0, "cd bicycle-hire-eval", "Next: rag-eval try --from FILE|FOLDER --url URL\n")
     assert (folder / "bicycle-hire-eval" / "data" / "reports" / "index.html").is_file()
@@ -66,12 +66,12 @@ def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_an
     code, out, _ = shell("\n".join(lines), copied)
     assert (code, score(out)) == (0, score(first))
 
-    code, second, _ = shell("rag-eval try --no-open", folder)
+    code, second, _ = rag_eval("try", "--no-open")
     assert (code, score(second)) == (0, score(first))
     assert [line.split(" ")[1] for line in marked(second, "# skipped: ")] == ["new", "init", "convert"]
 
     (folder / "my_rag.py").write_text(UNKNOWN)
-    code, out, error = shell("rag-eval try --python my_rag:answer --no-open", folder)
+    code, out, error = rag_eval("try", "--python", "my_rag:answer", "--no-open")
     line = "system init python --callable my_rag:answer --path .. --benchmark bicycle-hire"
     assert (code, line in out, "0 of 1 passages are of documents of the corpus" in error) == (2, True, True)
     code, out, _ = shell(marked(error, "Next: ")[0], folder)
@@ -92,7 +92,7 @@ def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_o
         code, out, error = rag_eval(*command)
         assert (code, len(server.asked)) == (0, 50), error
         assert "rag-eval evaluate faq-1 --system http --limit 50" in marked(out, "$ ")
-        code, out, _ = shell(f"{marked(error, 'Next: ')[0]}\nrag-eval report && rag-eval status", folder)
+        code, out, _ = shell(marked(error, "Next: ")[0], folder)
         assert (code, "60 questions, 0 failed" in out, len(server.asked)) == (0, True, 60)
 
 

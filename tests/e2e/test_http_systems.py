@@ -48,13 +48,12 @@ def write_system(workspace, settings):
     workspace.system_file("served").write_text(yaml.safe_dump(settings))
 
 
-def test_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_system_does(server, workspace):
-    write_system(workspace, blueprint(server))
+def test_blueprint_answers_from_the_pdfs_that_it_was_sent_as_the_built_in_system_does(server, evaluated):
+    write_system(evaluated, blueprint(server))
 
-    evaluate(workspace, load_pair(workspace, RAILWAY, "served"))
-    evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
+    evaluate(evaluated, load_pair(evaluated, RAILWAY, "served"))
 
-    served, built_in = (newest_evaluation(workspace, RAILWAY, name) for name in ("served", "embedded"))
+    served, built_in = (newest_evaluation(evaluated, RAILWAY, name) for name in ("served", "embedded"))
     answers = [[answer.answer for answer in read_responses(e.responses)] for e in (served, built_in)]
     assert answers[0] == answers[1]
     assert served.record.configuration["server"]

@@ -28,9 +28,10 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "means"), NAMES.values(), ids=NAMES)
-def test_corpus_file_that_a_name_means(given, means):
-    assert FILES.canonical(given) == means
+def test_corpus_file_that_a_name_means():
+    assert {what: FILES.canonical(given) for what, (given, _) in NAMES.items()} == {
+        what: means for what, (_, means) in NAMES.items()
+    }
 
 
 #        0         1         2         3
@@ -47,9 +48,10 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("document", "start", "end", "expected"), PLACES.values(), ids=PLACES)
-def test_cited_texts_are_whole_sentences(document, start, end, expected):
-    assert TEXTS.cited(document, start, end) == expected
+def test_cited_texts_are_whole_sentences():
+    assert {what: TEXTS.cited(*place) for what, (*place, _) in PLACES.items()} == {
+        what: expected for what, (*_, expected) in PLACES.items()
+    }
 
 
 def passage(document, rank, page=1):
@@ -94,64 +96,51 @@ GRADES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("grades", "expected"), GRADES.values(), ids=GRADES)
-def test_retrieval_is_scored_by_the_grades_of_documents(grades, expected, evaluation, pair):
+def test_retrieval_is_scored_by_the_grades_of_documents(evaluation, pair):
     names = list(dict.fromkeys(name for query in pair.queries for name in query.relevant_documents))[:3]
-    stated = {"relevance": {names[place]: grade for place, grade in grades.items()}}
     query = first(pair, lambda q: not q.is_impossible)
-    graded = query.model_copy(update={"relevant_documents": tuple(names), "metadata": stated})
-    queries = [graded if one.query_id == query.query_id else one for one in pair.queries]
-    asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
     contexts = [passage(names[place], rank) for rank, place in enumerate((1, 0, 2), 1)]
-    evaluation.write_answers([answered(q.query_id, contexts=contexts) for q in queries])
+    evaluation.write_answers([answered(q.query_id, contexts=contexts) for q in pair.queries])
+    for what, (grades, expected) in GRADES.items():
+        stated = {"relevance": {names[place]: grade for place, grade in grades.items()}}
+        graded = query.model_copy(update={"relevant_documents": tuple(names), "metadata": stated})
+        queries = [graded if one.query_id == query.query_id else one for one in pair.queries]
+        asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
 
-    rows = {row.query_id: row for row in score_retrieval(evaluation, asked).rows}
+        row = next(row for row in score_retrieval(evaluation, asked).rows if row.query_id == query.query_id)
 
-    found = rows[query.query_id].scores
-    assert (found.get("hit@1"), found.get("ndcg@5")) == pytest.approx(expected)
-    assert (rows[query.query_id].reason == "no_relevant_documents") is (expected[0] is None)
-
-
-@pytest.mark.parametrize(
-    ("pages", "expected"), [([1, None, 1], 0.0), ([None, 1, 1], 0.0), ([1, None], None), ([None, None, None], None)]
-)
-def test_passage_without_page_is_a_miss_unless_half_of_the_run_states_none(pages, expected, evaluation, pair):
-    asked = next(query for query in pair.queries if query.citations)
-    others = [
-        name for query in pair.queries for name in query.relevant_documents if name not in asked.relevant_documents
-    ]
-    contexts = [passage(others[0], rank, page) for rank, page in enumerate(pages, 1)]
-    evaluation.write_answers([answered(q.query_id, contexts=contexts if q == asked else ()) for q in pair.queries])
-
-    row = next(row for row in score_retrieval(evaluation, pair).rows if row.query_id == asked.query_id)
-
-    assert (row.scores["hit@1"], row.scores.get("page/hit@1")) == (0.0, expected)
+        assert (row.scores.get("hit@1"), row.scores.get("ndcg@5")) == pytest.approx(expected), what
+        assert (row.reason == "no_relevant_documents") is (expected[0] is None), what
 
 
-@pytest.mark.parametrize(("page", "expected"), [(1, 0.0), (None, None)])
-def test_answer_without_passages_misses_pages_only_if_the_run_states_pages(page, expected, evaluation, pair):
-    asked = [query for query in pair.queries if query.citations]
-    found = {asked[0].query_id: [passage(asked[0].relevant_documents[0], 1, page)]}
-    evaluation.write_answers([answered(q.query_id, contexts=found.get(q.query_id, ())) for q in pair.queries])
+def test_page_that_is_not_stated_is_a_miss_unless_half_of_the_run_states_none(evaluation, pair):
+    asked, other = [query for query in pair.queries if query.citations][:2]
+    wrong = next(name for q in pair.queries for name in q.relevant_documents if name not in asked.relevant_documents)
 
-    rows = {row.query_id: row for row in score_retrieval(evaluation, pair).rows}
+    def page_hit(query, contexts):
+        evaluation.write_answers([answered(q.query_id, contexts=contexts if q == asked else ()) for q in pair.queries])
+        row = next(row for row in score_retrieval(evaluation, pair).rows if row.query_id == query.query_id)
+        assert row.scores["hit@1"] == 0.0
+        return row.scores.get("page/hit@1")
 
-    scores = rows[asked[1].query_id].scores
-    assert (scores["hit@1"], scores.get("page/hit@1")) == (0.0, expected)
+    for pages, expected in (((1, None, 1), 0.0), ((None, 1, 1), 0.0), ((1, None), None), ((None,) * 3, None)):
+        assert page_hit(asked, [passage(wrong, rank, page) for rank, page in enumerate(pages, 1)]) == expected, pages
+    for page, expected in ((1, 0.0), (None, None)):  # of an answer without passages
+        assert page_hit(other, [passage(asked.relevant_documents[0], 1, page)]) == expected, page
 
 
-@pytest.mark.parametrize(("abstained", "expected"), [(True, 1.0), (False, 0.0)])
-def test_impossible_question_is_answered_right_by_abstaining(abstained, expected, pair, score):
+def test_impossible_question_is_answered_right_by_abstaining(pair, score):
     query = first(pair, lambda q: q.is_impossible)
-    answer = answered(query.query_id, "The documents do not say.", abstained=abstained)
+    for abstained, expected in ((True, 1.0), (False, 0.0)):
+        answer = answered(query.query_id, "The documents do not say.", abstained=abstained)
 
-    assert score(score_answers, answer).scores == {
-        "exact_match": expected, "f1": expected, "squad/exact_match": 0.0, "squad/f1": 0.0,
-        "abstained": float(abstained),
-    }  # fmt: skip
-    for scorer in (score_retrieval, score_citations):
-        row = score(scorer, answer)
-        assert (row.outcome, row.reason, row.scores) == ("skipped", "impossible", {})
+        assert score(score_answers, answer).scores == {
+            "exact_match": expected, "f1": expected, "squad/exact_match": 0.0, "squad/f1": 0.0,
+            "abstained": float(abstained),
+        }  # fmt: skip
+        for scorer in (score_retrieval, score_citations):
+            row = score(scorer, answer)
+            assert (row.outcome, row.reason, row.scores) == ("skipped", "impossible", {})
 
 
 def test_answer_that_reads_like_a_refusal_is_right_where_it_is_the_gold_answer(pair, score):
@@ -178,16 +167,26 @@ MARKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "gold", "exact_match", "official"), MARKED.values(), ids=MARKED)
-def test_marks_in_an_answer_are_not_words_of_it(text, gold, exact_match, official, evaluation, pair):
-    query = first(pair, lambda q: not q.is_impossible).model_copy(update={"metadata": {"answers": [gold]}})
-    queries = [query if one.query_id == query.query_id else one for one in pair.queries]
+def test_marks_in_an_answer_are_not_words_of_it(evaluation, pair):
+    cases = dict(
+        zip([query.query_id for query in pair.queries if not query.is_impossible], MARKED.items(), strict=False)
+    )
+    assert len(cases) == len(MARKED)
+    queries = [
+        query.model_copy(update={"metadata": {"answers": [cases[query.query_id][1][1]]}})
+        if query.query_id in cases
+        else query
+        for query in pair.queries
+    ]
     asked = replace(pair, dataset=pair.dataset._replace(queries=queries))
-    evaluation.write_answers(answered(one.query_id, text) for one in queries)
+    evaluation.write_answers(
+        answered(one.query_id, cases[one.query_id][1][0] if one.query_id in cases else "x") for one in queries
+    )
 
-    scores = next(row.scores for row in score_answers(evaluation, asked).rows if row.query_id == query.query_id)
+    rows = {row.query_id: row.scores for row in score_answers(evaluation, asked).rows}
 
-    assert (scores["exact_match"], scores["squad/exact_match"]) == (exact_match, official)
+    for query_id, (what, (_, _, *expected)) in cases.items():
+        assert [rows[query_id]["exact_match"], rows[query_id]["squad/exact_match"]] == expected, what
 
 
 # --- documents that the corpus does not have
@@ -204,15 +203,15 @@ RUNS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("documents", "reasons", "warning"), RUNS.values(), ids=RUNS)
-def test_retrieval_is_scored_only_if_some_document_is_known(documents, reasons, warning):
-    answers = [answered("0", contexts=[passage(name, 1) for name in names]) for names in documents]
+def test_retrieval_is_scored_only_if_some_document_is_known():
+    for what, (documents, reasons, warning) in RUNS.items():
+        answers = [answered("0", contexts=[passage(name, 1) for name in names]) for names in documents]
 
-    found = retrieved_documents(answers, FILES, kind="replay")
+        found = retrieved_documents(answers, FILES, kind="replay")
 
-    assert [found.skip_reason(answer) for answer in answers] == reasons
-    assert warning is None or found.warnings() == [warning]
-    assert found.check().passed is (documents in ([["Tide.pdf"]], [[], []]))
+        assert [found.skip_reason(answer) for answer in answers] == reasons, what
+        assert warning is None or found.warnings() == [warning], what
+        assert found.check().passed is (what in {"known documents", "no passages"}), what
 
 
 def test_pages_beyond_the_end_of_a_document_are_warned_of():

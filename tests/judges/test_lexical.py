@@ -184,15 +184,16 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
-def test_lexical_judge_survives_a_hundred_thousand_hostile_characters(unit):
-    text = (unit * (100_000 // len(unit) + 1))[:100_000]
+def test_lexical_judge_survives_thirty_thousand_hostile_characters():
+    judge = LexicalJudge()
+    for what, unit in HOSTILE.items():
+        text = (unit * (30_000 // len(unit) + 1))[:30_000]
 
-    found = LexicalJudge().judge_case(
-        Case("q1", text[:2000], (text[:200],), False, text, (CitedText("a.pdf", text, 0, 5),), (text,))
-    )
+        found = judge.judge_case(
+            Case("q1", text[:2000], (text[:200],), False, text, (CitedText("a.pdf", text, 0, 5),), (text,))
+        )
 
-    assert found.status == "completed"
+        assert found.status == "completed", what
 
 
 @given(

@@ -159,12 +159,12 @@ ABSENT = {
 }
 
 
-@pytest.mark.parametrize("path", ABSENT.values(), ids=ABSENT)
-def test_report_server_serves_nothing_else(path, ask):
-    status, headers, body = ask(path)
+def test_report_server_serves_nothing_else(ask):
+    for what, path in ABSENT.items():
+        status, headers, body = ask(path)
 
-    assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
-    assert "drawn by the aggregation that follows" in body
+        assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8"), what
+        assert "drawn by the aggregation that follows" in body, what
 
 
 def test_report_server_answers_only_requests_that_name_this_machine(ask):
