@@ -107,12 +107,12 @@ def evaluate(
     if junit is not None and canary is None:
         raise InputError("bad_option", "--junit", "--canary N beside it", hint="Or: rag-eval compare ... --junit FILE")
     if canary is not None:
-        from rag_eval_pipeline.cli.gate import ask_canary, show_canary
+        from rag_eval_pipeline.cli.gate import run_canary
 
         if len(names) > 1 or dry_run or failed_only or limit is not None:
             expected = "one benchmark, without --dry-run, --failed-only and --limit"
             raise InputError("bad_option", "--canary", expected)
-        show_canary(ask_canary(root, names[0], system, canary), as_json, junit, None)
+        run_canary(root, names[0], system, canary, as_json, junit)
         return
     if dry_run:
         for_each(names, lambda name: _estimate(root, load(name), which), _estimate_line, as_json)

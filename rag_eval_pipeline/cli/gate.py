@@ -1,8 +1,7 @@
 """`rag-eval gate`, and the canary of `rag-eval evaluate`: a regression found after a few questions."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,9 +21,6 @@ from rag_eval_pipeline.cli.output import (
     progress_bars,
 )
 from rag_eval_pipeline.workspace import Workspace
-
-if TYPE_CHECKING:
-    from rag_eval_pipeline.monitoring.canary import Canary
 
 WORDS = {"regression": "regressed", "pass": "unchanged"}  # of verdicts, for their colours
 
@@ -56,51 +52,47 @@ def gate(
 
     root = find_workspace(workspace)
     system = system or only_system(root, benchmark)
-    found = ask_canary(root, benchmark, system, canary, is_gate=True)
-    if found.decision != "undecided":
-        show_canary(found, as_json, junit, markdown)
+    if run_canary(root, benchmark, system, canary, as_json, junit, markdown, is_gate=True) != "undecided":
         return
-    if found.asked:
-        print_notes([f"canary: {found.sentence} The rest is asked."])
     with progress_bars(f"{benchmark} x {system}:") as begin:
         _, published = evaluate(root, load_pair(root, benchmark, system), begin, which="all")
     print_notes([*published.warnings, *published.faults])
     compare(benchmark, system, root.root, as_json, junit, markdown)
 
 
-def ask_canary(root: Workspace, benchmark: str, system: str, questions: int, *, is_gate: bool = False) -> "Canary":
-    """Run a canary, and print the age of its reference."""
+def run_canary(
+    root: Workspace,
+    benchmark: str,
+    system: str,
+    questions: int,
+    as_json: bool,
+    junit: Path | None = None,
+    markdown: Path | None = None,
+    *,
+    is_gate: bool = False,
+) -> str:
+    """Run a canary, print the age of its reference and its decision, and return that; exits 3 on a regression.
+
+    Of an undecided one of a gate only a note is printed, and no file is written.
+    """
+    from dataclasses import asdict
+
     from rag_eval_pipeline.evaluation.pair import load_pair
-    from rag_eval_pipeline.monitoring.canary import run_canary
+    from rag_eval_pipeline.monitoring import canary
 
     pair, now = load_pair(root, benchmark, system), clock.now()
     with progress_bars(f"{benchmark} x {system}:") as begin:
-        found = run_canary(root, pair, questions=questions, now=now, progress=begin("canary"), keep_undecided=is_gate)
-    print_notes(filter(None, [found.reference_sentence(now), found.warning(now)]))
-    return found
-
-
-def show_canary(found: "Canary", as_json: bool, junit: Path | None, markdown: Path | None) -> None:
-    """Print a canary and write its files; exits 3 on a regression."""
-    from rag_eval_pipeline.monitoring.canary import write_canary_junit, write_canary_markdown
-
-    emit(canary_record(found), as_json, _lines(found))
-    if junit is not None:
-        write_canary_junit(junit, found)
-    if markdown is not None:
-        write_canary_markdown(markdown, found, clock.now())
+        found = canary.run_canary(
+            root, pair, questions=questions, now=now, progress=begin("canary"), keep_undecided=is_gate
+        )
+    print_notes([found.reference_sentence(now)])
+    if is_gate and found.decision == "undecided":
+        print_notes([f"canary: {found.sentence} The rest is asked."] if found.asked else [])
+        return found.decision
+    word = painted(found.decision.upper(), COLOURS.get(WORDS.get(found.decision, ""), "yellow"))
+    record = asdict(found) | {"sentence": found.sentence, "reference_at": found.reference_at.isoformat()}
+    emit(record, as_json, [f"{word}  {benchmark} x {system}: {found.sentence}", *found.wrong])
+    canary.write_canary(found, now, junit=junit, markdown=markdown)
     if found.decision == "regression":
         raise typer.Exit(REGRESSION)
-
-
-def canary_record(found: "Canary") -> dict[str, Any]:
-    """Return a canary as JSON."""
-    import msgspec
-
-    return dict(msgspec.to_builtins(found)) | {"sentence": found.sentence}
-
-
-def _lines(found: "Canary") -> Iterator[str]:
-    word = painted(found.decision.upper(), COLOURS.get(WORDS.get(found.decision, ""), "yellow"))
-    yield f"{word}  {found.benchmark} x {found.system}: {found.sentence}"
-    yield from (f"  {one.sentence}" for one in found.wrong)
+    return found.decision

@@ -40,7 +40,6 @@ from rag_eval_pipeline.metrics.early_stop import (
     steady_scores,
 )
 from rag_eval_pipeline.metrics.intervals import Values
-from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
 from rag_eval_pipeline.monitoring.night_records import read_nights
 from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
@@ -55,27 +54,12 @@ JUDGED = "judge_scores"  # takes too long for a canary
 
 
 @dataclass(frozen=True, slots=True)
-class WrongQuestion:
-    """A question of a canary that was right in every reference run, and is wrong now."""
-
-    query_id: str
-    question: str
-    expected: str
-    answer: str  # or the error
-
-    @property
-    def sentence(self) -> str:
-        """`question 7: "Who ...?" expected "A", answered "B"`."""
-        return f'question {self.query_id}: "{self.question}" expected "{self.expected}", answered "{self.answer}"'
-
-
-@dataclass(frozen=True, slots=True)
 class Canary:
     """What a canary found.
 
     Args:
         rate: Probability, measured on the reference runs, that an unchanged system fails a steady question.
-        steady: Questions that could have been asked.
+        wrong: A line for each question that is wrong now: its id and text, what was expected, and the answer or error.
         reference_at: When the newest pinned run ended.
     """
 
@@ -83,10 +67,8 @@ class Canary:
     system: str
     decision: Decision
     asked: int
-    steady: int
     rate: float
-    wrong: Sequence[WrongQuestion]
-    metrics: Sequence[str]
+    wrong: Sequence[str]
     reference_runs: int
     reference_at: datetime
 
@@ -103,19 +85,11 @@ class Canary:
         return f"{count}: neither a drop is sure, nor is one of {100 * DROP:.0f} points excluded."
 
     def reference_sentence(self, now: datetime) -> str:
-        """Return the age of the reference."""
+        """Return the age of the reference, and what to do if it is too old."""
+        days, pin = (now - self.reference_at).days, f"rag-eval pin {self.benchmark} {self.system} --ask"
+        text = f"{self.reference_runs} reference runs, last pinned one of {self.reference_at:%Y-%m-%d}, {days} days old"
         return (
-            f"Reference: {self.reference_runs} run{'s' if self.reference_runs > 1 else ''}, pinned ones of "
-            f"{self.reference_at:%Y-%m-%d}, {(now - self.reference_at).days} days old."
-        )
-
-    def warning(self, now: datetime) -> str | None:
-        """Return what to do about a reference that is too old."""
-        if (now - self.reference_at).days <= REFERENCE_DAYS_MAX:
-            return None
-        return (
-            f"the reference of {self.benchmark} x {self.system} is older than {REFERENCE_DAYS_MAX} days; pin another: "
-            f"rag-eval pin {self.benchmark} {self.system} --ask"
+            f"{text}, older than {REFERENCE_DAYS_MAX} days; pin another: {pin}" if days > REFERENCE_DAYS_MAX else text
         )
 
 
@@ -156,8 +130,7 @@ def run_canary(
 
     def result(decision: Decision, answers: Sequence[RagAnswer], wrong: Collection[str]) -> Canary:
         return Canary(
-            benchmark, system, decision, len(answers), len(usable), rate,
-            _wrong_questions(pair.only(order), answers, wrong), [metric_label(name) for name in names],
+            benchmark, system, decision, len(answers), rate, _wrong_lines(pair.only(order), answers, wrong),
             len(reference), runs.runs[-1].ended_at,
         )  # fmt: skip
 
@@ -252,39 +225,27 @@ def _scores(
     return found
 
 
-def _wrong_questions(pair: Pair, answers: Sequence[RagAnswer], wrong: Collection[str]) -> list[WrongQuestion]:
+def _wrong_lines(pair: Pair, answers: Sequence[RagAnswer], wrong: Collection[str]) -> list[str]:
     def short(text: str | None) -> str:
         return shortened(" ".join((text or "").split()), TEXT_CHARS)
 
-    by_id = {answer.query_id: answer for answer in answers}
+    given = {answer.query_id: answer.answer or answer.error for answer in answers}
     return [
-        WrongQuestion(
-            query.query_id, short(query.query_text), short(" / ".join(query.accepted_answers)),
-            short(answer.answer or answer.error),
-        )
+        f'question {query.query_id}, "{short(query.query_text)}": expected '
+        f'"{short(" / ".join(query.accepted_answers))}", answered "{short(given[query.query_id])}"'
         for query in pair.queries
         if query.query_id in wrong
-        for answer in [by_id[query.query_id]]
-    ]  # fmt: skip
-
-
-def write_canary_junit(path: Path, canary: Canary) -> None:
-    """Write a canary as a JUnit suite of one case."""
-    is_regression = canary.decision == "regression"
-    details = [one.sentence for one in canary.wrong]
-    failure = canary.decision if is_regression else None
-    case = Case("canary", canary.sentence, failure, canary.decision == "undecided", details)
-    write_suite(path, f"rag-eval canary {canary.benchmark}", f"{canary.system} against baseline", [case])
-
-
-def write_canary_markdown(path: Path, canary: Canary, now: datetime) -> None:
-    """Write a canary as Markdown, for a comment or the step summary of a CI server."""
-    head = [
-        f"### {canary.benchmark}: {canary.system} against baseline", "",
-        f"**{canary.decision.capitalize()}: {canary.sentence}**", "", canary.reference_sentence(now),
-    ]  # fmt: skip
-    rows = [
-        f"| {' | '.join(map(quoted, (one.query_id, one.question, one.expected, one.answer)))} |" for one in canary.wrong
     ]
-    table = ["", "| id | question | expected | now |", "|---|---|---|---|", *rows] if rows else []
-    atomic_write(path, "\n".join([*head, *table, ""]).encode())
+
+
+def write_canary(canary: Canary, now: datetime, *, junit: Path | None, markdown: Path | None) -> None:
+    """Write a canary as a JUnit suite of one case, and as Markdown for a comment."""
+    against = f"{canary.system} against baseline"
+    if junit is not None:
+        failure = canary.decision if canary.decision == "regression" else None
+        case = Case("canary", canary.sentence, failure, canary.decision == "undecided", canary.wrong)
+        write_suite(junit, f"rag-eval canary {canary.benchmark}", against, [case])
+    if markdown is not None:
+        lines = [f"### {canary.benchmark}: {against}", f"**{canary.decision.capitalize()}: {canary.sentence}**"]
+        lines += [canary.reference_sentence(now), *(f"- {quoted(line, 4 * TEXT_CHARS)}" for line in canary.wrong), ""]
+        atomic_write(markdown, "\n\n".join(lines).encode())

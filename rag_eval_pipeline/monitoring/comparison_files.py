@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from rag_eval_pipeline.errors import printable
+from rag_eval_pipeline.errors import printable, shortened
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
 from rag_eval_pipeline.monitoring.causes import WorseQuestion
 from rag_eval_pipeline.monitoring.verdict_records import SINGLE_RUNS, Comparison, Verdict
@@ -157,10 +157,10 @@ def _questions(row: Comparison, name: str) -> list[str]:
     return [f"question {one.query_id}: {one.before:.3f} -> {one.after:.3f}" for one in row.moved.get(name, ())]
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, limit: int = QUOTED_CHARS) -> str:
     """Return a text of a system or a data set as code, in which nothing is a link, an image, HTML or a mention."""
     line = printable(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
-    return f"`{line if len(line) <= QUOTED_CHARS else line[: QUOTED_CHARS - 1] + '…'}`" if line else ""
+    return f"`{shortened(line, limit)}`" if line else ""
 
 
 def _cell(text: str) -> str:
