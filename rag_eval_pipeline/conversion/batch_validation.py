@@ -33,6 +33,7 @@ from rag_eval_pipeline.conversion.questions import (
     metadata_of,
     says_no_answer,
     text_of,
+    turn_metadata,
     unescaped_url,
 )
 from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ITEM, TRACE_ROW
@@ -55,7 +56,7 @@ class BatchValidation:
 
     A row is refused with `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`,
     `bad_page`, `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`,
-    `text_too_long`, or with what `resolve` raises.
+    `text_too_long`, `bad_turn`, `bad_history`, or with what `resolve` raises.
     """
 
     def __init__(
@@ -82,6 +83,10 @@ class BatchValidation:
         impossible = self._each(self._impossible, of("is_impossible"), of("answer"), of("answers"))
         answers = self._each(self._answers, of("answer"), of("answers"), impossible)
         metadata = self._each(metadata_of, given["metadata"]) if "metadata" in given else [{} for _ in nothing]
+        if not given.keys().isdisjoint(("conversation", "turn", "history")):
+            asked = batch.column("question").to_pylist()
+            told = self._each(turn_metadata, of("conversation"), of("turn"), of("history"), asked)
+            metadata = [{**(own or {}), **(turn or {})} for own, turn in zip(metadata, told, strict=True)]
         contexts: list[Any] = [()] * batch.num_rows
         if "urls" in given:
             contexts = self._each(self._url_contexts, given["urls"])

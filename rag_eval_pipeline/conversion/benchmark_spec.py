@@ -46,6 +46,17 @@ class QuestionColumns(SpecPart):
     difficulty: Text | None = Field(
         default=None, description="Column with easy, medium or hard; other values become metadata."
     )
+    conversation: Text | None = Field(
+        default=None, description="Column with the id of the conversation of which the question is a turn."
+    )
+    turn: Text | None = Field(
+        default=None,
+        description="Column with the turn's number. With `conversation` and without `history`, the questions and "
+        "answers of the earlier turns are the history.",
+    )
+    history: Text | None = Field(
+        default=None, description="Column with the messages before the question: a list of structs, or JSON."
+    )
     metadata: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(), description="Column or columns kept beside the question under their own names."
     )

@@ -109,7 +109,12 @@ def map_source(
     queries = {}
     if columns is not None:
         _check_short_form(columns, source, place)
-    if columns is not None and spec.where is None and not template_columns(columns.files):
+    if (
+        columns is not None
+        and spec.where is None
+        and not template_columns(columns.files)
+        and not _has_earlier_turns(columns)
+    ):
         mapped["questions"] = _renamed(columns, source)
         _check_questions(mapped["questions"].columns, source.schema, place, spec, contexts=columns.contexts)
     else:
@@ -188,7 +193,31 @@ def short_form_sql(columns: QuestionColumns) -> str:
         elif theirs:
             fields = ", ".join(f"{identifier(name)}: {identifier(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
-    return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
+    order = ""
+    if _has_earlier_turns(columns):
+        selected.append(f"{_earlier_turns(columns)} AS history")
+        order = " ORDER BY source_file, source_row"  # a window loses the order of the rows
+    return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}{order}"
+
+
+def _has_earlier_turns(columns: QuestionColumns) -> bool:
+    """Return whether the history of a question is made of the rows of its conversation."""
+    return columns.history is None and columns.conversation is not None and columns.turn is not None
+
+
+def _earlier_turns(columns: QuestionColumns) -> str:
+    """Return the messages of the earlier turns as SQL; a turn without an answer is its question alone."""
+    answer = "NULL"
+    if columns.answer is not None:
+        answer = f"CAST({identifier(columns.answer)} AS VARCHAR)"
+    elif columns.answers is not None:
+        answer = f"answer_texts({identifier(columns.answers)})[1]"
+    said = f"[{{role: 'user', content: {identifier(columns.question)}}}, {{role: 'assistant', content: {answer}}}]"
+    return (
+        f"list_filter(flatten(list({said}) OVER (PARTITION BY {identifier(columns.conversation or '')} "
+        f"ORDER BY TRY_CAST({identifier(columns.turn or '')} AS BIGINT) "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)), lambda one: one.content <> '')"
+    )
 
 
 def template_columns(files: str | None) -> list[str]:

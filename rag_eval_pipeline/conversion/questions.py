@@ -49,6 +49,12 @@ _NOTHING = (
 NOTHING = frozenset(_NOTHING.split("|"))
 NO_WORD = r"^\s*[-–—?.…_*/\\]+\s*$"  # a dash or a question mark instead of an answer
 ESCAPED_AMPERSAND = "&amp;"
+# Keys of a message and names of who speaks, of OpenAI, ShareGPT and MTRAG -> roles of OpenAI.
+_ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
+_ROLES = {
+    "user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "agent": "assistant",
+    "ai": "assistant", "system": "system",
+}  # fmt: skip
 _METADATA = "a struct, a map or a JSON object"
 AMPERSAND_NOTE = "urls: `&amp;` is read as `&`"
 
@@ -143,6 +149,48 @@ def text_of(value: Any, field: str) -> str | None:
     if "\x00" in text:
         raise RowError("bad_character", field, "text without NUL", text)
     return text
+
+
+def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> dict[str, Any]:
+    """Return what the metadata of a question says of its conversation; nothing of a question without one.
+
+    A question that is the last message of its history is left out of it.
+    """
+    found: dict[str, Any] = {}
+    if (name := text_of(conversation, "conversation")) is not None and name:
+        found["conversation"] = name
+    if turn is not None:
+        number = text_of(turn, "turn") or ""
+        if not re.fullmatch(r"[0-9]{1,9}(\.0)?", number):
+            raise RowError("bad_turn", "turn", "the number of a turn", turn)
+        found["turn"] = int(number.removesuffix(".0"))
+    messages = _messages(history)
+    if messages and messages[-1] == {"role": "user", "content": question}:
+        messages.pop()
+    return found | ({"history": messages} if messages else {})
+
+
+def _messages(value: Any) -> list[dict[str, str]]:
+    """Return messages as OpenAI writes them, from the forms of OpenAI, ShareGPT and MTRAG."""
+    if isinstance(value, str) and value:
+        try:
+            value = json_value(value)
+        except RowError:
+            raise RowError("bad_history", "history", "a list of messages, as JSON", value) from None
+    if not value:
+        return []
+    if not isinstance(value, list):
+        raise RowError("bad_history", "history", "a list of messages", value)
+    found = []
+    for item in value:
+        message = item if isinstance(item, dict) else {}
+        said = next((message[key] for key in _ROLE_KEYS if message.get(key) is not None), None)
+        content = next((message[key] for key in _CONTENT_KEYS if message.get(key) is not None), None)
+        if said not in _ROLES or not isinstance(content, str):
+            expected = f"messages with a text as content and a role of {', '.join(_ROLES)}"
+            raise RowError("bad_history", "history", expected, item)
+        found.append({"role": _ROLES[said], "content": content})
+    return found
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -248,7 +248,7 @@ async def _ask_missing(
             for start in range(0, len(missing), size or 1):
                 await run_queries(
                     system,
-                    (Query(query.query_id, query.query_text) for query in missing[start : start + size]),
+                    (Query(query.query_id, query.query_text, query.history) for query in missing[start : start + size]),
                     keep,
                     in_flight=in_flight,
                     timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
@@ -259,10 +259,27 @@ async def _ask_missing(
                     break
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
-        warnings = dict.fromkeys((*evaluation.record.warnings, *system.warnings(), *known.warnings()))
+        warnings = dict.fromkeys(
+            (*evaluation.record.warnings, *_unsent_history(pair, missing), *system.warnings(), *known.warnings())
+        )
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
         evaluation.save(asking_seconds=seconds, warnings=tuple(warnings), known=known.values)
     atomic_write_json(evaluation.resources, samples)
+
+
+def _unsent_history(pair: Pair, missing: Sequence[EvaluationQuery]) -> list[str]:
+    """Return a warning if questions of conversations are asked without the messages before them."""
+    told = 0 if pair.system_file.takes_history else sum(bool(query.history) for query in missing)
+    if not told:
+        return []
+    remedy = ""
+    if pair.system_file.kind in ("http", "python"):
+        place = "body" if pair.system_file.kind == "http" else "input"
+        remedy = f" Put {{messages}} or {{history}} into {place} of its settings."
+    return [
+        f"{pair.system} takes no history: {told} follow-up questions are asked without the messages before "
+        f"them.{remedy}"
+    ]
 
 
 class Breaker:
@@ -497,7 +514,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         for query in islice(pair.queries, questions):
             await run_queries(
                 opened,
-                [Query(query.query_id, query.query_text)],
+                [Query(query.query_id, query.query_text, query.history)],
                 answers.append,
                 in_flight=1,
                 timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,

@@ -49,6 +49,10 @@ WHOLE_BYTES = 16 << 20  # of a dataset that is read at once; some 20,000 questio
 GRADES = range(-(2**63), 2**63)  # that a column of numbers holds
 
 
+History = tuple[dict[str, str], ...]
+"""Messages of a conversation, the oldest first, each with `role` (user, assistant, system) and `content`."""
+
+
 class EvaluationQuery(Model):
     """One question of an evaluation."""
 
@@ -62,7 +66,8 @@ class EvaluationQuery(Model):
     metadata: JsonObject = pydantic.Field(
         default_factory=dict,
         description="`is_impossible`, `answers` (all accepted), `expected_answers` (gold texts that a judge matches "
-        "with what was retrieved), `source_id`, `hops`, `relevance` (document -> grade), and the source's own.",
+        "with what was retrieved), `source_id`, `hops`, `relevance` (document -> grade), `conversation` (its id), "
+        "`turn` (from 1), `history` (earlier messages, each with role and content), and the source's own.",
     )
 
     @property
@@ -83,6 +88,29 @@ class EvaluationQuery(Model):
         given = stated if isinstance(stated, dict) else {}
         found = {name: given.get(name) for name in self.relevant_documents}
         return {name: grade if type(grade) is int and grade in GRADES else 1 for name, grade in found.items()}
+
+    @property
+    def conversation(self) -> str | None:
+        """The id of the conversation of which the question is a turn."""
+        stated = self.metadata.get("conversation")
+        return stated if isinstance(stated, str) and stated else None
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn in its conversation; 0 if it has none."""
+        stated = self.metadata.get("turn")
+        return stated if type(stated) is int else 0
+
+    @property
+    def history(self) -> History:
+        """The messages before the question, the oldest first, with gold answers; empty if there are none."""
+        stated = self.metadata.get("history")
+        messages = stated if isinstance(stated, list) else []
+        return tuple(
+            {"role": str(one["role"]), "content": str(one["content"])}
+            for one in messages
+            if isinstance(one, dict) and one.keys() >= {"role", "content"}
+        )
 
     @property
     def accepted_answers(self) -> list[str]:
@@ -107,7 +135,7 @@ class EvaluationQuery(Model):
 
 
 # Keys of a question's metadata that are fields of ours and no facts of the source.
-OWN_METADATA = frozenset({"is_impossible", "answers", "expected_answers", "source_id"})
+OWN_METADATA = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "conversation", "history"})
 # Keys that a conversion writes; a source's columns of these names get `source_` before them.
 CONVERTED_METADATA = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
 
@@ -374,10 +402,12 @@ def _only_value(table: CsvTable, column: str, path: Path) -> CsvRow:
 
 
 def question_clusters(queries: Iterable[EvaluationQuery]) -> dict[str, str]:
-    """Return the cluster of each question: exactly its documents; a question without any is its own cluster."""
+    """Return the cluster of each question: its conversation, else its documents; without either it is its own."""
     return {query.query_id: cluster_name(query) or f"question {query.query_id}" for query in queries}
 
 
 def cluster_name(query: EvaluationQuery) -> str:
-    """Return one name for exactly the documents of a question; "" without any."""
+    """Return one name for the conversation of a question, else for exactly its documents; "" without any."""
+    if query.conversation is not None:
+        return sys.intern(f"conversation {query.conversation}")
     return sys.intern("/".join(sorted(query.relevant_documents)))

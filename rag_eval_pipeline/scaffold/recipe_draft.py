@@ -27,6 +27,7 @@ from rag_eval_pipeline.workspace import BenchmarkPaths
 TRIED_ROWS = 50  # of a query that says all, to see whether it runs
 STATES_DOCUMENTS = ("contexts", "urls", "files")
 OTHER_ROLES = ("source_id", "is_impossible", "query_type", "difficulty")  # that copies of a format may add
+TURNS = ("conversation", "turn", "history")
 TEXTS, TEXTS_FILE = "texts", "texts_file"
 
 _PLACEHOLDER = re.compile(r"\{([^{}:]+)\}")
@@ -79,9 +80,12 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
         found = {name: sql.of(choice) for name, choice in recipe.questions.items()}
         exprs = {name: text for name, text in found.items() if text is not None}
         if not {*STATES_DOCUMENTS} & {*exprs} and documents is None:
+            turns = {name: _expr(source, exprs.pop(name)) for name in TURNS if name in exprs}
             draft = draft_derived(profile, source, _derived(profile, match, exprs, relation, sql))
+            assert not isinstance(draft.questions, str), "derived columns have an expression each"
             return replace(
                 draft,
+                questions={**draft.questions, **turns},
                 guesses=(*guesses, *draft.guesses),
                 missing=(*missing, *(text for text in draft.missing if text.partition(":")[0] not in fill_in)),
                 retrieval_only=draft.retrieval_only or recipe.retrieval_only,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from rag_eval_pipeline.corpus.document_names import DocumentNames
+from rag_eval_pipeline.formats.dataset import History
 from rag_eval_pipeline.formats.results import Status
 from rag_eval_pipeline.workspace import SYSTEM_SUFFIX
 
@@ -74,10 +75,23 @@ class SystemCorpus:
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A question as a system sees it: its id and its text."""
+    """A question as a system sees it: its id, its text, and the messages before it, the oldest first."""
 
     query_id: str
     text: str
+    history: History = ()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The history, and the question as the last message."""
+        return [*self.history, {"role": "user", "content": self.text}]
+
+    def values(self, benchmark: str) -> dict[str, Any]:
+        """Return what the placeholders of a template stand for."""
+        return {
+            "question": self.text, "query_id": self.query_id, "benchmark": benchmark,
+            "history": list(self.history), "messages": self.messages,
+        }  # fmt: skip
 
 
 class RetrievedPassage(msgspec.Struct, frozen=True):

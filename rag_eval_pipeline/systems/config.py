@@ -23,6 +23,7 @@ from rag_eval_pipeline.systems.kind_settings import (
     OpenAiSettings,
     PythonSettings,
     ReplaySettings,
+    takes,
 )
 from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings
 
@@ -165,6 +166,14 @@ class SystemFile(Model):
         servers = (value for _, value in self.settings if isinstance(value, EndpointSettings))
         server = next(servers, None)
         return self.traits.in_flight if server is None else server.in_flight
+
+    @property
+    def takes_history(self) -> bool:
+        """Whether a follow-up question is sent with the messages before it; recordings have answers as they are."""
+        if self.kind in ("http", "python"):
+            own = (getattr(self.settings, name, None) for name in ("body", "params", "input"))
+            return takes(("{history}", "{messages}"), *own)
+        return self.kind != "embedded"
 
     def takes(self, benchmark: str) -> bool:
         """Return whether it is to be evaluated on a benchmark."""

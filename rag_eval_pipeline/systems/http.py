@@ -59,7 +59,7 @@ class HttpSystem:
     async def answer(self, query: Query) -> RagAnswer:
         """Ask the server one question."""
         settings = self._settings
-        values = {"question": query.text, "query_id": query.query_id, "benchmark": self._benchmark}
+        values = query.values(self._benchmark)
         send = self._endpoint.stream if settings.streaming == "sse" else self._endpoint.request
         try:
             reply = await send(
@@ -167,18 +167,28 @@ async def open_http(settings: HttpSettings, corpus: SystemCorpus) -> AsyncIterat
         yield HttpSystem(settings, endpoint, AnswerReader(corpus, settings), corpus.benchmark)
 
 
-def fill_template(template: Any, values: Mapping[str, str]) -> Any:
+def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
     """Replace `{name}` in all texts of a JSON value; keys and unknown names stay as they are.
 
-    All names are replaced in one pass, so a question that contains `{query_id}` is sent as it is.
+    All names are replaced in one pass, so a question that contains `{query_id}` is sent as it is. A list of messages
+    replaces a text that is nothing but its name; inside of a longer text it is one line a message, `user: ...`.
     """
     if isinstance(template, str):
-        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+        whole = values.get(template[1:-1]) if template == f"{{{template[1:-1]}}}" else None
+        if isinstance(whole, list):
+            return whole
+        return re.sub(r"\{(\w+)\}", lambda match: _text_of(values.get(match[1], match[0])), template)
     if isinstance(template, list | tuple):
         return [fill_template(item, values) for item in template]
     if isinstance(template, dict):
         return {key: fill_template(item, values) for key, item in template.items()}
     return template
+
+
+def _text_of(value: str | list[dict[str, str]]) -> str:
+    if isinstance(value, str):
+        return value
+    return "\n".join(f"{message['role']}: {message['content']}" for message in value)
 
 
 def _last(read: Any, values: Sequence[Any], path: str | None) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
@@ -126,7 +127,7 @@ class EmbeddedSettings(Model):
 
 
 SECRET_HEADER = re.compile(r"auth|cookie|token|secret|api[-_]?key|^key$", re.IGNORECASE)
-_QUESTION = "{question}"
+_QUESTIONS = ("{question}", "{messages}")
 
 
 class ContextPaths(ContextNames):
@@ -157,6 +158,11 @@ class CitationPaths(Model):
     )
 
 
+def takes(placeholders: Sequence[str], *templates: Any) -> bool:
+    """Return whether JSON values have one of these placeholders in their texts."""
+    return any(name in json.dumps(template) for template in templates for name in placeholders)
+
+
 class HttpSettings(ReadingSettings):
     """Where the server is, what it is sent, and how its replies are read."""
 
@@ -169,7 +175,9 @@ class HttpSettings(ReadingSettings):
         default_factory=dict, description="Query parameters of the URL; placeholders are replaced as in the body."
     )
     body: JsonValue = pydantic.Field(
-        None, description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced."
+        None,
+        description="JSON that is sent; {question}, {query_id} and {benchmark} in its texts are replaced, and "
+        '"{messages}" and "{history}" by the messages of a conversation, with and without the question.',
     )
     headers: dict[str, str] = pydantic.Field(
         default_factory=dict, description="Sent with every question; secrets go into headers_env of the endpoint."
@@ -222,8 +230,8 @@ class HttpSettings(ReadingSettings):
 
     @pydantic.model_validator(mode="after")
     def _asks(self) -> Self:
-        if _QUESTION not in json.dumps(self.body) and not any(_QUESTION in text for text in self.params.values()):
-            raise ValueError("a body or params with {question} in a text")
+        if not takes(_QUESTIONS, self.body, self.params):
+            raise ValueError("a body or params with {question} in a text, or {messages}")
         return self
 
 
@@ -418,7 +426,8 @@ class PythonSettings(ReadingSettings):
     input: JsonValue = pydantic.Field(
         None,
         description='Value passed instead of the question\'s text, such as {question: "{question}"} for a graph or '
-        "chain that takes a mapping; {question}, {query_id} and {benchmark} in its texts are replaced.",
+        "chain that takes a mapping; {question}, {query_id}, {benchmark}, {messages} and {history} in its texts are "
+        "replaced.",
     )
     arguments: JsonObject = pydantic.Field(
         default_factory=dict,
@@ -444,8 +453,8 @@ class PythonSettings(ReadingSettings):
     @pydantic.field_validator("input")
     @classmethod
     def _has_the_question(cls, value: Any) -> Any:
-        if value is not None and "{question}" not in json.dumps(value):
-            raise ValueError("a value with {question} in a text")
+        if value is not None and not takes(_QUESTIONS, value):
+            raise ValueError("a value with {question} in a text, or {messages}")
         return value
 
     @pydantic.field_validator("version_of")

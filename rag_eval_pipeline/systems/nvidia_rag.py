@@ -106,7 +106,7 @@ class NvidiaSystem:
 
     async def answer(self, query: Query) -> RagAnswer:
         """Ask the server one question."""
-        body = {"messages": [{"role": "user", "content": query.text}], **self._body}
+        body = {"messages": query.messages, **self._body}
         settings = self._settings
         try:
             reply = await self._endpoint.stream("POST", "v1/generate", json=body)

@@ -81,7 +81,7 @@ class OpenAiSystem:
         started = time.perf_counter()
         passages = None if self._retriever is None else self._retriever.retrieve(query.text)
         retrieval_ms = 0.0 if passages is None else (time.perf_counter() - started) * 1000
-        messages = make_messages(query.text, passages, self._settings.system_prompt)
+        messages = make_messages(query, passages, self._settings.system_prompt)
         try:
             reply = await self._chat.complete(messages, stream=self._settings.stream)
         except EndpointError as error:
@@ -148,14 +148,16 @@ async def open_openai(settings: OpenAiSettings, corpus: SystemCorpus) -> AsyncIt
 
 
 def make_messages(
-    question: str, passages: Sequence[RetrievedPassage] | None, system_prompt: str | None
+    query: Query, passages: Sequence[RetrievedPassage] | None, system_prompt: str | None
 ) -> tuple[Message, ...]:
-    """Return the conversation that asks a question."""
+    """Return the conversation that asks a question, with the messages before it."""
     if system_prompt is None:
         system_prompt = PROMPT_ALONE if passages is None else PROMPT_WITH_PASSAGES
-    text = question if passages is None else "\n\n".join([*map(_numbered, passages), f"Question: {question}"])
+    text = query.text
+    if passages is not None:
+        text = "\n\n".join([*map(_numbered, passages), f"Question: {text}"])
     start = (Message("system", system_prompt),) if system_prompt else ()
-    return (*start, Message("user", text))
+    return (*start, *(Message(one["role"], one["content"]) for one in query.history), Message("user", text))
 
 
 def _numbered(passage: RetrievedPassage) -> str:

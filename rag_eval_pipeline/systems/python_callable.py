@@ -65,8 +65,9 @@ class PythonSystem:
 
     async def answer(self, query: Query) -> RagAnswer:
         """Answer one question; what the callable raises is a status."""
-        values = {"question": query.text, "query_id": query.query_id, "benchmark": self._benchmark}
-        question = Question(query.query_id, query.text, fill_template(self._settings.input, values))
+        question = Question(
+            query.query_id, query.text, fill_template(self._settings.input, query.values(self._benchmark))
+        )
         started = time.perf_counter()
         outcome = await self._code.ask(question)
         # The worker measures without the way of the answer to this process.

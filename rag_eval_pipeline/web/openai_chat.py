@@ -297,7 +297,7 @@ COUNT_LIMIT = 2**53  # of one reply; more is no count, and no 64 bits hold it
 class Message(NamedTuple):
     """One message of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
+    role: str  # system, user or assistant
     content: str
 
 

@@ -287,3 +287,17 @@ NO_LITERALS = {
 @pytest.mark.parametrize(("text", "kind"), NO_LITERALS.values(), ids=NO_LITERALS)
 def test_cell_that_is_no_python_literal_has_no_value(text, kind):
     assert sql_worker.literal_json(text, kind) is None
+
+
+def test_history_is_made_of_the_earlier_turns_of_a_conversation(benchmark):
+    rows = "c,n,q,a\nx,10,Why?,So.\ny,1,Who?,She.\nx,9,How deep?,31 m\nx,2,Where?,\n"
+    paths = benchmark(HEAD, {"t.csv": rows})
+    columns = {"question": "q", "answer": "a", "conversation": "c", "turn": "n"}
+
+    found = mapped(
+        {"source": read_relation(paths, SourceSpec(path=("t.csv",)), source_columns=True)}, {"questions": columns}
+    )
+
+    histories = [[one["content"] for one in row.values["history"] or ()] for row in found["questions"].rows]
+    assert histories == [["Where?", "How deep?", "31 m"], [], ["Where?"], []]
+    assert found["questions"].rows[0].values["history"][-1] == {"role": "assistant", "content": "31 m"}

@@ -75,7 +75,29 @@ def test_is_impossible_has_a_list_of_spellings_and_no_others():
     assert all(draft(is_impossible=value).is_impossible is False for value in FALSE)
 
 
+SAID = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
+HISTORIES = {
+    "OpenAI": SAID,
+    "ShareGPT": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hello!"}],
+    "MTRAG, with the question": [
+        *({"speaker": "user", "text": "Hello"}, {"speaker": "agent", "text": "Hello!"}),
+        {"speaker": "user", "text": "Who?"},
+    ],
+    "JSON in a cell": json.dumps(SAID),
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_messages_before_a_question_are_its_history(history):
+    found = draft(conversation="c1", turn="2", history=history, metadata={"topic": "x"})
+    assert found.metadata == {"topic": "x", "conversation": "c1", "turn": 2, "history": SAID}
+    assert draft(conversation=None, turn=None, history=[]).metadata == {}
+
+
 FAULTS = {
+    "a turn that is no number": ({"turn": "second"}, "bad_turn", "turn"),
+    "a message of nobody known": ({"history": [{"role": "tool", "content": "x"}]}, "bad_history", "history"),
+    "a history that is no list": ({"history": "Hello"}, "bad_history", "history"),
     "a blank question": ({"question": " \n"}, "empty_question", "question"),
     "a question that is a number": ({"question": 7}, "bad_type", "question"),
     "an answer that is a list": ({"answer": ["a"]}, "bad_type", "answer"),

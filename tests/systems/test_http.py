@@ -52,6 +52,17 @@ async def test_question_may_be_in_the_url(tmp_path):
     assert server.asked[0].target.startswith("/v1/ask?q=Who+said")
 
 
+async def test_messages_of_a_conversation_are_inserted_as_a_list_or_as_text(tmp_path):
+    said = ({"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "31 {question}"})
+    body = {"messages": "{messages}", "history": "{history}", "prompt": "{history}\nuser: {question}"}
+    async with opened(tmp_path, answering(), body=body) as (system, server):
+        await system.answer(Query("7", "Who?", said))
+
+    last = {"role": "user", "content": "Who?"}
+    text = "user: How deep?\nassistant: 31 {question}\nuser: Who?"
+    assert server.asked[0].json == {"messages": [*said, last], "history": [*said], "prompt": text}
+
+
 @given(st.text())
 def test_question_arrives_unchanged(question):
     sent = json.loads(json.dumps(fill_template({"a": ["<{question}>"]}, {"question": question})))

@@ -26,13 +26,13 @@ def streamed(*texts, finish_reason="stop", first=None):
     return stream(*[f"data: {json.dumps(event)}\n\n" for event in events], "data: [DONE]\n\n")
 
 
-async def asked(tmp_path, *steps, **settings):
+async def asked(tmp_path, *steps, query=ASKED, **settings):
     """Return the answer over a server's script, and the server."""
     async with serving(*steps) as server:
         endpoint = {"base_url": server.base_url, "backoff_seconds": 0.001, "max_retries": 1}
         given = {"endpoint": endpoint, "chat": {"model": "m", "prices": PRICES}, "stream": False, **settings}
         async with open_openai(OpenAiSettings.model_validate(given), corpus_in(tmp_path)) as system:
-            return await system.answer(ASKED), server
+            return await system.answer(query), server
 
 
 async def test_plain_answer(tmp_path):
@@ -60,6 +60,16 @@ async def test_retrieved_passages_are_sent_numbered_and_kept(tmp_path):
     assert (answer.contexts[0].document, answer.contexts[0].start, answer.contexts[0].rank) == ("light.pdf", 0, 1)
     assert [(c.file_name, c.start_char, c.end_char) for c in answer.citations] == [("light.pdf", 0, 93)]
     assert answer.latency_ms > answer.timings["retrieval"] > 0
+
+
+async def test_messages_of_a_conversation_come_before_the_question(tmp_path):
+    said = ({"role": "user", "content": "How high is it?"}, {"role": "assistant", "content": "31 m"})
+    _, server = await asked(
+        tmp_path, completion("x"), query=Query("7", "Who built it?", said), system_prompt="Be brief."
+    )
+
+    system, *rest = server.asked[0].json["messages"]
+    assert (system["content"], rest) == ("Be brief.", [*said, {"role": "user", "content": "Who built it?"}])
 
 
 CITED = {

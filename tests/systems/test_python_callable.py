@@ -38,6 +38,7 @@ CALLABLES = {
         "def ask(state, *, k): return f'{state} {k}'", "{'q': ['Do cats sleep?', 'q7', 'coast'], 'k': 3} 5",
         {"input": {"q": ["{question}", "{query_id}", "{benchmark}"], "k": 3}, "arguments": {"k": 5}},
     ),
+    "the messages of a conversation": ("def ask(state): return str(state)", "[{'role': 'user', 'content': 'Do cats sleep?'}]", {"input": "{messages}"}),
     "an input for a parameter query": ("def ask(*, query): return query['text']", "Do cats sleep?", {"input": {"text": "{question}"}}),
 }  # fmt: skip
 
