@@ -87,7 +87,7 @@ class Canary:
     def reference_sentence(self, now: datetime) -> str:
         """Return the age of the reference, and what to do if it is too old."""
         days, pin = (now - self.reference_at).days, f"rag-eval pin {self.benchmark} {self.system} --ask"
-        text = f"{self.reference_runs} reference runs, last pinned one of {self.reference_at:%Y-%m-%d}, {days} days old"
+        text = f"reference runs: {self.reference_runs}; the last is of {self.reference_at:%Y-%m-%d}, {days} days old"
         return (
             f"{text}, older than {REFERENCE_DAYS_MAX} days; pin another: {pin}" if days > REFERENCE_DAYS_MAX else text
         )
