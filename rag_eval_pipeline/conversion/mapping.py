@@ -193,31 +193,12 @@ def short_form_sql(columns: QuestionColumns) -> str:
         elif theirs:
             fields = ", ".join(f"{identifier(name)}: {identifier(name)}" for name in theirs)
             selected.append(f"{{{fields}}} AS {ours}")
-    order = ""
-    if _has_earlier_turns(columns):
-        selected.append(f"{_earlier_turns(columns)} AS history")
-        order = " ORDER BY source_file, source_row"  # a window loses the order of the rows
-    return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}{order}"
+    return f"SELECT {', '.join(selected)}, source_file, source_row FROM {SOURCE}"
 
 
 def _has_earlier_turns(columns: QuestionColumns) -> bool:
     """Return whether the history of a question is made of the rows of its conversation."""
     return columns.history is None and columns.conversation is not None and columns.turn is not None
-
-
-def _earlier_turns(columns: QuestionColumns) -> str:
-    """Return the messages of the earlier turns as SQL; a turn without an answer is its question alone."""
-    answer = "NULL"
-    if columns.answer is not None:
-        answer = f"CAST({identifier(columns.answer)} AS VARCHAR)"
-    elif columns.answers is not None:
-        answer = f"answer_texts({identifier(columns.answers)})[1]"
-    said = f"[{{role: 'user', content: {identifier(columns.question)}}}, {{role: 'assistant', content: {answer}}}]"
-    return (
-        f"list_filter(flatten(list({said}) OVER (PARTITION BY {identifier(columns.conversation or '')} "
-        f"ORDER BY TRY_CAST({identifier(columns.turn or '')} AS BIGINT) "
-        "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)), lambda one: one.content <> '')"
-    )
 
 
 def template_columns(files: str | None) -> list[str]:

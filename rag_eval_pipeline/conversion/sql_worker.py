@@ -204,7 +204,8 @@ def _run_query(
     order = _order(name, own, query["files"]) if hazard or own_order else ""
     order = "" if name == "documents" and own_order else order
     try:
-        result = connection.sql(f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}')
+        rows = f'SELECT *, {keep} AS "{KEEP}" FROM {RESULT} {order}'
+        result = connection.sql(_with_history(rows, own) if name == "questions" else rows)
         reader = result.to_arrow_reader(BATCH_ROWS)
         schema = pa.schema(map(_with_json_marked, reader.schema, result.types))
         with pa.ipc.new_file(str(folder / f"{name}.arrow"), schema) as writer:
@@ -215,6 +216,25 @@ def _run_query(
             raise  # of the disk; one without a number is DuckDB's, from the middle of its result
         raise _failed("where" if where is not None else name, error) from None
     return {"hazard": hazard, "condition": condition}
+
+
+def _with_history(rows: str, own: list[str]) -> str:
+    """Return the query of rows with `history` where only `conversation` and `turn` are given: the earlier turns.
+
+    A turn without an answer is its question alone. A window loses the order of the rows, so they are numbered.
+    """
+    if "history" in own or not {"conversation", "turn", "question"} <= {*own}:
+        return rows
+    answers = [text for name, text in (("answer", "CAST(answer AS VARCHAR)"), ("answers", "answer_texts(answers)[1]"))
+               if name in own]  # fmt: skip
+    said = "[{role: 'user', content: question}"
+    said += f", {{role: 'assistant', content: coalesce({', '.join(answers)})}}]" if answers else "]"
+    return f"""
+        SELECT * EXCLUDE (_place), CASE WHEN CAST(conversation AS VARCHAR) <> '' THEN list_filter(flatten(
+            list({said}) OVER (
+                PARTITION BY conversation ORDER BY TRY_CAST(turn AS BIGINT), _place
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)), lambda one: one.content <> '') END AS history
+        FROM (SELECT *, row_number() OVER () AS _place FROM ({rows})) ORDER BY _place"""
 
 
 def _order(name: str, own: list[str], files: list[str]) -> str:

@@ -161,6 +161,13 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         ("difficulty", partial(_uses_words, DIFFICULTIES)),
     ):
         assign(role, next(iter(named_columns(rest, role, fits)), None))
+    turns = [
+        *named_columns(rest, "conversation", lambda column: not column.is_unique)[:1],
+        *named_columns(rest, "turn", _is_turn)[:1],
+    ]
+    if len(turns) == 2:
+        assign("conversation", turns[0])
+        assign("turn", turns[1], remark="; the earlier turns are the history of a question")
     labels = [column for column in rest if column.name not in used and is_label(column)]
     used.update(column.name for column in labels)
     metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
@@ -168,7 +175,10 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     if metadata:
         text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
         guesses.append(Guess("questions", text))
-    order = ("source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty")
+    order = (
+        "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "conversation",
+        "turn",
+    )  # fmt: skip
     ordered = {role: exprs[role] for role in order if role in exprs}
     return Roles(ordered, frozenset(used), metadata, tuple(guesses), found, doubts)
 
@@ -353,6 +363,11 @@ def _is_text(column: Column) -> bool:
 def _uses_words(known: frozenset[str], column: Column) -> bool:
     """Return whether the column uses the specification's words; the conversion would note each row with others."""
     return column.kind == "text" and any(value in known for value in column.present)
+
+
+def _is_turn(column: Column) -> bool:
+    """Return whether a column numbers turns, as the conversion reads them."""
+    return bool(column.present) and all(re.fullmatch(r"[0-9]{1,9}", str(value)) for value in column.present)
 
 
 def is_label(column: Column) -> bool:

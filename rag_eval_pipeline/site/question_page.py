@@ -154,6 +154,7 @@ CITATIONS_SHOWN = 50
 GOLDS_SHOWN = 20
 MISSED_SHOWN = 20
 FACTS_SHOWN = 8
+MESSAGES_SHOWN = 20
 
 
 class SupportShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -216,6 +217,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         name: Its id as people know it.
         text_id: Checksum of the question.
         facts: Label and value: kind of question, difficulty, the source's own.
+        history: Messages of the conversation before the question, the last ones: role and text.
         is_impossible: None if the dataset is gone.
         difference: Segments against the nearest gold answer: part and text.
         missed: Relevant documents that were not retrieved.
@@ -233,6 +235,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     text_id: int
     outcome: str
     facts: list[tuple[str, str]] = []
+    history: list[tuple[str, str]] = []
     gold: list[str] = []
     is_impossible: bool | None = None
     answer: list[AnswerPart] = []
@@ -287,6 +290,10 @@ def question_details(
         question=shortened(row.query_text, ANSWER_LENGTH),
         outcome=outcome,
         facts=_facts(query),
+        history=[
+            (shortened(one["role"], NAME_LENGTH), shortened(one["content"], ANSWER_LENGTH))
+            for one in (query.history if query else ())[-MESSAGES_SHOWN:]
+        ],
         gold=[shortened(text, ANSWER_LENGTH) for text in gold[:GOLDS_SHOWN]],
         is_impossible=query.is_impossible if query else None,
         answer=annotate_answer(given, claims, answer.citations, changed),

@@ -289,15 +289,22 @@ def test_cell_that_is_no_python_literal_has_no_value(text, kind):
     assert sql_worker.literal_json(text, kind) is None
 
 
-def test_history_is_made_of_the_earlier_turns_of_a_conversation(benchmark):
-    rows = "c,n,q,a\nx,10,Why?,So.\ny,1,Who?,She.\nx,9,How deep?,31 m\nx,2,Where?,\n"
+@pytest.mark.parametrize(
+    "questions",
+    [
+        {"question": "q", "answer": "a", "conversation": "c", "turn": "n"},
+        "SELECT q AS question, a AS answer, c AS conversation, n AS turn FROM source",
+        "SELECT q AS question, [a] AS answers, c AS conversation, n AS turn, source_row FROM source WHERE q <> ''",
+    ],
+)
+def test_history_is_made_of_the_earlier_turns_of_a_conversation(questions, benchmark):
+    rows = "c,n,q,a\nx,10,Why?,So.\ny,1,Who?,She.\nx,9,How deep?,31 m\nx,2,Where?,\n,1,Alone?,a\n,2,Alone?,b\n"
     paths = benchmark(HEAD, {"t.csv": rows})
-    columns = {"question": "q", "answer": "a", "conversation": "c", "turn": "n"}
 
     found = mapped(
-        {"source": read_relation(paths, SourceSpec(path=("t.csv",)), source_columns=True)}, {"questions": columns}
+        {"source": read_relation(paths, SourceSpec(path=("t.csv",)), source_columns=True)}, {"questions": questions}
     )
 
     histories = [[one["content"] for one in row.values["history"] or ()] for row in found["questions"].rows]
-    assert histories == [["Where?", "How deep?", "31 m"], [], ["Where?"], []]
+    assert histories == [["Where?", "How deep?", "31 m"], [], ["Where?"], [], [], []]
     assert found["questions"].rows[0].values["history"][-1] == {"role": "assistant", "content": "31 m"}

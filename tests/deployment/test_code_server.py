@@ -127,8 +127,10 @@ def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_ru
         with server.stdout as stdout:
             assert stdout.readline() == first
 
-            assert end_tree(server, depth=1, again_after_s=0.5, kill_after_s=grace_s) == 0
-
+            try:
+                assert end_tree(server, depth=1, again_after_s=0.5, kill_after_s=grace_s) == 0
+            finally:
+                server.kill()  # which has ended, or its output would not
             said = [line.decode().strip() for line in stdout]
         if killed:
             assert (server.returncode, said) == (-signal.SIGKILL, ["server: told"])

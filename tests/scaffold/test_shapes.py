@@ -379,6 +379,15 @@ def test_questions_without_answers_measure_retrieval(planned, files):
     assert planned(files).spec.retrieval_only
 
 
+def test_columns_of_conversations_and_turns_are_found_together(planned):
+    rows = "chat_id,turn,question,answer\nx,1,A?,a\nx,2,B?,b\ny,1,C?,c\n"
+    said = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": "a"}]
+
+    metadata = [question.metadata for question in planned({"table.csv": rows}).questions]
+
+    assert [(one["conversation"], one.get("history", [])) for one in metadata] == [("x", []), ("x", said), ("y", [])]
+
+
 def test_plain_columns_need_no_sql(started):
     proposal = started({"table.csv": "Question,Answer,URL\nA?,a,https://a.org/1\n"})
 

@@ -100,14 +100,18 @@ def test_annotate_answer_loses_nothing_whatever_the_offsets(answer, claims, mark
     assert sum(len(part.text) for part in segments) == len(answer)
 
 
-def test_question_page_has_what_the_system_wrote():
+def test_question_page_has_the_conversation_and_what_the_system_wrote():
     row = QuestionRow("0", "Who?", "ok", "She.", False, {})
     answer = RagAnswer(
         "0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.", raw_sha256="ab", model="m-1"
     )
 
-    details = question_details(row, answer, None, None, outcome="right", texts=DocumentTexts([], {}), pictures=[])
+    said = [{"role": "user", "content": "Is there a chef?"}, {"role": "assistant", "content": "Yes."}]
+    turn = GOLD.model_copy(update={"metadata": {"conversation": "c-1", "turn": 2, "history": said}})
 
+    details = question_details(row, answer, turn, None, outcome="right", texts=DocumentTexts([], {}), pictures=[])
+
+    assert details.history == [("user", "Is there a chef?"), ("assistant", "Yes.")]
     assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
     stored = {"status": "ok", "abstained": False, "latency_ms": 1.0, "model": "m-1", "raw_sha256": "ab"}
     assert details.record == {**stored, "usage": details.record["usage"]}

@@ -91,6 +91,7 @@ class QuestionPage {
       ),
       ...[
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
+        this.conversation(question),
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
         this.answers(question), this.labels?.form(question), this.pictures(question), this.citations(question), this.claims(question),
         this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
@@ -101,6 +102,12 @@ class QuestionPage {
       scrollTo(0, 0);
     }
     this.wasShown = true;
+  }
+
+  // What was said before the question, with the benchmark's answers.
+  conversation(question) {
+    const rows = (question.history ?? []).map(([role, text]) => element("tr", {}, element("th", { scope: "row" }, role), element("td", { class: "text" }, text)));
+    return rows.length ? section("The conversation before", element("table", {}, element("tbody", {}, ...rows))) : null;
   }
 
   outcome(word) {
