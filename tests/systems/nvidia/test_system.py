@@ -92,6 +92,19 @@ async def test_distances_of_a_server_that_states_to_rerank_are_left_out_and_said
     ]
 
 
+async def test_messages_of_a_conversation_come_before_the_question(corpus):
+    said = ({"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "Ada Prew"})
+    event = {"choices": [{"message": {"content": "31"}, "finish_reason": "stop"}]}
+    with json_server(lambda path, body: event if path == "/v1/generate" else {}) as server:
+        at = NvidiaSettings.model_validate(
+            {"rag": {"base_url": server.url}, "check_dependencies": False, "page_base": 1}
+        )
+        async with open_nvidia(at, corpus) as system:
+            await system.answer(Query("1", "How tall is it?", said))
+
+    assert server.bodies[-1]["messages"] == [*said, {"role": "user", "content": "How tall is it?"}]
+
+
 async def test_server_without_a_configuration_endpoint(canned, corpus, opened):
     canned.reset(paths={"GET /rag/v1/configuration": ["http_404"]})
     async with opened(canned, corpus) as system:
