@@ -56,6 +56,13 @@ def test_export_refuses_an_option_of_other_formats(format, options, known, works
     assert (caught.value.code, f"has it: {known}" in str(caught.value)) == ("no_option_of_format", True)
 
 
+def test_questions_that_the_files_do_not_give_back_are_counted(awkward, monkeypatch, tmp_path):
+    ragas = FORMATS["ragas"]
+    monkeypatch.setitem(FORMATS, "ragas", ragas._replace(read=lambda folder: list(ragas.read(folder))[1:]))
+
+    assert lost_of_queries(export(awkward, "awkward", "ragas", tmp_path / "ragas")) == {"queries": 1}
+
+
 def test_lost_values_are_counted_by_field(awkward, tmp_path):
     # Four questions: two query types, one of them not a word of the specification; no citations; three with an answer.
     nvidia = export(awkward, "awkward", "nvidia", tmp_path / "nvidia")
