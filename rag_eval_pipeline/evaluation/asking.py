@@ -194,6 +194,7 @@ async def _ask_system(
         in_flight = pair.settings.concurrency or file.in_flight
         evaluation.save(fingerprints=fingerprints, configuration=configuration, in_flight=in_flight)
         known.read_version()
+        known.read_settings(file.settings)
         known.add("documents", str(len(corpus.files)))
         known.add("workspace commit", workspace_commit(workspace.root))
         await _ask_missing(workspace, evaluation, pair, system, missing, in_flight, known, progress, is_enough)

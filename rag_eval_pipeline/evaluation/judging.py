@@ -185,6 +185,7 @@ class JudgementCounts:
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
         self._models: set[str] = set()
+        self._fingerprints: set[str] = set()
         self._usage: dict[form.JudgeUsageName, array[float]] = {}
 
     @classmethod
@@ -204,6 +205,8 @@ class JudgementCounts:
         self._flags.update(judgement.flags)
         if judgement.model is not None:
             self._models.add(judgement.model)
+        if judgement.system_fingerprint is not None:
+            self._fingerprints.add(judgement.system_fingerprint)
         for name in get_args(form.JudgeUsageName):
             self._usage.setdefault(name, array("d")).append(getattr(judgement.usage, name))
 
@@ -234,6 +237,12 @@ class JudgementCounts:
     def usage(self) -> dict[form.JudgeUsageName, float]:
         """The sums of what judging used; empty without a judge."""
         return {name: math.fsum(values) for name, values in self._usage.items()}
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """What the judge's replies say of its server."""
+        found = {"judge model": self._models, "judge system_fingerprint": self._fingerprints}
+        return {name: tuple(sorted(values)) for name, values in found.items() if values}
 
     def record(self, kind: str, fingerprint: str) -> form.JudgeRecord:
         """Return which judge was used, with the counts."""

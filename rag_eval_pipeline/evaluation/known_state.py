@@ -5,12 +5,12 @@ evaluation keeps it, and `known_changes` says what differs between two evaluatio
 """
 
 import hashlib
+import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_eval_pipeline.errors import shortened
 from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
 from rag_eval_pipeline.systems.config import SystemFile
 from rag_eval_pipeline.systems.json_paths import text_at
@@ -18,10 +18,14 @@ from rag_eval_pipeline.systems.json_paths import text_at
 Known = Mapping[str, tuple[str, ...]]
 
 VALUES_KEPT = 5  # of one name, such as models of a router
-SHOWN_CHARACTERS = 40
+KEPT_CHARACTERS, SHOWN_CHARACTERS, START_CHARACTERS = 200, 40, 24
 COMMAND_SECONDS = 10.0
 OF_THE_SYSTEM = ("version", "model", "system_fingerprint")
-NOT_A_CHANGE = frozenset({"kind", "server", "date_set_by", "recording"})  # keys of a configuration
+NONE = "none"
+NOT_A_CHANGE = frozenset({"kind", "date_set_by", "recording", "server.versions"})  # of a configuration
+SETTINGS = "settings."
+# Settings that a system's configuration does not state: prompts, and what is sent with each question.
+SENT = ("system_prompt", "extra_body", "body", "params", "headers", "input", "arguments")
 
 
 class KnownState:
@@ -42,7 +46,16 @@ class KnownState:
         """Keep a value, one line of it."""
         values = self._values.setdefault(name, {}) if value else {}
         if value and len(values) < VALUES_KEPT:
-            values[" ".join(value.split())[:200]] = None
+            text = " ".join(value.split())
+            values[text if len(text) <= KEPT_CHARACTERS else _shown(text)] = None
+
+    def read_settings(self, settings: Any) -> None:
+        """Keep what the file says that is sent with each question, by its place in the file."""
+        for path, place in ((SETTINGS, settings), (f"{SETTINGS}chat.", getattr(settings, "chat", None))):
+            for field in SENT:
+                if hasattr(place, field):
+                    for name, text in _leaves(f"{path}{field}", getattr(place, field) or None):
+                        self.add(name, text)
 
     def read_version(self) -> None:
         """Keep the version that a file or a command states now."""
@@ -103,18 +116,55 @@ def workspace_commit(root: Path) -> str | None:
 
 def known_changes(before: EvaluationRecord, now: EvaluationRecord) -> str | None:
     """Return a sentence on what is known to differ between two evaluations; None if nothing is known of the system."""
-    old, new = _stated(before), _stated(now)
-    changes = [f"{name} {old[name]} → {new[name]}" for name in new if name in old and old[name] != new[name]]
+    old, new = stated(before), stated(now)
     since = f"{before.opened_at:%d} {before.opened_at:%B}".lstrip("0")
-    if changes:
+    if changes := changed_values(old, new):
         return f"Changed since {since}: {', '.join(changes)}; nothing else that is known."
     known = [name for name in OF_THE_SYSTEM if name in old and name in new]
     return f"Unchanged since {since}: {', '.join(known)}." if known else None
 
 
-def _stated(record: EvaluationRecord) -> dict[str, str]:
-    found = {name: shortened(" and ".join(sorted(values)), SHOWN_CHARACTERS) for name, values in record.known.items()}
-    for name, value in record.configuration.items():
-        if name not in {*found, *NOT_A_CHANGE} and isinstance(value, str | int | float | bool):
-            found[name] = shortened(str(value), SHOWN_CHARACTERS)
+def changed_values(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Return `name before → now` of each value of two states that differs.
+
+    A value that only one of them has counts if it is a setting, and settings are known of both.
+    """
+    has_settings = all(any(name.startswith(SETTINGS) for name in state) for state in (old, new))
+    changes = []
+    for name in {**old, **new}:
+        absent = NONE if has_settings and name.startswith(SETTINGS) else None
+        before, now = old.get(name, absent), new.get(name, absent)
+        if before is not None and now is not None and before != now:
+            changes.append(f"{name} {_shown(before)} → {_shown(now)}")
+    return changes
+
+
+def stated(record: EvaluationRecord) -> dict[str, str]:
+    """Return what was known while an evaluation was asked, by name: of the replies, of its settings, of the server."""
+    found = {name: " and ".join(sorted(values)) for name, values in record.known.items()}
+    for key, value in record.configuration.items():
+        for name, text in _leaves(key, value):
+            if text != NONE or name not in OF_THE_SYSTEM:
+                found.setdefault(name, text)
     return found
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts, numbers and lists of a JSON value by their paths in it."""
+    if name in NOT_A_CHANGE:
+        return
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(f"{name}.{key}", one)
+    else:
+        yield (
+            name,
+            NONE if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+        )
+
+
+def _shown(text: str) -> str:
+    """Return a text, if it is long its beginning and a digest by which it differs from others."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:START_CHARACTERS]}… ({hashlib.sha256(text.encode()).hexdigest()[:6]})"

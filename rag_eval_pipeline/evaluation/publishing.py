@@ -71,10 +71,8 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Sc
         )
         rows.seek(0)
         write_with_json(path, results, form.ROWS, iter(lambda: rows.read(SPOOLED_BYTES), b""))
-    judge = {} if results.judge is None or not results.judge.models else {"judge model": results.judge.models}
-    evaluation.save(
-        state="published", retrieval_level=results.retrieval_level, known={**evaluation.record.known, **judge}
-    )
+    known = {**evaluation.record.known, **scores.judgements.known}
+    evaluation.save(state="published", retrieval_level=results.retrieval_level, known=known)
     return Published(results, facts.first, scores.judgements)
 
 

@@ -130,6 +130,7 @@ class Judgement(msgspec.Struct, frozen=True):
         ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
             `labels_failed`, `language_not_supported`.
+        system_fingerprint: As the server names it; None of cached replies.
     """
 
     query_id: str
@@ -143,6 +144,7 @@ class Judgement(msgspec.Struct, frozen=True):
     flags: tuple[str, ...] = ()
     usage: JudgeUsage = JudgeUsage()
     model: str | None = None
+    system_fingerprint: str | None = None
 
 
 class Judge(Protocol):

@@ -75,6 +75,7 @@ class _UsageTally:
     tokens: int = 0
     usd: float = 0.0
     model: str | None = None
+    system_fingerprint: str | None = None
     is_mixed: bool = False
 
     def usage(self, duration_ms: float) -> JudgeUsage:
@@ -162,6 +163,9 @@ class _CachedChat:
         tally.requests += reply.requests
         tally.tokens += reply.usage.total_tokens
         tally.usd += reply.usage.cost or 0.0
+        for one in reply.objects:
+            if isinstance(one, dict) and isinstance(text := one.get("system_fingerprint"), str):
+                tally.system_fingerprint = text
         return reply
 
     def _is_of_this_model(self, model: str | None) -> bool:
@@ -219,6 +223,7 @@ class LlmJudge:
             flags=tuple(sorted(set(flags))),
             usage=tally.usage((time.perf_counter() - started) * 1000),
             model=tally.model,
+            system_fingerprint=tally.system_fingerprint,
         )
 
     async def _verdicts(self, case: Case, claims: list[AnswerClaim], repeat: int, tally: _UsageTally) -> Judgement:

@@ -1,5 +1,6 @@
 """What is known of a system is kept with each evaluation, and what changed between two is named, each by its name."""
 
+import shutil
 import subprocess
 from datetime import timedelta
 
@@ -11,9 +12,12 @@ from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.known_state import known_changes
 from rag_eval_pipeline.evaluation.pair import load_pair
-from tests.evaluation.conftest import NIGHT, OBSERVATORY
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from tests.evaluation.conftest import NIGHT, OBSERVATORY, change_defaults
 from tests.json_server import json_server
+from tests.judges.judge_server import Completion, honest, judge_server
 
+LONG = "Answer from the passages, in one sentence, and cite each of them. " * 8
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 
 
@@ -85,6 +89,58 @@ def test_what_changed_between_two_nights_is_named(asked, workspace):
         assert said in known_changes(before, now), what
         assert before.fingerprints == now.fingerprints, what  # they are compared all the same
         assert (known_changes(before, now).count("→"), before.warnings) == (what != "nothing", ()), what
+
+
+SETTINGS = {
+    # kind, what the file says before   and after                                      what is said
+    "prompt":        ("http",   {"body": {"q": "{question}", "prompt": LONG + "."}}, {"body": {"q": "{question}", "prompt": LONG + "!"}}, "settings.body.prompt Answer from the passages… ("),
+    "top_k":         ("http",   {"body": {"q": "{question}", "k": {"top": 8}}}, {"body": {"q": "{question}", "k": {"top": 5}}}, "settings.body.k.top 8 → 5;"),
+    "new in a body": ("http",   {"body": {"q": "{question}"}}, {"body": {"q": "{question}", "mmr": True}}, "settings.body.mmr none → true;"),
+    "params":        ("http",   {"params": {"n": "3"}},        {"params": {"n": "4"}},                "settings.params.n 3 → 4;"),
+    "headers":       ("http",   {"headers": {"X-Route": "a"}}, {"headers": {"X-Route": "b"}},         "settings.headers.X-Route a → b;"),
+    "path":          ("http",   {"path": "v1"},                {"path": "v2"},                        "/v2;"),
+    "stated":        ("http",   {"configuration": {"retrieval_k": 5}}, {"configuration": {"retrieval_k": 9}}, "retrieval_k 5 → 9;"),
+    "own prompt":    ("openai", {},                            {"system_prompt": "Be brief."},        "settings.system_prompt none → Be brief.;"),
+    "temperature":   ("openai", {"temperature": 0.0},          {"temperature": 0.7},                  "temperature 0.0 → 0.7;"),
+    "extra_body":    ("openai", {"extra_body": {"k": 1}},      {"extra_body": {"k": 2}},              "settings.chat.extra_body.k 1 → 2;"),
+    "retrieval":     ("openai", {"retrieval": {"k": 8}},       {"retrieval": {"k": 5}},               "retrieval_k 8 → 5;"),
+    "longer ones":   ("openai", {"retrieval": {}},             {"retrieval": {"passage_words": 60}},  "passage_words 120 → 60;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "said"), SETTINGS.values(), ids=SETTINGS)
+def test_changed_settings_are_named(kind, old, new, said, workspace):
+    message = {"index": 0, "message": {"role": "assistant", "content": "4"}, "finish_reason": "stop"}
+    records = []
+    with json_server(lambda *_: {"text": "4", "model": "m", "choices": [message]}) as server:
+        for night, changed in ((NIGHT, old), (NIGHT + timedelta(days=1), new)):
+            chat = {name: value for name, value in changed.items() if name in ("temperature", "extra_body")}
+            settings = {name: value for name, value in changed.items() if name not in chat}
+            kinds = {
+                "http": {"body": {"q": "{question}"}, "answer": "text"},
+                "openai": {"chat": {"model": "m", **chat}, "stream": False},
+            }
+            settings = {"endpoint": {"base_url": server.url}, **kinds[kind], **settings}
+            workspace.system_file("mine").write_text(yaml.safe_dump({"kind": kind, "settings": settings}))
+            report = ask(workspace, load_pair(workspace, OBSERVATORY, "mine"), now=night, which="all")
+            records.append(load_evaluation(workspace, report.evaluation_id).record)
+    sentence = known_changes(*records)
+    assert (sentence.count("→"), said in sentence) == (1, True), sentence
+
+
+def test_changed_judge_is_named(workspace):
+    """A judge's model and fingerprint are those of its replies; another fingerprint of the same model is named too."""
+    records, judge = [], {}
+    with judge_server(lambda body: Completion(honest(body), **judge)) as server:
+        settings = {"endpoint": {"base_url": server.url}, "chat": {"model": "m"}}
+        change_defaults(workspace, judge={"kind": "openai", "settings": settings})
+        for model, fingerprint in (("x-08", "fp_1"), ("x-11", "fp_2"), ("x-11", "fp_2")):
+            judge |= {"model": model, "system_fingerprint": fingerprint}
+            shutil.rmtree(workspace.judge_cache, ignore_errors=True)
+            _, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"), which="all")
+            records.append(load_evaluation(workspace, published.evaluation_id).record)
+    assert "judge model x-08 → x-11, judge system_fingerprint fp_1 → fp_2;" in known_changes(*records[:2])
+    assert known_changes(*records[1:]).startswith("Unchanged")
 
 
 def test_version_that_cannot_be_read_is_a_warning(asked):

@@ -16,6 +16,7 @@ class Completion:
 
     text: str = ""
     model: str | None = "judge-1"
+    system_fingerprint: str | None = None
     finish_reason: str = "stop"
     refusal: str | None = None
     status: int = 200
@@ -48,6 +49,7 @@ def judge_server(answer: Callable[[dict[str, Any]], Completion | str]) -> Iterat
         message = {"role": "assistant", "content": made.text, "refusal": made.refusal}
         value = {
             "id": "1", "object": "chat.completion", "model": made.model,
+            "system_fingerprint": made.system_fingerprint,
             "choices": [{"index": 0, "message": message, "finish_reason": made.finish_reason}],
             "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
         }  # fmt: skip
