@@ -18,8 +18,8 @@ class JsonServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128  # more than are asked at once: the default of 5 resets connections under load
 
-    def __init__(self, answer: Callable[[str, Any], Reply]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, answer: Callable[[str, Any], Reply], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.answer = answer
         self.bodies: list[Any] = []
         self.headers: list[str] = []

@@ -29,8 +29,8 @@ COMMANDS = {
         "leaderboard": "evaluate.leaderboard", "history": "nights.history",
     },
     "Compare": {
-        "compare": "compare.compare", "gate": "gate.gate", "ab": "nights.ab", "pin": "nights.pin",
-        "power": "nights.power", "trust": "nights.trust",
+        "compare": "compare.compare", "gate": "gate.gate", "bisect": "bisect.bisect", "ab": "nights.ab",
+        "pin": "nights.pin", "power": "nights.power", "trust": "nights.trust",
     },
     "Score and convert files": {
         "validate": "benchmarks.validate", "export": "benchmarks.export", "render": "benchmarks.render",

@@ -34,21 +34,33 @@ class Look(NamedTuple):
         return "pass" if self.pass_at is not None and wrong <= self.pass_at else "undecided"
 
 
-def plan_looks(questions: int, batch: int, rate: float) -> list[Look]:
+def plan_looks(
+    questions: int,
+    batch: int,
+    rate: float,
+    *,
+    rounds: int = 1,
+    drop: float = DROP,
+    false_alarms: float = FALSE_ALARMS,
+    missed: float = MISSED,
+) -> list[Look]:
     """Return the limits after each batch.
 
-    The probability of a regression at any look is at most `FALSE_ALARMS` while each question is wrong, independently of
-    the others, with a probability of at most `rate`; that of a pass is at most `MISSED` if it is `DROP` or more. Each
+    The probability of a regression at any look is at most `false_alarms` while each question is wrong, independently of
+    the others, with a probability of at most `rate`; that of a pass is at most `missed` if it is `drop` or more. Each
     look may use up its share of both. Neither bound counts on the other limit having stopped the test.
+
+    Args:
+        rounds: How often all questions are asked; no batch has questions of two rounds.
     """
-    sizes = [min(batch, questions - start) for start in range(0, questions, batch)]
+    sizes = [min(batch, questions - start) for start in range(0, questions, batch)] * rounds
     asked = np.cumsum(sizes).tolist()
-    budgets = [count / questions for count in asked]
-    stops = _limits(sizes, rate, [FALSE_ALARMS * one for one in budgets])
+    budgets = [count / (questions * rounds) for count in asked]
+    stops = _limits(sizes, rate, [false_alarms * one for one in budgets])
     # Passing is the same of right answers: many of them are improbable after a drop.
-    passes = _limits(sizes, 1 - DROP, [MISSED * one for one in budgets])
+    passes = _limits(sizes, 1 - drop, [missed * one for one in budgets])
     return [
-        Look(n, None if right is None or rate >= DROP else n - right, stop)
+        Look(n, None if right is None or rate >= drop else n - right, stop)
         for n, stop, right in zip(asked, stops, passes, strict=True)
     ]
 

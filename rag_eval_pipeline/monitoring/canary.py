@@ -6,13 +6,14 @@ questions is to be asked in it: until then no history, baseline or night can hav
 
 import hashlib
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag_eval_pipeline.errors import InputError, ServiceError, shortened
 from rag_eval_pipeline.evaluation.asking import Progress, ask_in_batches
@@ -42,7 +43,7 @@ from rag_eval_pipeline.metrics.early_stop import (
 from rag_eval_pipeline.metrics.intervals import Values
 from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
 from rag_eval_pipeline.monitoring.night_records import read_nights
-from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
+from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, atomic_write
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -112,6 +113,88 @@ def run_canary(
         InputError: `no_baseline`, `not_comparable`.
         ServiceError: `no_answers` if no question got an answer, and what `ask` raises.
     """
+    steady = read_steady_questions(workspace, pair)
+    order, rate = steady.order[:questions], steady.rate
+
+    def result(decision: Decision, answers: Sequence[RagAnswer], wrong: Collection[str]) -> Canary:
+        return Canary(
+            pair.paths.name, pair.system, decision, len(answers), rate,
+            _wrong_lines(pair.only(order), answers, wrong), len(steady.reference), steady.runs.runs[-1].ended_at,
+        )  # fmt: skip
+
+    if not order or rate == 1.0:
+        if keep_undecided:
+            open_evaluation(workspace, pair, now)
+        return result("undecided", (), ())
+    looks = {look.asked: look for look in plan_looks(len(order), steady.in_flight, rate)}
+    found: Canary | None = None
+
+    def is_enough(answers: Sequence[RagAnswer], wrong: NDArray[np.bool_]) -> bool:
+        nonlocal found
+        decision = looks[len(answers)].decide(int(wrong.sum()))
+        if decision == "regression":
+            require_answers(pair, answers)
+        ids = [steady.reference[-1].query_ids[order[place]] for place in np.flatnonzero(wrong).tolist()]
+        found = result(decision, answers, ids)
+        return decision != "undecided"
+
+    with locked_pair(workspace, pair):
+        evaluation = steady.ask(order, is_enough, now=now, progress=progress)
+        assert found is not None
+        if keep_undecided and found.decision == "undecided":
+            make_newest(workspace, evaluation)
+        else:
+            shutil.rmtree(evaluation.folder)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyQuestions:
+    """The questions that all reference runs of a pair answered alike and right, and how they are asked again.
+
+    Args:
+        names: Metrics.
+        scores: What the runs agree on: (metrics, questions of the dataset), NaN where they do not.
+        rate: Probability, measured on the reference runs, that an unchanged system fails one; 1 if nothing is known.
+        order: Places in the dataset, in the order of asking.
+        in_flight: How many are asked at once.
+    """
+
+    workspace: Workspace
+    pair: Pair
+    pinned: Evaluation
+    runs: BaselineRuns
+    reference: Sequence[ScoredRun]
+    names: Sequence[str]
+    scores: Values
+    rate: float
+    order: Sequence[int]
+    in_flight: int
+
+    def ask(
+        self,
+        places: Sequence[int],
+        is_enough: Callable[[Sequence[RagAnswer], NDArray[np.bool_]], bool],
+        *,
+        now: datetime,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        """Ask some of them in batches, as `ask_in_batches` does, until the answers are enough.
+
+        Args:
+            is_enough: Takes all answers so far, and which of the first places are wrong.
+        """
+
+        def scored(answers: Sequence[RagAnswer]) -> bool:
+            asked = list(places[: len(answers)])
+            now_scored = _scores(self.workspace, self.pair.only(asked), self.pinned, answers, self.names)
+            return is_enough(answers, find_wrong(self.scores[:, asked], now_scored))
+
+        return ask_in_batches(self.workspace, self.pair.only(places), scored, now=now, progress=progress)
+
+
+def read_steady_questions(workspace: Workspace, pair: Pair) -> SteadyQuestions:
+    """Read the reference runs of a pair; raises `no_baseline`, `not_comparable`."""
     benchmark, system = pair.paths.name, pair.system
     baseline = required_baseline(workspace, benchmark, system)
     pinned = load_evaluation(workspace, baseline.evaluations[-1])
@@ -126,42 +209,16 @@ def run_canary(
     if rate is None:
         rate = RATE_MIN if reference[0].is_deterministic else 1.0  # of one run nothing is known: it decides nothing
     usable = np.flatnonzero((~np.isnan(steady)).any(axis=0)).tolist()
-    order = question_order(usable, reference[-1].query_ids, runs.groups)[:questions]
-
-    def result(decision: Decision, answers: Sequence[RagAnswer], wrong: Collection[str]) -> Canary:
-        return Canary(
-            benchmark, system, decision, len(answers), rate, _wrong_lines(pair.only(order), answers, wrong),
-            len(reference), runs.runs[-1].ended_at,
-        )  # fmt: skip
-
-    if not order or rate == 1.0:
-        if keep_undecided:
-            open_evaluation(workspace, pair, now)
-        return result("undecided", (), ())
+    order = question_order(usable, reference[-1].query_ids, runs.groups)
     in_flight = pair.settings.concurrency or pair.system_file.in_flight
-    looks = {look.asked: look for look in plan_looks(len(order), in_flight, rate)}
-    found: Canary | None = None
-    with locked_pair(workspace, pair):
+    return SteadyQuestions(workspace, pair, pinned, runs, reference, names, steady, rate, order, in_flight)
 
-        def is_enough(answers: Sequence[RagAnswer]) -> bool:
-            nonlocal found
-            asked = order[: len(answers)]
-            wrong = find_wrong(steady[:, asked], _scores(workspace, pair.only(asked), pinned, answers, names))
-            decision = looks[len(answers)].decide(int(wrong.sum()))
-            if decision == "regression" and all(answer.status != "ok" for answer in answers):
-                text = f"{system} answered none of {len(answers)} questions: {answers[0].error}"
-                raise ServiceError("no_answers", text)
-            ids = [reference[-1].query_ids[place] for place in asked]
-            found = result(decision, answers, [name for name, is_wrong in zip(ids, wrong, strict=True) if is_wrong])
-            return decision != "undecided"
 
-        evaluation = ask_in_batches(workspace, pair.only(order), is_enough, now=now, progress=progress)
-        assert found is not None
-        if keep_undecided and found.decision == "undecided":
-            make_newest(workspace, evaluation)
-        else:
-            shutil.rmtree(evaluation.folder)
-    return found
+def require_answers(pair: Pair, answers: Sequence[RagAnswer]) -> None:
+    """Raise `no_answers` if all questions failed."""
+    if all(answer.status != "ok" for answer in answers):
+        text = f"{pair.system} answered none of {len(answers)} questions: {answers[0].error}"
+        raise ServiceError("no_answers", text)
 
 
 def question_order(

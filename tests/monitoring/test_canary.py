@@ -1,7 +1,15 @@
-"""A canary stops early both ways over real HTTP, leaves nothing behind, and lets a gate ask only the rest."""
+"""A canary stops early both ways over real HTTP, leaves nothing behind, and lets a gate ask only the rest.
+
+So does a bisection, which starts the versions of a service.
+"""
 
 import json
+import re
+import shlex
 import shutil
+import socket
+import subprocess
+import sys
 from collections import Counter
 from typing import get_args
 
@@ -18,7 +26,9 @@ from rag_eval_pipeline.metrics.early_stop import plan_looks
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.canary import question_order
 from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY
 from tests.json_server import json_server
+from tests.ports import free_port
 
 RAILWAY, RUNS = "skarn-railway", 5
 
@@ -175,3 +185,113 @@ def test_order_of_questions_takes_one_of_each_segment_in_turn():
     order = question_order(range(9), names, groups)
     assert sorted(order) == list(range(9))
     assert [{0: "a", 1: "b", 2: "-"}[place // 6 + place // 8] for place in order[:5]] == ["a", "b", "-", "a", "b"]
+
+
+# --- bisect: versions of a service that the command starts, one after the other
+
+SERVE = """
+import json, sys, zlib
+from collections import Counter
+sys.path.insert(0, {repository!r})
+from tests.json_server import JsonServer
+
+number, gold, asked = int(sys.argv[1][1:]), json.load(open("gold.json")), Counter()
+if number == 4:
+    print("no such build")
+    sys.exit(3)
+
+def answer(path, body):
+    if body is None:
+        return 404, {{}}
+    question = body["question"]
+    asked[question] += 1
+    text = gold.get(question, "not known")
+    is_broken = number >= 6 and zlib.crc32(question.encode()) % {one_in} == 0
+    if is_broken or zlib.crc32(f"{{number}} {{asked[question]}} {{question}}".encode()) % 100 == 0:
+        text = {worse}
+    return {{"answer": text, "model": "x-11" if number >= 6 else "x-08"}}
+
+JsonServer(answer, {port}).serve_forever()
+"""
+FAULTS = {
+    # what a broken answer is           one in  critical  what is asked
+    "a third is wrong":            ('"else"',              3, [],     "fail twice"),
+    "answers have a word too many": ('gold[question] + " too" if question in gold else text', 1, ["f1"], "worse in all questions"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def versions(service, workspace, monkeypatch):
+    """Writes eight versions of the service, the sixth of which is the first bad one and the fourth does not start."""
+
+    def write(worse, one_in, critical):
+        folder, port = workspace.root / "service", free_port()
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        (folder / "gold.json").write_text(json.dumps(service.gold))
+        values = {"repository": str(REPOSITORY), "port": port, "worse": worse, "one_in": one_in}
+        (folder / "serve.py").write_text(SERVE.format(**values))
+        (folder / "versions.txt").write_text("".join(f"v{number}\n" for number in range(9)))
+        path = workspace.system_file("own")
+        file = yaml.safe_load(path.read_text()) | {"evaluation": {"critical_metrics": critical}}
+        file["settings"] |= {"model": "model"}
+        file["settings"]["endpoint"]["base_url"] = f"http://127.0.0.1:{port}"
+        path.write_text(yaml.safe_dump(file))
+        return port
+
+    return write
+
+
+@pytest.mark.parametrize(("worse", "one_in", "critical", "how"), FAULTS.values(), ids=FAULTS)
+def test_bisect_finds_the_first_bad_version(worse, one_in, critical, how, versions, workspace, rag_eval):
+    """The command is that of docs/how-to/bisect.md."""
+    port, before = versions(worse, one_in, critical), ids(workspace)
+    page = (REPOSITORY / "docs/how-to/bisect.md").read_text()
+    command = re.search(r"^\$ rag-eval (bisect .*)", page, re.MULTILINE).group(1)
+    words = shlex.split(command.replace("handbook my-rag", f"{RAILWAY} own").replace("python3", sys.executable))
+
+    code, out, err = rag_eval(*words)
+
+    assert code == 0, out + err
+    assert out.startswith("v6 is the first bad version; v5 is the last good one. Known to have changed between them: ")
+    assert ": model x-08 → x-11. " in out
+    assert how in err
+    assert "v4: skipped, the command ended with exit code 3: no such build [not_started]" in err.replace("\x1b[0m", "")
+    assert sorted(path.parent.name for path in workspace.runs.glob("*/evaluation.json")) == before
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+MISTAKES = {
+    "good is bad":        (["--good", "v7", "--bad", "v8"], 2, "--good v7: expected a version that answers as"),
+    "bad is good":        (["--good", "v1", "--bad", "v3"], 2, "--bad v3: expected a version that is worse"),
+    "bad does not start": (["--good", "v1", "--bad", "v4"], 4, "exit code 3: no such build [not_started]"),
+    "no version":         (["--good", "v1", "--bad", "v8", "--command", "true"], 2, "a command with {version}"),
+    "no repository":      (["--good", "v1", "--bad", "v8", "--versions", ""], 2, "or a Git repository"),
+}  # fmt: skip
+
+
+def test_bisect_says_what_is_wrong_with_its_ends(versions, rag_eval):
+    versions('"else"', 3, [])
+    words = [
+        "bisect",
+        RAILWAY,
+        "own",
+        "--versions",
+        "versions.txt",
+        "--command",
+        f"{sys.executable} serve.py {{version}}",
+    ]
+    for options, code, said in MISTAKES.values():
+        found, _, err = rag_eval(*words, *options)
+        assert (found, said in err) == (code, True), err
+
+
+def test_bisect_takes_the_commits_between(versions, rag_eval):
+    versions('"else"', 3, [])
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (["init", "-q"], *(["commit", "-q", "--allow-empty", "-m", "x"] for _ in range(4))):
+        subprocess.run([*git, *words], check=True)
+    options = ("--good", "HEAD~3", "--bad", "HEAD", "--command", "exit 3 # {version}")
+    code, _, err = rag_eval("bisect", RAILWAY, "own", *options)
+    assert (code, "rag-eval: 4 versions" in err) == (4, True), err
