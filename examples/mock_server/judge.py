@@ -22,6 +22,13 @@ def judge(prompt: str) -> str:
         grade = grades[0] if case["protocol"] == "toxicity" else grades[-1]
         rated = {"rating": grade} if names == ["rating"] else {"ratings": dict.fromkeys(names, grade)}
         return json.dumps({**reply, **reason, **rated})
+    if case["task"] == "facts":
+        verdict = {True: "support", False: "not_support"}
+        reply["facts"] = [
+            {"id": fact["id"], **reason, "verdict": verdict[_words(fact["text"]) <= _words(case["answer"])]}
+            for fact in case["facts"]
+        ]
+        return json.dumps(reply)
     cited = {text["id"]: text["text"] for text in case.get("cited_texts", ())}
     if case["task"] == "entailment":
         texts = {claim["id"]: [cited[number] for number in claim["against"]] for claim in case["claims"]}

@@ -30,6 +30,7 @@ from rag_eval_pipeline.conversion.questions import (
     Context,
     NamedContext,
     check_url,
+    fact_metadata,
     metadata_of,
     says_no_answer,
     text_of,
@@ -56,7 +57,7 @@ class BatchValidation:
 
     A row is refused with `empty_question`, `empty_answer`, `bad_type`, `bad_boolean`, `bad_url`, `bad_span`,
     `bad_page`, `bad_relevance`, `empty_context`, `bad_context`, `bad_metadata`, `bad_number`, `bad_character`,
-    `text_too_long`, `bad_turn`, `bad_history`, or with what `resolve` raises.
+    `text_too_long`, `bad_turn`, `bad_history`, `bad_fact`, or with what `resolve` raises.
     """
 
     def __init__(
@@ -81,12 +82,16 @@ class BatchValidation:
 
         questions = made(_question, "question")
         impossible = self._each(self._impossible, of("is_impossible"), of("answer"), of("answers"))
-        answers = self._each(self._answers, of("answer"), of("answers"), impossible)
+        facts = self._each(fact_metadata, given["facts"]) if "facts" in given else nothing
+        self._has_answers = not given.keys().isdisjoint(("answer", "answers"))
+        answers = self._each(self._answers, of("answer"), of("answers"), impossible, facts)
         metadata = self._each(metadata_of, given["metadata"]) if "metadata" in given else [{} for _ in nothing]
         if not given.keys().isdisjoint(("conversation", "turn", "history")):
             asked = batch.column("question").to_pylist()
             told = self._each(turn_metadata, of("conversation"), of("turn"), of("history"), asked)
             metadata = [{**(own or {}), **(turn or {})} for own, turn in zip(metadata, told, strict=True)]
+        if "facts" in given:
+            metadata = [{**(own or {}), **(stated or {})} for own, stated in zip(metadata, facts, strict=True)]
         contexts: list[Any] = [()] * batch.num_rows
         if "urls" in given:
             contexts = self._each(self._url_contexts, given["urls"])
@@ -166,8 +171,8 @@ class BatchValidation:
         self._note(f"answer: {excerpt(texts[0])} says that there is no answer, so is_impossible is true unless stated")
         return True
 
-    def _answers(self, answer: Any, given: Any, is_impossible: bool) -> tuple[str, tuple[str, ...]]:
-        """Return the answer and all accepted ones."""
+    def _answers(self, answer: Any, given: Any, is_impossible: bool, facts: Any) -> tuple[str, tuple[str, ...]]:
+        """Return the answer and all accepted ones; where no row has any, facts are enough."""
         answer = text_of(answer, "answer")
         if given is not None and not isinstance(given, list):
             if scalar_text(given) is None:
@@ -180,7 +185,7 @@ class BatchValidation:
             return answer or "", ()
         if answer is None and aliases:
             answer = aliases[0]
-        if self._is_retrieval and not answer and not aliases:
+        if not answer and not aliases and (self._is_retrieval or (facts and not self._has_answers)):
             return "", ()
         if answer is None or not answer.strip():
             raise RowError("empty_answer", "answer", "a non-empty answer, or is_impossible = true", answer)

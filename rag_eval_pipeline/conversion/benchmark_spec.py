@@ -57,6 +57,11 @@ class QuestionColumns(SpecPart):
     history: Text | None = Field(
         default=None, description="Column with the messages before the question: a list of structs, or JSON."
     )
+    facts: Text | None = Field(
+        default=None,
+        description="Column with the facts that an answer should state: a list of texts, or of structs with `text` and "
+        "`importance` (vital or okay; vital by default), or JSON. With it, a benchmark needs no answers.",
+    )
     metadata: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
         default=(), description="Column or columns kept beside the question under their own names."
     )

@@ -319,8 +319,8 @@ def _check_questions(
     shown = place("questions", None)
     if "question" not in own:
         raise InputError("missing_column", shown, "a column `question`", field="questions", found=own)
-    if "answer" not in own and "answers" not in own and not spec.retrieval_only:
-        expected = "a column `answer` or `answers`"
+    if {"answer", "answers", "facts"}.isdisjoint(own) and not spec.retrieval_only:
+        expected = "a column `answer`, `answers` or `facts`"
         hint = "State `retrieval_only: true` for a benchmark without answers."
         raise InputError("missing_column", shown, expected, field="questions", found=own, hint=hint)
     if len({"urls", "files", "contexts"} & set(own)) > 1:

@@ -170,19 +170,38 @@ def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> 
     return found | ({"history": messages} if messages else {})
 
 
-def _messages(value: Any) -> list[dict[str, str]]:
-    """Return messages as OpenAI writes them, from the forms of OpenAI, ShareGPT and MTRAG."""
+def fact_metadata(value: Any) -> dict[str, Any]:
+    """Return what the metadata of a question says of its facts; nothing of a question without any.
+
+    A fact is a text, or a struct as AutoNuggetizer (`text`, `importance`) or BenchmarkQED (`statement`) writes it.
+    """
+    facts = []
+    for item in _listed(value, "facts", "bad_fact", "a list of facts"):
+        stated = item if isinstance(item, dict) else {"text": item}
+        text = next((stated[key] for key in ("text", "statement") if stated.get(key) is not None), None)
+        importance = stated.get("importance") or "vital"
+        if not isinstance(text, str) or not text.strip() or importance not in ("vital", "okay"):
+            raise RowError("bad_fact", "facts", "facts with a text and an importance of vital or okay", item)
+        facts.append({"text": text, "importance": importance})
+    return {"facts": facts} if facts else {}
+
+
+def _listed(value: Any, field: str, code: str, expected: str) -> list[Any]:
+    """Return a list that is given as such or as JSON; empty for no value."""
     if isinstance(value, str) and value:
         try:
             value = json_value(value)
         except RowError:
-            raise RowError("bad_history", "history", "a list of messages, as JSON", value) from None
-    if not value:
-        return []
-    if not isinstance(value, list):
-        raise RowError("bad_history", "history", "a list of messages", value)
+            raise RowError(code, field, f"{expected}, as JSON", value) from None
+    if value and not isinstance(value, list):
+        raise RowError(code, field, expected, value)
+    return value or []
+
+
+def _messages(value: Any) -> list[dict[str, str]]:
+    """Return messages as OpenAI writes them, from the forms of OpenAI, ShareGPT and MTRAG."""
     found = []
-    for item in value:
+    for item in _listed(value, "history", "bad_history", "a list of messages"):
         message = item if isinstance(item, dict) else {}
         said = next((message[key] for key in _ROLE_KEYS if message.get(key) is not None), None)
         content = next((message[key] for key in _CONTENT_KEYS if message.get(key) is not None), None)

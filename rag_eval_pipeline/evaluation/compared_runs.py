@@ -28,7 +28,7 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
     "citation_scores": ("tolerance_jaccard",),
     "answer_scores": ("exact_match", "f1"),
-    "judge_scores": ("judged_correct", "faithfulness"),
+    "judge_scores": ("judged_correct", "faithfulness", "strict_vital_score"),
 }
 RESULTS_NAMES = {"tolerance_jaccard": "citation_span_accuracy"}  # in `individual_metrics` of results files
 

@@ -34,8 +34,9 @@ KIND_OF = {
 }  # fmt: skip
 # The metrics that comparisons test: `COMPARED` of compared_runs, which imports this module.
 ComparedName = Literal[
-    "hit@1", "hit@5", "ndcg@10", "mrr", "tolerance_jaccard", "exact_match", "f1", "judged_correct", "faithfulness"
-]
+    "hit@1", "hit@5", "ndcg@10", "mrr", "tolerance_jaccard", "exact_match", "f1", "judged_correct", "faithfulness",
+    "strict_vital_score",
+]  # fmt: skip
 COLUMNS = ("query_id", "outcome", "reason", "faults")  # of the score files, besides measures
 ANSWER_COLUMNS = (
     "query_id", "source_id", "question", "gold_answer", "is_impossible", "status", "answer", "abstained", "error",

@@ -31,6 +31,7 @@ from rag_eval_pipeline.judges.calibration import AnswersOf, CalibrationRequest, 
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings
 from rag_eval_pipeline.judges.judgement import (
+    FACTS,
     LANGUAGE_NOT_SUPPORTED,
     RATING_FAILED,
     Case,
@@ -52,6 +53,7 @@ from rag_eval_pipeline.judges.recheck import (
 )
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
+from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES, PARTIAL, JudgedFact, fact_scores
 from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
@@ -64,6 +66,7 @@ SUPPORT_MEASURES = (
 )  # fmt: skip
 OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
 KEPT_JUDGINGS = 5  # of a calibration; the first night's verdicts are compared with them
+_SUPPORT = {"support": 1.0, "partial_support": PARTIAL, "not_support": 0.0, None: None}
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
 
@@ -143,6 +146,7 @@ def make_case(query: EvaluationQuery, answer: RagAnswer, files: CorpusFiles) -> 
         answer=answer.answer,
         citations=cited,
         contexts=tuple(passage.text for passage in sorted(answer.contexts, key=lambda passage: passage.rank)),
+        facts=query.facts,
     )
 
 
@@ -187,6 +191,7 @@ class JudgementCounts:
         self._models: set[str] = set()
         self._fingerprints: set[str] = set()
         self._usage: dict[form.JudgeUsageName, array[float]] = {}
+        self._facts = self._undecided = 0
 
     @classmethod
     def read(cls, evaluation: Evaluation) -> Self:
@@ -203,6 +208,8 @@ class JudgementCounts:
         else:
             self._reasons[judgement.error_code or judgement.status] += 1
         self._flags.update(judgement.flags)
+        self._facts += len(judgement.facts)
+        self._undecided += sum(fact.outcome is None for fact in judgement.facts)
         if judgement.model is not None:
             self._models.add(judgement.model)
         if judgement.system_fingerprint is not None:
@@ -224,6 +231,12 @@ class JudgementCounts:
             for code, _, name, n in flags
             if code == RATING_FAILED
         ]
+        if self._undecided:
+            lines.append(
+                f"{self._undecided:,} of {self._facts:,} gold facts are not decided by the default judge, and no part "
+                "of the scores: they have no number, name or quoted words beyond the question's. A model judge decides "
+                "them"
+            )
         counts = self._flags["judges_disagree"], self._flags["injection_suspect"]
         if counts[1] or counts[0] >= OPPOSITE_SHARE * max(1, self._completed):
             of = f"{self._completed:,} judged answers"
@@ -319,7 +332,12 @@ def judgement_scores(case: Case, judgement: Judgement, *, judges_support: bool =
         return QueryScores(case.query_id, "failed", judgement.error_code)
     scores: dict[str, float] = {}
     failed = (flag.partition(":") for flag in judgement.flags)
-    faults = {name: RATING_FAILED for code, _, name in failed if code == RATING_FAILED}
+    faults = {name: RATING_FAILED for code, _, name in failed if code == RATING_FAILED and name != FACTS}
+    if len(judgement.facts) == len(case.facts):
+        labels = zip(case.facts, judgement.facts, strict=True)
+        scores |= fact_scores([JudgedFact(fact.is_vital, _SUPPORT[found.outcome]) for fact, found in labels])
+    else:
+        faults |= dict.fromkeys(FACT_MEASURES, RATING_FAILED)
     if LANGUAGE_NOT_SUPPORTED in judgement.flags:
         # Failed, not skipped: a mean over the answers that could be decided would not be the system's.
         line = f"{LANGUAGE_NOT_SUPPORTED}: the lexical judge decides correctness in English only"

@@ -17,6 +17,7 @@ from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, cluster_name
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
 from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
+from rag_eval_pipeline.metrics.fact_scores import FACT_COUNTS
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, mean, summarise, summarise_all
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -287,7 +288,7 @@ def means_of(parts: ScoredRun, settings: EvaluationSettings) -> Means:
         reason = NO_GOLD_ANSWERS if chosen.any() and not (chosen & has_gold).any() else None
         return part(parts.answer_scores, chosen & has_gold, named(measures), reason=reason)
 
-    judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS)
+    judged = dict.fromkeys(name for name in parts.judged.measures if name not in CLAIM_COUNTS | FACT_COUNTS)
     judged |= dict.fromkeys(name for row in parts.judged.where(parts.judged.faulty()) for name in row.faults)
     if all(name.startswith(PREFIX) for name in judged) and parts.judged.has("failed").any():
         judged |= dict.fromkeys(CORRECTNESS_MEASURES)  # null, with the number of failures, and not absent

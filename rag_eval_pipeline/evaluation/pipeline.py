@@ -136,6 +136,7 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
         "abstention_f1": quality.abstention.f1.value,
         "citation_jaccard": results.citation_metrics.span_accuracy.mean_tolerance_jaccard,
         "judged_correct": _judged(results, "judged_correct"),
+        "strict_vital_score": _judged(results, "strict_vital_score"),
         "faithfulness": _judged(results, "faithfulness"),
         "latency_p50_ms": results.performance_metrics.latency_stats["p50"],
         "queries": results.summary.total_queries,

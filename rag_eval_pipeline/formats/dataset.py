@@ -53,6 +53,13 @@ History = tuple[dict[str, str], ...]
 """Messages of a conversation, the oldest first, each with `role` (user, assistant, system) and `content`."""
 
 
+class Fact(NamedTuple):
+    """A fact that an answer should state: `vital` if an answer without it is incomplete, else `okay`."""
+
+    text: str
+    is_vital: bool = True
+
+
 class EvaluationQuery(Model):
     """One question of an evaluation."""
 
@@ -67,7 +74,8 @@ class EvaluationQuery(Model):
         default_factory=dict,
         description="`is_impossible`, `answers` (all accepted), `expected_answers` (gold texts that a judge matches "
         "with what was retrieved), `source_id`, `hops`, `relevance` (document -> grade), `conversation` (its id), "
-        "`turn` (from 1), `history` (earlier messages, each with role and content), and the source's own.",
+        "`turn` (from 1), `history` (earlier messages, each with role and content), `facts` (each with text and "
+        "importance: vital or okay), and the source's own.",
     )
 
     @property
@@ -113,6 +121,17 @@ class EvaluationQuery(Model):
         )
 
     @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts that an answer should state; empty if there are none, and when impossible."""
+        stated = self.metadata.get("facts")
+        listed = stated if isinstance(stated, list) and not self.is_impossible else []
+        return tuple(
+            Fact(str(one["text"]), one.get("importance") != "okay")
+            for one in listed
+            if isinstance(one, dict) and one.get("text")
+        )
+
+    @property
     def accepted_answers(self) -> list[str]:
         """All answers that count as correct; empty when impossible."""
         if self.is_impossible:
@@ -135,7 +154,9 @@ class EvaluationQuery(Model):
 
 
 # Keys of a question's metadata that are fields of ours and no facts of the source.
-OWN_METADATA = frozenset({"is_impossible", "answers", "expected_answers", "source_id", "conversation", "history"})
+OWN_METADATA = frozenset(
+    {"is_impossible", "answers", "expected_answers", "source_id", "conversation", "history", "facts"}
+)
 # Keys that a conversion writes; a source's columns of these names get `source_` before them.
 CONVERTED_METADATA = frozenset({"is_impossible", "answers", "hops", "source_id", "relevance"})
 
@@ -234,8 +255,8 @@ class StoredDataset(NamedTuple):
 
     @property
     def is_retrieval_only(self) -> bool:
-        """Whether no question has an answer, so that passages alone can be scored."""
-        return not any(query.has_gold for query in self.queries)
+        """Whether no question has an answer or facts, so that passages alone can be scored."""
+        return not any(query.has_gold or query.facts for query in self.queries)
 
 
 def open_dataset(path: Path) -> StoredDataset:

@@ -7,11 +7,15 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from rag_eval_pipeline.formats.dataset import Fact
+
 Verdict = Literal["correct", "incorrect", "refused", "unsure"]
 Outcome = Literal["supported", "not_found", "conflicting"]
+FactOutcome = Literal["support", "partial_support", "not_support"]  # the labels of AutoNuggetizer
 LANGUAGE_NOT_SUPPORTED = "language_not_supported"
 NEEDS_SUPPORT_JUDGE = "needs_support_judge"
 RATING_FAILED = "rating_failed"  # with a colon and the rating's name, a flag
+FACTS = "facts"  # what the flag names if the gold facts could not be judged
 
 
 class CitedText(msgspec.Struct, frozen=True):
@@ -48,6 +52,7 @@ class Case(msgspec.Struct, frozen=True):
     answer: str
     citations: tuple[CitedText, ...] = ()
     contexts: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     @property
     def has_gold(self) -> bool:
@@ -74,6 +79,19 @@ class Support(msgspec.Struct, frozen=True):
     outcome: Outcome
     score: float
     reason: str = ""
+
+
+class FactVerdict(msgspec.Struct, frozen=True):
+    """Whether an answer states a gold fact.
+
+    Args:
+        outcome: None if the judge does not decide such a fact.
+        places: Half-open code points of the answer's sentences that state it, as far as the judge names them.
+    """
+
+    outcome: FactOutcome | None
+    reason: str = ""
+    places: tuple[tuple[int, int], ...] = ()
 
 
 class CitationLabels(msgspec.Struct, frozen=True):
@@ -127,6 +145,7 @@ class Judgement(msgspec.Struct, frozen=True):
         correctness: None without gold answers, or if the judge cannot decide.
         citation_support: For each citation, its support for the claim it belongs to (the best of several); None if its
             place does not exist, if it belongs to no claim, or without a support judge.
+        facts: A verdict for each gold fact of the case; empty if they could not be judged.
         ratings: Score in [0, 1] by protocol (`answer_accuracy`), and by dimension (`quality/clarity`).
         flags: `injection_suspect`, `judges_disagree`, `fallback_score`, `models_mixed`, `rating_failed:<name>`,
             `labels_failed`, `language_not_supported`.
@@ -145,6 +164,7 @@ class Judgement(msgspec.Struct, frozen=True):
     usage: JudgeUsage = JudgeUsage()
     model: str | None = None
     system_fingerprint: str | None = None
+    facts: tuple[FactVerdict, ...] = ()
 
 
 class Judge(Protocol):

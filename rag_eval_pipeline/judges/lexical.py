@@ -1,25 +1,24 @@
 """The lexical judge: correctness and refusals in English by words and numbers; deterministic, offline, without a model.
 
 Six rules in a fixed order, and a band near the thresholds where the verdict is `unsure`
-(docs/explanation/judges.md). It does not compare claims with texts: support is null (`needs_support_judge`).
+(docs/explanation/judges.md); `fact_checks` has those for gold facts. It does not compare claims with texts: support is
+null (`needs_support_judge`).
 """
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
 
 from rapidfuzz.fuzz import partial_ratio
 
 from rag_eval_pipeline.judges.claim_splitting import split_claims
+from rag_eval_pipeline.judges.compared_text import BRIEF, ComparedText, opposite, read_text, wanted_numbers
+from rag_eval_pipeline.judges.fact_checks import judge_facts
 from rag_eval_pipeline.judges.judge_settings import LanguageCode, LexicalSettings
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
-from rag_eval_pipeline.text.hedges import Denials
-from rag_eval_pipeline.text.normalise import fold, plain, unify
-from rag_eval_pipeline.text.numbers import COUNTING_WORDS, NumberIndex, Quantity, in_digits, quantities
+from rag_eval_pipeline.text.normalise import fold, mask_citations, plain
+from rag_eval_pipeline.text.numbers import NumberIndex
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
-from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
 
 _YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "de": (("ja",), ("nein",)),
@@ -45,37 +44,8 @@ _ENGLISH_YES_NO = re.compile(
     r"|(?P<no>(?:no|nope)\b|(?:false|incorrect|not true|not correct)(?=\W*(?:$|[,.;:!\n-]))))"
 )
 _ONLY_YES_NO = re.compile(r"(?:yes|no|true|false|correct|incorrect)\W*")
-_STOP_WORDS = frozenset(
-    """
-    a about above after again all also am an and any are as at be because been before being below between both but
-    by can could did do does doing down during each even ever for from further had has have having he her here
-    hers herself him himself his how however i if in into is it its itself just let me might must my myself of off
-    on once one only or other our ours ourselves out over own per shall she should so some such than that the
-    their theirs them themselves then there these they this those through thus to too under until up upon us very
-    via was we were what when where whether which while who whom whose why will with within would yes you your
-    yours yourself not no nor never without cannot none neither don't doesn't didn't isn't aren't wasn't weren't
-    won't wouldn't can't couldn't shouldn't hasn't haven't hadn't it's that's there's i'm you're we're they're
-    i've we've they've
-    """.split()  # noqa: SIM905  # as lines of words
-)
-
-_OPPOSITES = tuple(
-    tuple(frozenset(map(english_stem, side.split())) for side in row.split("/"))
-    for row in (
-        "increase rise rose risen grow grew grown gain more higher above up / "
-        "decrease fall fell fallen decline drop shrink shrank reduce less fewer lower below down",
-        "maximum most largest highest longest / minimum least smallest lowest shortest",
-        "before earlier / after later", "first / last", "left / right", "north northern / south southern",
-        "east eastern / west western", "win won / lose lost", "buy bought / sell sold", "import / export",
-        "true / false", "inside / outside", "allowed permitted / forbidden prohibited",
-    )
-)  # fmt: skip
-"""Words of which a text has one side: an answer that has the other side only says the opposite."""
-
-_BRIEF = 3  # words of a gold answer that is little but its number
 _SHORT = 4  # words of a gold answer that is a name
 _SPELT = 4  # letters from which a close spelling is a misspelling
-_DENIED = 0.5  # of the weight of the words in common: those that one of the two denies
 _YES_NO_RECALL = 0.45  # of the words after an equal yes or no
 _NUMBERS_HALF = 0.5
 _NUMBERS_RECALL = 0.20  # of the words around numbers that match
@@ -90,13 +60,6 @@ _ASKS_BOUND = re.compile(
     r"|after|deadline)\b"
 )
 _ALPHANUMERIC = re.compile(r"[^\W_]")
-_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
-_THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
-_ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w{2})")
-# C, C++ and C#, A and A+ are different words.
-_SIGNED = re.compile(r"(?<!\w)([A-Za-z]{1,2})(\+\+|[+#]|-(?=[\s.,;)]|$))(?!\w)")
-_SIGN_NAMES = {"++": "plusplus", "+": "plus", "#": "sharp", "-": "minus"}
-_POSSESSIVE = re.compile(r"'s$|'$")
 # "No. 12" is a number, not a "no".
 _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
 # "No changes were made" does not answer a yes-or-no question.
@@ -122,7 +85,8 @@ class LexicalJudge:
 
     def judge_case(self, case: Case) -> Judgement:
         """Judge one answer; there is a judgement for any text."""
-        answer = plain(case.answer, [(citation.marker_start, citation.marker_end) for citation in case.citations])
+        marks = [(citation.marker_start, citation.marker_end) for citation in case.citations]
+        answer = plain(case.answer, marks)
         refusal = find_refusal(answer)
         claims = [] if refusal.is_refusal else split_claims(case.answer, case.citations)
         if case.is_impossible:
@@ -138,6 +102,7 @@ class LexicalJudge:
             claims=tuple(Claim(claim.start, claim.end, claim.citations) for claim in claims),
             citation_support=(None,) * len(case.citations),
             flags=(LANGUAGE_NOT_SUPPORTED,) if is_unknown and self.settings.language != "en" else (),
+            facts=judge_facts(case, mask_citations(case.answer, marks), refusal, self.settings) if case.facts else (),
         )
 
 
@@ -161,11 +126,11 @@ def judge_correctness(
             return Correctness("unsure", 0.5, f"refusal ({families}), and the gold answer is none")
         return Correctness("refused", 0.0, f"refusal ({families})")
     comma = settings.has_decimal_comma
-    given, asked = _read(answer, decimal_comma=comma), _read(plain(question), decimal_comma=comma)
+    given, asked = read_text(answer, decimal_comma=comma), read_text(plain(question), decimal_comma=comma)
     index = NumberIndex(given.quantities)
     found = []
     for gold in golds:
-        wanted = _read(gold, decimal_comma=comma)
+        wanted = read_text(gold, decimal_comma=comma)
         if settings.language == "en":
             found.append(_Comparison(wanted, given, index, asked, settings).verdict())
         elif wanted.spelling == given.spelling:
@@ -175,36 +140,17 @@ def judge_correctness(
     return max(found, key=lambda one: (_RANK[one.verdict], one.score), default=None)
 
 
-class _Word(NamedTuple):
-    """A token without case and accents, its stem, and its weight: whole, so that sums do not depend on their order."""
-
-    folded: str
-    stem: str
-    weight: int
-    is_stop: bool
-
-
-class _Text(NamedTuple):
-    """A text to be compared; `weights` are those of its content words by stem."""
-
-    stems: list[str]
-    spelling: list[str]
-    weights: dict[str, int]
-    affirmed: frozenset[str]
-    denied: frozenset[str]
-    folded: str
-    quantities: list[Quantity]
-
-
 class _Comparison:
     """One gold answer and one answer in English; `verdict` applies the rules in order."""
 
-    def __init__(self, gold: _Text, given: _Text, index: NumberIndex, asked: _Text, settings: LexicalSettings) -> None:
+    def __init__(
+        self, gold: ComparedText, given: ComparedText, index: NumberIndex, asked: ComparedText, by: LexicalSettings
+    ) -> None:
         self.gold = gold
         self.given = given
-        self.settings = settings
-        self.numbers = _wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= _BRIEF)
-        matches = [(number.text, index.match(number, settings.number_tolerance)) for number in self.numbers]
+        self.settings = by
+        self.numbers = wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= BRIEF)
+        matches = [(number.text, index.match(number, by.number_tolerance)) for number in self.numbers]
         if _ASKS_BOUND.search(asked.folded):
             matches = [(text, "yes" if match == "bound" else match) for text, match in matches]
         self.matched = sum(match == "yes" for _, match in matches)
@@ -217,23 +163,8 @@ class _Comparison:
         found = self._verdict()
         if found.verdict != "correct" or found.reason.startswith("yes/no"):
             return found
-        doubt = self._opposite()
+        doubt = opposite(self.gold, self.given)
         return found if doubt is None else _unsure(0.5, f"{found.reason}, but {doubt}", leans_correct=False)
-
-    def _opposite(self) -> str | None:
-        gold, given = self.gold, self.given
-        common = [stem for stem in gold.weights if stem in given.affirmed or stem in given.denied]
-        alike = (gold.affirmed & given.affirmed) | (gold.denied & given.denied)
-        denied = [stem for stem in common if stem not in alike]
-        if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(
-            gold.weights[stem] for stem in common
-        ):
-            return f"one of the two denies {', '.join(denied[:5])}"
-        wanted, said = frozenset(gold.stems), frozenset(given.stems)
-        for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
-            if wanted & one and not wanted & other and said & other and not said & one:
-                return f"{min(said & other)} is the opposite of {min(wanted & one)}"
-        return None
 
     def _verdict(self) -> Correctness:
         found = _compare_yes_no(self.gold, self.given, "en")
@@ -251,7 +182,7 @@ class _Comparison:
 
     def _numeric(self) -> Correctness:
         share = self.matched / len(self.numbers)
-        if len(self.gold.stems) <= _BRIEF:
+        if len(self.gold.stems) <= BRIEF:
             reason = f"number: {self._counted()}"
             if share == 1:
                 return Correctness("correct", 1.0, reason)
@@ -308,7 +239,7 @@ def _unsure(share: float, reason: str, leans_correct: bool) -> Correctness:
     return Correctness("unsure", score, f"{reason}; rather {'right' if leans_correct else 'wrong'}")
 
 
-def _compare_yes_no(gold: _Text, given: _Text, language: LanguageCode) -> Correctness | None:
+def _compare_yes_no(gold: ComparedText, given: ComparedText, language: LanguageCode) -> Correctness | None:
     wanted, rest = _opening(gold.folded, language)
     if wanted is None or (wanted == "no" and language == "en" and not _BARE_NO.match(rest)):
         return None
@@ -332,62 +263,6 @@ def _opening(text: str, language: LanguageCode) -> tuple[str | None, str]:
             if text.startswith(word) and (word[0] >= _FIRST_UNSPACED or not rest[:1].isalnum()):
                 return meaning, rest
     return None, text
-
-
-def _read(text: str, *, decimal_comma: bool) -> _Text:
-    unified = unify(text)
-    written = _SIGNED.sub(
-        lambda match: match[1] + _SIGN_NAMES[match[2]],
-        _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), in_digits(unified)),
-    )
-    written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
-    denials = Denials(written.lower())
-    words = [
-        (_word(token[0]), denials.cover(token.start())) for token in iterate_tokens(written, keep_apostrophes=True)
-    ]
-    # Of function words alone ("The Who") all count.
-    content = {word.stem: word.weight for word, _ in words if not word.is_stop}
-    return _Text(
-        stems=[word.stem for word, _ in words],
-        spelling=[word.folded for word, _ in words],
-        weights=content or {word.stem: word.weight for word, _ in words},
-        affirmed=frozenset(word.stem for word, is_denied in words if not is_denied),
-        denied=frozenset(word.stem for word, is_denied in words if is_denied),
-        folded=fold(unified),
-        quantities=quantities(unified, decimal_comma=decimal_comma),
-    )
-
-
-@lru_cache(maxsize=100_000)
-def _word(token: str) -> _Word:
-    if token[0].isdigit():
-        return _Word(token, token, 20 + min(len(token), 10), is_stop=False)
-    folded = _ELISION.sub("", _POSSESSIVE.sub("", fold(token)), count=1)
-    # WHO and US are names if they are written so.
-    is_stop = folded in _STOP_WORDS and not (len(folded) > 1 and token.isupper())
-    if folded in ("percent", "pct"):
-        stem = "%"
-    elif COUNTING_WORDS.get(folded, 0) > 1:
-        stem = str(COUNTING_WORDS[folded])
-    else:
-        stem = english_stem(folded)
-    return _Word(folded, stem, 20 + min(len(folded), 10), is_stop)
-
-
-def _wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
-    """Return the numbers an answer must have: not the question's years nor the 0 of `0 h 17`, and `one` only alone."""
-    years = {quantity.value for quantity in asked if quantity.is_year}
-    years |= {float(quantity.date.year) for quantity in asked if quantity.date and quantity.date.year}
-    wanted = []
-    for quantity in gold:
-        is_nothing = quantity.value == 0 and quantity.unit != "code" and quantity.date is None and len(gold) > 1
-        if (quantity.is_year and quantity.value in years) or (quantity.is_weak and not is_brief) or is_nothing:
-            continue
-        date = quantity.date
-        if date is not None and date.year in years and date.day is not None:
-            quantity = quantity._replace(date=date._replace(year=None))
-        wanted.append(quantity)
-    return wanted
 
 
 def _recall(weights: dict[str, int], given: frozenset[str], asked: frozenset[str]) -> tuple[float, list[str]]:

@@ -22,9 +22,17 @@ from rag_eval_pipeline.judges import prompts, replies
 from rag_eval_pipeline.judges.cache import CachedReply, JudgementCache, cache_key
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.judge_settings import LlmSettings
-from rag_eval_pipeline.judges.judgement import RATING_FAILED, Case, Correctness, Judgement, JudgeUsage
+from rag_eval_pipeline.judges.judgement import (
+    FACTS,
+    RATING_FAILED,
+    Case,
+    Correctness,
+    FactVerdict,
+    Judgement,
+    JudgeUsage,
+)
 from rag_eval_pipeline.judges.lexical import LexicalJudge
-from rag_eval_pipeline.judges.prompts import Prompt, injection_signs, judgement_prompt, label_prompt
+from rag_eval_pipeline.judges.prompts import Prompt, fact_prompt, injection_signs, judgement_prompt, label_prompt
 from rag_eval_pipeline.judges.ratings import RatingProtocol
 from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply
@@ -42,7 +50,8 @@ def llm_fingerprint(settings: LlmSettings) -> str:
     wording = [
         prompts.VERSIONS, prompts.SYSTEM, prompts.CORRECTNESS, prompts.SUPPORT, prompts.CORRECTNESS_FORM,
         prompts.SUPPORT_FORM, prompts.SUPPORT_VALUES, prompts.UNMARKED_CITATIONS, prompts.REPAIR, prompts.LABELS,
-        prompts.LABELS_FORM, prompts.RATING_SYSTEM, prompts.RATING_FORM, prompts.RATING_DIMENSIONS_FORM,
+        prompts.LABELS_FORM, prompts.RATING_SYSTEM, prompts.RATING_FORM, prompts.RATING_DIMENSIONS_FORM, prompts.FACTS,
+        prompts.FACTS_FORM,
     ]  # fmt: skip
     parts = [
         CODE,
@@ -212,6 +221,7 @@ class LlmJudge:
                 flags = (*flags, "judges_disagree")
             judgement = msgspec.structs.replace(judgement, ratings=scores, flags=flags)
             judgement = await self._labelled(case, judgement, claims, repeat, tally)
+            judgement = await self._with_facts(case, judgement, repeat, tally)
         flags = judgement.flags
         cited = [text for cited in case.citations for text in (cited.document, cited.text or "")]
         if injection_signs([case.question, case.answer, *case.contexts, *cited]):
@@ -261,6 +271,22 @@ class LlmJudge:
         except JudgeFailedError:
             return msgspec.structs.replace(replies.drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
         return replies.add_labels(case, judgement, labels)
+
+    async def _with_facts(self, case: Case, judgement: Judgement, repeat: int, tally: _UsageTally) -> Judgement:
+        """Return the judgement with verdicts on the gold facts; flagged and without any if they cannot be read."""
+        if not _ALPHANUMERIC.search(case.answer):
+            return msgspec.structs.replace(judgement, facts=(FactVerdict("not_support", "empty"),) * len(case.facts))
+        size = self._settings.claims_per_call
+        found: list[FactVerdict] = []
+        try:
+            for start in range(0, len(case.facts), size):
+                part = case.facts[start : start + size]
+                prompt = fact_prompt(case, part, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}")
+                parse = partial(replies.parse_facts, n_items=len(part), nonce=prompt.nonce)
+                found += await self._chat.ask(prompt, replies.facts_schema(), repeat, parse, tally)
+        except JudgeFailedError:
+            return msgspec.structs.replace(judgement, flags=(*judgement.flags, f"{RATING_FAILED}:{FACTS}"))
+        return msgspec.structs.replace(judgement, facts=tuple(found))
 
     async def _ratings(self, case: Case, repeat: int, tally: _UsageTally) -> tuple[dict[str, float], list[str]]:
         """Return scores by name, and a flag for each rating that could not be read."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim, split_claims
 from rag_eval_pipeline.judges.judge_settings import LABEL_SETS, NliSettings
-from rag_eval_pipeline.judges.judgement import Case, Claim, Judgement, Support
+from rag_eval_pipeline.judges.judgement import Case, Claim, FactVerdict, Judgement, Support
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 
@@ -77,6 +77,7 @@ class NliJudge:
             for claim, found in zip(claims, evidence, strict=True)
             for text in (*found.together, *found.alone.values(), *found.contexts)
         )
+        pairs |= dict.fromkeys((case.answer, fact.text) for fact in case.facts if judgement.claims)
         try:
             verdicts = dict(zip(pairs, self._model.classify(list(pairs)), strict=True))
         except ClaimTooLongError as error:
@@ -99,7 +100,14 @@ class NliJudge:
             claims=tuple(judged),
             citation_support=tuple(cited.get(number) for number in range(len(case.citations))),
             model=self.settings.name,
+            facts=tuple(self._fact(verdicts.get((case.answer, fact.text))) for fact in case.facts),
         )
+
+    def _fact(self, verdict: "Probabilities | None") -> FactVerdict:
+        """Return whether the answer entails a gold fact; one without claims states none."""
+        found = None if verdict is None else self._support([verdict])
+        is_stated = found is not None and found.outcome == "supported"
+        return FactVerdict("support" if is_stated else "not_support", found.reason if found else "no claims")
 
     def _support(self, verdicts: Sequence["Probabilities"]) -> Support | None:
         """Return the support by the text that entails most; None without a text."""

@@ -1,8 +1,8 @@
 r"""Prompts of the model judge, in numbered versions: a changed word is another judge.
 
 `correctness/1` and `support/1` are asked in one call per answer; `entailment/2`, once the verdicts are known, asks
-whether a claim needs each of its citations. Texts of others are one JSON object between two lines that none of them
-can contain:
+whether a claim needs each of its citations, and `facts/1` whether the answer states the gold facts. Texts of others are
+one JSON object between two lines that none of them can contain:
 
 ```text
 DATA 6f0c…
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import regex
 
+from rag_eval_pipeline.formats.dataset import Fact
 from rag_eval_pipeline.judges.claim_splitting import AnswerClaim
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.ratings import RatingProtocol, part_of
@@ -77,6 +78,12 @@ entailment/2. `entailed`, for each of `claims`, in order: do the `cited_texts` t
 taken together? They do when they state it or it follows from them without doubt, every name, number and date \
 included; what the question says is known."""
 LABELS_FORM = '"labels": [{"id": "c1", "rationale": "…", "entailed": true | false}, …]'
+FACTS = """\
+facts/1. For each of `facts`, in order: does `answer`, which answers `question`, state it?
+- "support": it states all of it, in whatever words.
+- "partial_support": it states a part of it, and nothing against it.
+- "not_support": it states none of it, or something against it."""
+FACTS_FORM = '"facts": [{"id": "f1", "rationale": "…", "verdict": "support" | "partial_support" | "not_support"}, …]'
 
 GAP = " […] "
 PIECE_CHARS = 600  # tables and lists have no sentences; longer stretches are split at white space
@@ -198,6 +205,15 @@ def label_prompt(case: Case, items: Sequence[LabelledClaim], *, evidence_chars: 
         "cited_texts": [{"id": names[i], "text": text} for i, text in zip(wanted, shown, strict=True)],
     }
     return _prompt([LABELS], data, LABELS_FORM, salt)
+
+
+def fact_prompt(case: Case, facts: Sequence[Fact], *, evidence_chars: int, salt: str) -> Prompt:
+    """Return the prompt of one call for verdicts on gold facts; which of them are vital is not shown."""
+    texts = [fact.text for fact in facts]
+    (answer,) = choose_evidence([case.answer], texts, evidence_chars)
+    listed = [{"id": f"f{number}", "text": text} for number, text in enumerate(texts, start=1)]
+    data = {"task": "facts", "question": case.question, "answer": answer, "facts": listed}
+    return _prompt([FACTS], data, FACTS_FORM, salt)
 
 
 def _prompt(tasks: Sequence[str], data: Mapping[str, Any], fields: str, salt: str, *, legend: str = "") -> Prompt:

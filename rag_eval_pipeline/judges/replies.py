@@ -6,7 +6,7 @@ Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 import regex
@@ -18,6 +18,8 @@ from rag_eval_pipeline.judges.judgement import (
     CitationLabels,
     Claim,
     Correctness,
+    FactOutcome,
+    FactVerdict,
     Judgement,
     Support,
     Verdict,
@@ -99,7 +101,18 @@ class _LabelsReply(_Reply):
     labels: tuple[_ClaimLabels, ...]
 
 
-Form = TypeVar("Form", _SupportReply, _JudgementReply, _RatingReply, _DimensionsReply, _LabelsReply)
+class _FactLabel(_Reply):
+    id: str
+    rationale: str
+    verdict: FactOutcome
+
+
+class _FactsReply(_Reply):
+    nonce: str
+    facts: tuple[_FactLabel, ...]
+
+
+Form = TypeVar("Form", _SupportReply, _JudgementReply, _RatingReply, _DimensionsReply, _LabelsReply, _FactsReply)
 
 
 class JudgedPart(NamedTuple):
@@ -184,6 +197,13 @@ def parse_labels(text: str, n_items: int, nonce: str) -> tuple[bool, ...]:
     labels = _parse_reply(text, _LabelsReply, nonce).labels
     _check_ids([one.id for one in labels], "c", n_items)
     return tuple(one.entailed for one in labels)
+
+
+def parse_facts(text: str, n_items: int, nonce: str) -> tuple[FactVerdict, ...]:
+    """Return the verdicts on the facts asked for, in their order; raises `Unparsable`."""
+    labels = _parse_reply(text, _FactsReply, nonce).facts
+    _check_ids([one.id for one in labels], "f", n_items)
+    return tuple(FactVerdict(one.verdict, _reason(one.rationale)) for one in labels)
 
 
 def parse_rating(text: str, protocol: RatingProtocol, nonce: str) -> dict[str, float]:
@@ -298,6 +318,13 @@ def labels_schema() -> Mapping[str, Any]:
     text = {"type": "string"}
     label = _object(id=text, rationale=text, entailed={"type": "boolean"})
     return _object(nonce=text, labels={"type": "array", "items": label})
+
+
+def facts_schema() -> Mapping[str, Any]:
+    """Return the schema of a reply with verdicts on facts."""
+    text = {"type": "string"}
+    verdict = {"type": "string", "enum": list(get_args(FactOutcome))}
+    return _object(nonce=text, facts={"type": "array", "items": _object(id=text, rationale=text, verdict=verdict)})
 
 
 def rating_schema(protocol: RatingProtocol) -> Mapping[str, Any]:

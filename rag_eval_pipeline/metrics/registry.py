@@ -26,6 +26,7 @@ _judged = partial(
     MetricInfo, source="docs/explanation/judges.md", needs=_JUDGED, levels=("question",), category="claims"
 )
 _claim = partial(MetricInfo, source=_SPECIFICATION, needs=_JUDGED, levels=("claim",), category="claims")
+_fact = partial(_judged, source="TREC 2024 RAG Track, AutoNuggetizer")
 _context = partial(MetricInfo, needs=("contexts", "gold_spans"), levels=("span",), category="contexts")
 _performance = partial(MetricInfo, levels=("question",), direction="lower", category="performance")
 
@@ -98,6 +99,17 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
             label="Judged refusal"),
     _judged("judged_unsure", "Share of the answers that the judge cannot decide.",
             direction="neither", label="Judge unsure"),
+    _fact("strict_vital_score", "Share of the vital gold facts that the answer states whole; to be read as a mean, as "
+          "it is weak by question.", label="Vital facts"),
+    _fact("vital_score", "Share of the vital gold facts that the answer states; one stated in part counts as a half.",
+          label="Vital facts, in part"),
+    _fact("strict_all_score", "Share of the gold facts, vital and okay, that the answer states whole.",
+          label="All facts"),
+    _fact("all_score", "Share of the gold facts, vital and okay, that the answer states; one stated in part counts as "
+          "a half.", label="All facts, in part"),
+    _fact("decided_facts", "Number of gold facts on which the judge has a verdict.", direction="neither", range=COUNT),
+    _fact("undecided_facts", "Number of gold facts that the default judge does not decide; they are in no score.",
+          direction="neither", range=COUNT),
     _claim("claims", "Number of claims in the answer.", direction="neither", range=COUNT),
     _claim("cited_claims", "Number of claims that have a citation.", direction="neither", range=COUNT),
     _claim("resolved_claims", "Number of claims whose cited texts exist.", direction="neither", range=COUNT),

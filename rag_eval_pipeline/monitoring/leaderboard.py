@@ -79,13 +79,13 @@ def _text(x: float, y: float, text: str, *, weight: str = "normal", colour: str 
 
 COLUMNS = (
     "hit@1", "hit@5", "ndcg@10", "mrr", "exact_match", "f1", "abstention_f1", "citation_jaccard", "judged_correct",
-    "faithfulness", "latency_p50_ms",
+    "strict_vital_score", "faithfulness", "latency_p50_ms",
 )  # fmt: skip
 
 # What pages, alerts and Dagster show first, in this order; all other metrics are folded. Files have `COLUMNS`.
 HEADLINE = (
-    "exact_match", "f1", "judged_correct", "abstention_f1", "tolerance_jaccard", "faithfulness", "hit@1", "hit@5",
-    "ndcg@10", "mrr", FAILURE_RATE, "latency_p50_ms",
+    "exact_match", "f1", "judged_correct", "strict_vital_score", "abstention_f1", "tolerance_jaccard", "faithfulness",
+    "hit@1", "hit@5", "ndcg@10", "mrr", FAILURE_RATE, "latency_p50_ms",
 )  # fmt: skip
 
 

@@ -161,6 +161,7 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         ("difficulty", partial(_uses_words, DIFFICULTIES)),
     ):
         assign(role, next(iter(named_columns(rest, role, fits)), None))
+    assign("facts", next(iter(named_columns(rest, "facts", lambda column: column.kind in {"texts", "structs"})), None))
     turns = [
         *named_columns(rest, "conversation", lambda column: not column.is_unique)[:1],
         *named_columns(rest, "turn", _is_turn)[:1],
@@ -176,8 +177,8 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
         guesses.append(Guess("questions", text))
     order = (
-        "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "conversation",
-        "turn",
+        "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "facts",
+        "conversation", "turn",
     )  # fmt: skip
     ordered = {role: exprs[role] for role in order if role in exprs}
     return Roles(ordered, frozenset(used), metadata, tuple(guesses), found, doubts)

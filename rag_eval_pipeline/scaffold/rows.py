@@ -51,8 +51,8 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     profile = replace(profile, data=tuple(file if other is given else other for other in profile.data))
     structs = find_structs(file)
     roles = find_roles(file)
-    # Question and answer are excluded from links: an answer may be the name of a file.
-    core = {roles.columns[role] for role in ("question", "answer") if role in roles.columns}
+    # Question, answer and facts are excluded from links: an answer may be the name of a file.
+    core = {roles.columns[role] for role in ("question", "answer", "facts") if role in roles.columns}
     link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
     if link is not None and link.doubts:
         return draft_linked(profile, file, link)
@@ -130,7 +130,7 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
     is_retrieval_only = False
     choices: list[str] = []
     metadata, where = roles.metadata, None
-    if "question" in questions and not {"answer", "answers"} & set(questions):
+    if "question" in questions and not {"answer", "answers", "facts"} & set(questions):
         unread = [column for column in file.columns if column.name not in {*link.used, roles.columns["question"]}]
         possible = list(filter(_can_be_answer, unread))
         # Answers in a form that is not understood are answers.

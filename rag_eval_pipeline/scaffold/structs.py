@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, read_cell
-from rag_eval_pipeline.scaffold.headers import is_gold, normalised
+from rag_eval_pipeline.scaffold.headers import ROLES, bare, is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     Corpus,
     Link,
@@ -117,7 +117,7 @@ def is_html(values: Sequence[str]) -> bool:
 def find_structs(file: DataFile) -> Structs | None:
     """Return the first gold column whose objects have a text, a URL, a file or a document."""
     for column in filter(is_gold, (*file.columns, *file.nested)):
-        found = as_structs(column)
+        found = None if bare(column.name) in ROLES["facts"] else as_structs(column)
         found = None if found is not None and (found.is_ranking or found.asks) else found
         fields = set() if found is None else set(found.fields)
         is_answer = not {"answer", "answers"}.isdisjoint(normalised(column.name).split("_"))

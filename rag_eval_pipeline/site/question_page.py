@@ -173,6 +173,16 @@ class ClaimShown(msgspec.Struct, frozen=True, omit_defaults=True):
     by_contexts: SupportShown | None = None
 
 
+class FactShown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gold fact, the judge's verdict (`undecided` without one), and the answer's sentences that state it."""
+
+    text: str
+    is_vital: bool
+    outcome: str
+    reason: str = ""
+    sentences: list[str] = []
+
+
 class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
     """A retrieved passage; `is_gold` when it overlaps a gold span, `is_relevant` when its document is relevant."""
 
@@ -224,6 +234,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         gold_places: Expected citations: document, page, start, end, text.
         costs: Label and text: latency, tokens, money.
         judgement: Verdict and reason of the judge on the whole answer.
+        judged_facts: The gold facts.
         partial: What had arrived of an answer that was cut.
         raw: The answer as the system wrote it, with thoughts and special tokens; empty if it had none.
         record: What else is stored of the reply, besides its texts.
@@ -253,6 +264,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     scores: list[tuple[str, float | None]] = []
     costs: list[tuple[str, str]] = []
     judgement: tuple[str, str] | None = None
+    judged_facts: list[FactShown] = []
     error: str = ""
     partial: str = ""
     raw: str = ""
@@ -313,6 +325,7 @@ def question_details(
         scores=list(row.individual_metrics.items()),
         costs=_costs(answer, judgement),
         judgement=_verdict(judgement),
+        judged_facts=_judged_facts(query, judgement, given),
         error=shortened(row.error or (judgement.error if judgement else None) or "", ERROR_LENGTH),
         partial=shortened(answer.partial or "", ANSWER_LENGTH),
         raw=shortened(answer.raw or "", ANSWER_LENGTH),
@@ -364,6 +377,23 @@ def _verdict(judgement: Judgement | None) -> tuple[str, str] | None:
     if judgement.correctness is None:
         return ("failed", replace_control_chars(judgement.error_code or "")) if judgement.status == "failed" else None
     return judgement.correctness.verdict, shortened(judgement.correctness.reason, REASON_LENGTH)
+
+
+def _judged_facts(query: EvaluationQuery | None, judgement: Judgement | None, answer: str) -> list[FactShown]:
+    facts = query.facts if query else ()
+    found = judgement.facts if judgement else ()
+    return [
+        FactShown(
+            shortened(fact.text, ANSWER_LENGTH),
+            fact.is_vital,
+            (verdict and verdict.outcome) or "undecided",
+            shortened(verdict.reason if verdict else "not judged", REASON_LENGTH),
+            [shortened(strip_citations(answer[start:end]), PASSAGE_LENGTH) for start, end in verdict.places]
+            if verdict
+            else [],
+        )
+        for fact, verdict in zip(facts[:GOLDS_SHOWN], chain(found, repeat(None)), strict=False)
+    ]
 
 
 def _passage(

@@ -22,7 +22,7 @@ _ABOUT = {
     "citation": {"meaning": "Overlap of cited and gold spans"},
 }
 # Scores that a table offers first, also where they are the same for all questions.
-FURTHER = ("exact_match", "hit@1", "judged_correct", "faithfulness")
+FURTHER = ("exact_match", "hit@1", "judged_correct", "strict_vital_score", "faithfulness")
 
 
 class Facet(NamedTuple):

@@ -32,7 +32,7 @@ from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question
 from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
-FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "faithfulness")
+FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "strict_vital_score", "faithfulness")
 VALUE_LENGTH = 400  # code points of a setting
 # Why a question has no pictures, and after the mark the command to which its id belongs.
 SOME_PICTURED = (

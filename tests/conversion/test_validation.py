@@ -94,7 +94,29 @@ def test_messages_before_a_question_are_its_history(history):
     assert draft(conversation=None, turn=None, history=[]).metadata == {}
 
 
+FACTS = [{"text": "It is red", "importance": "vital"}, {"text": "It is old", "importance": "okay"}]
+STATED = {
+    "AutoNuggetizer": FACTS,
+    "BenchmarkQED": [{"statement": "It is red", "score": 10}, {"statement": "It is old", "importance": "okay"}],
+    "a text, in JSON": json.dumps(["It is red", FACTS[1]]),
+}
+
+
+@pytest.mark.parametrize("facts", STATED.values(), ids=STATED)
+def test_facts_are_kept_and_stand_in_for_answers_where_there_are_none(facts):
+    assert draft(facts=facts).metadata == {"facts": FACTS}
+    assert draft(facts=[]).metadata == {}
+
+    alone = validate([{"question": "Who?", "facts": facts}, {"question": "Who else?", "facts": None}])
+    beside = validate([{"question": "Who?", "answer": None, "facts": facts}])
+    assert [error.code for error in (alone.errors[1], beside.errors[0])] == ["empty_answer", "empty_answer"]
+    assert [(one.answer, one.metadata) for one in questions_of(alone.questions)] == [("", {"facts": FACTS})]
+
+
 FAULTS = {
+    "a fact of unknown importance": ({"facts": [{"text": "x", "importance": "high"}]}, "bad_fact", "facts"),
+    "a fact without a text": ({"facts": [{"importance": "okay"}]}, "bad_fact", "facts"),
+    "facts that are no list": ({"facts": "It is red"}, "bad_fact", "facts"),
     "a turn that is no number": ({"turn": "second"}, "bad_turn", "turn"),
     "a message of nobody known": ({"history": [{"role": "tool", "content": "x"}]}, "bad_history", "history"),
     "a history that is no list": ({"history": "Hello"}, "bad_history", "history"),

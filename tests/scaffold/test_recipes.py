@@ -52,7 +52,9 @@ def stated(question, expected, documents):
     wanted = expected.get("contexts", [])
     shown = [{name: value for name, value in c.items() if name in w} for c, w in zip(contexts, wanted, strict=False)]
     found["contexts"] = shown + contexts[len(wanted) :]
-    found |= {name: question.metadata[name] for name in ("conversation", "turn", "history") if name in expected}
+    found |= {
+        name: question.metadata[name] for name in ("conversation", "turn", "history", "facts") if name in expected
+    }
     return found
 
 

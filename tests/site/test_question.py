@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judge_settings import LexicalSettings
-from rag_eval_pipeline.judges.judgement import Claim
+from rag_eval_pipeline.judges.judgement import Claim, FactVerdict, Judgement
 from rag_eval_pipeline.site.marked_pages import DocumentTexts
 from rag_eval_pipeline.site.outcomes import Given, OutcomeRule
 from rag_eval_pipeline.site.question_page import (
@@ -115,6 +115,26 @@ def test_question_page_has_the_conversation_and_what_the_system_wrote():
     assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
     stored = {"status": "ok", "abstained": False, "latency_ms": 1.0, "model": "m-1", "raw_sha256": "ab"}
     assert details.record == {**stored, "usage": details.record["usage"]}
+
+
+def test_question_page_has_the_facts_and_the_sentences_that_state_them():
+    facts = [{"text": "The chef is Marta"}, {"text": "She is 40", "importance": "okay"}, {"text": "She is kind"}]
+    query = GOLD.model_copy(update={"metadata": {"facts": facts}})
+    found = (
+        FactVerdict("support", "Marta", ((0, 11),)), FactVerdict("not_support", "missing 40"), FactVerdict(None, "no name")
+    )  # fmt: skip
+    answer = RagAnswer("0", "ok", "It's Marta. She cooks.", False, (), (), 1.0)
+    row = QuestionRow("0", "Who?", "ok", answer.answer, False, {})
+
+    details = question_details(
+        row, answer, query, Judgement("0", "completed", facts=found), outcome="right", texts=DocumentTexts([], {}), pictures=[]
+    )  # fmt: skip
+
+    shown = [(fact.is_vital, fact.outcome, fact.reason, fact.sentences) for fact in details.judged_facts]
+    assert shown == [
+        (True, "support", "Marta", ["It's Marta."]), (False, "not_support", "missing 40", []),
+        (True, "undecided", "no name", []),
+    ]  # fmt: skip
 
 
 TRUSTED, BY_WORDS, UNKNOWN = OutcomeRule(True), OutcomeRule(False, LexicalSettings()), OutcomeRule(False)

@@ -3,6 +3,7 @@
 
 const { element, drawing, chip } = ragEval;
 const HEADING_LENGTH = 300; // code points; a longer question stands below its beginning
+const STATED = { support: ["supported", "supported"], partial_support: ["partly", "partly"], not_support: ["not_found", "not stated"], undecided: ["absent", "not decided"] };
 const WORDS = { supported: "supported", not_found: "not found there", conflicting: "in conflict" };
 
 class QuestionPage {
@@ -93,7 +94,7 @@ class QuestionPage {
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         this.conversation(question),
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
-        this.answers(question), this.labels?.form(question), this.pictures(question), this.citations(question), this.claims(question),
+        this.answers(question), this.labels?.form(question), this.pictures(question), this.goldFacts(question), this.citations(question), this.claims(question),
         this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
       ].filter(Boolean),
     );
@@ -108,6 +109,24 @@ class QuestionPage {
   conversation(question) {
     const rows = (question.history ?? []).map(([role, text]) => element("tr", {}, element("th", { scope: "row" }, role), element("td", { class: "text" }, text)));
     return rows.length ? section("The conversation before", element("table", {}, element("tbody", {}, ...rows))) : null;
+  }
+
+  // What the answer should state, and whether it does.
+  goldFacts(question) {
+    const facts = question.judged_facts ?? [];
+    if (!facts.length) return null;
+    const decided = facts.filter((fact) => fact.outcome !== "undecided");
+    const vital = decided.filter((fact) => fact.is_vital);
+    const [kind, of] = vital.length ? ["vital ", vital] : ["", decided];
+    const counted = `${of.filter((fact) => fact.outcome === "support").length} of ${of.length} ${kind}${of.length === 1 ? "fact" : "facts"}`;
+    const left = facts.length - decided.length;
+    const rows = facts.map((fact) => element(
+      "tr", {}, element("td", {}, fact.is_vital ? "vital" : "okay"), element("td", { class: "text" }, fact.text),
+      element("td", {}, chip(STATED[fact.outcome][0], STATED[fact.outcome][1]), " ", element("span", { class: "quiet" }, fact.reason ?? "")),
+      element("td", { class: "text" }, (fact.sentences ?? []).join(" … ") || "–"),
+    ));
+    const note = left ? element("p", {}, `${left} not decided by the judge, and left out of the count.`) : null;
+    return section(`Gold facts: ${counted}`, ...[note].filter(Boolean), grid(["Importance", "Fact", "Stated", "In the answer"], rows, "Gold facts and whether the answer states them"));
   }
 
   outcome(word) {
@@ -161,7 +180,9 @@ class QuestionPage {
 
   // Gold answer, the answer before and the present one beside each other; changed words are marked in both.
   answers(question) {
-    const gold = question.gold?.length
+    const gold = question.judged_facts?.length && !question.gold?.length
+      ? element("p", {}, "The gold facts below.")
+      : question.gold?.length
       ? element("ul", { class: "plain" }, ...question.gold.map((text) => element("li", { class: "text" }, text)))
       : element("p", { class: "nothing" }, question.is_impossible ? "None: the documents do not answer this question." : "Not known: the dataset has changed since.");
     const { earlier } = question;

@@ -1,0 +1,144 @@
+"""Texts as words and numbers, in the form in which the lexical judge compares them."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from rag_eval_pipeline.text.hedges import Denials
+from rag_eval_pipeline.text.normalise import fold, unify
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, Quantity, in_digits, quantities
+from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
+
+_STOP_WORDS = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each even ever for from further had has have having he her here
+    hers herself him himself his how however i if in into is it its itself just let me might must my myself of off
+    on once one only or other our ours ourselves out over own per shall she should so some such than that the
+    their theirs them themselves then there these they this those through thus to too under until up upon us very
+    via was we were what when where whether which while who whom whose why will with within would yes you your
+    yours yourself not no nor never without cannot none neither don't doesn't didn't isn't aren't wasn't weren't
+    won't wouldn't can't couldn't shouldn't hasn't haven't hadn't it's that's there's i'm you're we're they're
+    i've we've they've
+    """.split()  # noqa: SIM905  # as lines of words
+)
+
+_OPPOSITES = tuple(
+    tuple(frozenset(map(english_stem, side.split())) for side in row.split("/"))
+    for row in (
+        "increase rise rose risen grow grew grown gain more higher above up / "
+        "decrease fall fell fallen decline drop shrink shrank reduce less fewer lower below down",
+        "maximum most largest highest longest / minimum least smallest lowest shortest",
+        "before earlier / after later", "first / last", "left / right", "north northern / south southern",
+        "east eastern / west western", "win won / lose lost", "buy bought / sell sold", "import / export",
+        "true / false", "inside / outside", "allowed permitted / forbidden prohibited",
+    )
+)  # fmt: skip
+"""Words of which a text has one side: an answer that has the other side only says the opposite."""
+
+BRIEF = 3  # words of a gold answer that is little but its number
+_DENIED = 0.5  # of the weight of the words in common: those that one of the two denies
+_ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
+_THOUSANDS = {False: re.compile(r"(?<=[0-9])[,'](?=[0-9]{3})"), True: re.compile(r"(?<=[0-9])[.' ](?=[0-9]{3})")}
+_ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w{2})")
+# C, C++ and C#, A and A+ are different words.
+_SIGNED = re.compile(r"(?<!\w)([A-Za-z]{1,2})(\+\+|[+#]|-(?=[\s.,;)]|$))(?!\w)")
+_SIGN_NAMES = {"++": "plusplus", "+": "plus", "#": "sharp", "-": "minus"}
+_POSSESSIVE = re.compile(r"'s$|'$")
+
+
+class Word(NamedTuple):
+    """A token without case and accents, its stem, and its weight: whole, so that sums do not depend on their order."""
+
+    folded: str
+    stem: str
+    weight: int
+    is_stop: bool
+
+
+class ComparedText(NamedTuple):
+    """A text to be compared; `weights` are those of its content words by stem."""
+
+    stems: list[str]
+    spelling: list[str]
+    weights: dict[str, int]
+    affirmed: frozenset[str]
+    denied: frozenset[str]
+    folded: str
+    quantities: list[Quantity]
+
+
+def read_text(text: str, *, decimal_comma: bool) -> ComparedText:
+    """Return a plain text as it is compared."""
+    unified = unify(text)
+    signed = without_points(in_digits(unified))
+    written = _SIGNED.sub(lambda match: match[1] + _SIGN_NAMES[match[2]], signed)
+    written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
+    denials = Denials(written.lower())
+    words = [
+        (read_word(token[0]), denials.cover(token.start())) for token in iterate_tokens(written, keep_apostrophes=True)
+    ]
+    # Of function words alone ("The Who") all count.
+    content = {word.stem: word.weight for word, _ in words if not word.is_stop}
+    return ComparedText(
+        stems=[word.stem for word, _ in words],
+        spelling=[word.folded for word, _ in words],
+        weights=content or {word.stem: word.weight for word, _ in words},
+        affirmed=frozenset(word.stem for word, is_denied in words if not is_denied),
+        denied=frozenset(word.stem for word, is_denied in words if is_denied),
+        folded=fold(unified),
+        quantities=quantities(unified, decimal_comma=decimal_comma),
+    )
+
+
+def without_points(text: str) -> str:
+    """Return the text with `US` for `U.S.`."""
+    return _ABBREVIATION.sub(lambda match: match[0].replace(".", ""), text)
+
+
+@lru_cache(maxsize=100_000)
+def read_word(token: str) -> Word:
+    """Return a token as it is compared."""
+    if token[0].isdigit():
+        return Word(token, token, 20 + min(len(token), 10), is_stop=False)
+    folded = _ELISION.sub("", _POSSESSIVE.sub("", fold(token)), count=1)
+    # WHO and US are names if they are written so.
+    is_stop = folded in _STOP_WORDS and not (len(folded) > 1 and token.isupper())
+    if folded in ("percent", "pct"):
+        stem = "%"
+    elif COUNTING_WORDS.get(folded, 0) > 1:
+        stem = str(COUNTING_WORDS[folded])
+    else:
+        stem = english_stem(folded)
+    return Word(folded, stem, 20 + min(len(folded), 10), is_stop)
+
+
+def wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
+    """Return the numbers an answer must have: not the question's years nor the 0 of `0 h 17`, and `one` only alone."""
+    years = {quantity.value for quantity in asked if quantity.is_year}
+    years |= {float(quantity.date.year) for quantity in asked if quantity.date and quantity.date.year}
+    wanted = []
+    for quantity in gold:
+        is_nothing = quantity.value == 0 and quantity.unit != "code" and quantity.date is None and len(gold) > 1
+        if (quantity.is_year and quantity.value in years) or (quantity.is_weak and not is_brief) or is_nothing:
+            continue
+        date = quantity.date
+        if date is not None and date.year in years and date.day is not None:
+            quantity = quantity._replace(date=date._replace(year=None))
+        wanted.append(quantity)
+    return wanted
+
+
+def opposite(gold: ComparedText, given: ComparedText) -> str | None:
+    """Return why a text says the opposite of a gold one in its words; None if it does not."""
+    common = [stem for stem in gold.weights if stem in given.affirmed or stem in given.denied]
+    alike = (gold.affirmed & given.affirmed) | (gold.denied & given.denied)
+    denied = [stem for stem in common if stem not in alike]
+    if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(gold.weights[stem] for stem in common):
+        return f"one of the two denies {', '.join(denied[:5])}"
+    wanted, said = frozenset(gold.stems), frozenset(given.stems)
+    for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
+        if wanted & one and not wanted & other and said & other and not said & one:
+            return f"{min(said & other)} is the opposite of {min(wanted & one)}"
+    return None

@@ -1,0 +1,92 @@
+"""Gold facts from a benchmark's file to the results, by the commands of docs/how-to/facts.md and by a model judge."""
+
+import json
+import re
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
+from rag_eval_pipeline.evaluation.judging import read_judgements
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.workspace import Workspace
+from tests.conftest import REPOSITORY
+from tests.judges.judge_server import honest_but, judge_server, sections
+
+PAGE = (REPOSITORY / "docs" / "how-to" / "facts.md").read_text()
+
+
+def block(kind, number=0):
+    found = re.findall(rf"(?m)^    ```{kind}\n((?:    .*\n)*?)    ```$", PAGE)[number]
+    return re.sub(r"(?m)^    ", "", found)
+
+
+@pytest.fixture
+def followed(tmp_path, monkeypatch):
+    """The workspace of the page's commands, up to the conversion, and a function that runs the last one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nuggets").mkdir()
+    (tmp_path / "nuggets" / "docks.jsonl").write_text(block("json"))
+    *before, evaluate = [line.removeprefix("$ rag-eval ").split() for line in block("console").splitlines()]
+
+    def run(command):
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    for command in before:
+        run(command)
+    workspace = Workspace(tmp_path / "docks-eval")
+    (workspace.root / "answers.py").write_text(block("python"))
+    workspace.system_file("mine").write_text(block("yaml", 1))
+
+    def results():
+        output = run(evaluate)
+        evaluation = newest_evaluation(workspace, "docks", "mine")
+        path = workspace.results_file(evaluation.record.evaluation_id)
+        return output, EvaluationResults.read(path), list(read_judgements(evaluation))
+
+    return workspace, results
+
+
+def means(results):
+    return {
+        name: one.value for name, one in results.judge_metrics.items() if name.endswith(("vital_score", "all_score"))
+    }
+
+
+def test_page_on_facts_is_followed_to_three_of_four_vital_facts(followed):
+    output, results, (first, second) = followed[1]()
+
+    # The walls have no number or name; the other vital fact of the first question is the day of its opening.
+    assert [fact.outcome for fact in first.facts] == ["support", "not_support", "support", "support", None]
+    assert [fact.outcome for fact in second.facts] == ["not_support"]
+    assert means(results) == dict.fromkeys(
+        ["strict_vital_score", "vital_score", "strict_all_score", "all_score"], 3 / 8
+    )
+    scored = results.query_results[0].individual_metrics
+    assert (scored["strict_vital_score"], scored["decided_facts"], scored["undecided_facts"]) == (0.75, 4, 1)
+    assert "Vital facts 0.375" in output
+    assert "1 of 6 gold facts are not decided by the default judge" in " ".join(results.warnings)
+
+
+def test_model_judge_decides_every_fact_in_one_call_more_for_each_answer(followed):
+    def half(reply, data):
+        for fact, given in zip(reply.get("facts", ()), data.get("facts", ()), strict=True):
+            fact["verdict"] = "partial_support" if "granite" in given["text"] else "support"
+
+    workspace, run = followed
+    with judge_server(honest_but(half)) as server:
+        chosen = {"kind": "openai", "settings": {"endpoint": {"base_url": server.url}, "chat": {"model": "m"}}}
+        defaults = yaml.safe_load(workspace.defaults_config.read_text()) or {}
+        workspace.defaults_config.write_text(yaml.safe_dump({**defaults, "judge": chosen}))
+        _, results, judgements = run()
+        asked = [data for data in sections(server) if data["task"] == "facts"]
+        assert [len(data["facts"]) for data in asked] == [5, 1]
+        assert "vital" not in json.dumps(asked)
+
+    assert means(results) == {"strict_vital_score": 1.0, "vital_score": 1.0, "strict_all_score": 0.9, "all_score": 0.95}
+    assert sum(judgement.usage.requests for judgement in judgements) == len(server.bodies)
+    assert not any("gold facts" in line for line in results.warnings)
