@@ -84,7 +84,7 @@ def test_model_judge_decides_every_fact_in_one_call_more_for_each_answer(followe
         workspace.defaults_config.write_text(yaml.safe_dump({**defaults, "judge": chosen}))
         _, results, judgements = run()
         asked = [data for data in sections(server) if data["task"] == "facts"]
-        assert [len(data["facts"]) for data in asked] == [5, 1]
+        assert sorted(len(data["facts"]) for data in asked) == [1, 5]
         assert "vital" not in json.dumps(asked)
 
     assert means(results) == {"strict_vital_score": 1.0, "vital_score": 1.0, "strict_all_score": 0.9, "all_score": 0.95}
