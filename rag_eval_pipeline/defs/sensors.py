@@ -19,6 +19,7 @@ from rag_eval_pipeline.errors import InputError, os_fault
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.shard_plan import ShardPlan
+    from rag_eval_pipeline.workspace import Workspace
 
 # A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
 MAX_REQUESTS_PER_TICK = 50
@@ -259,17 +260,31 @@ def _last_aggregation_failed(instance: dg.DagsterInstance) -> bool:
     minimum_interval_seconds=300,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Evaluates each flagged pair once more, after two hours or the time set in verdicts.config.yaml; only "
-    "confirmed changes alert.",
+    "confirmed changes alert. A pair whose night is void, because the service was out of order, is asked again an hour "
+    "later, three times at most.",
 )
 def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
-    """Request a rerun of each pair whose newest evaluation was flagged."""
+    """Request a rerun of each pair whose newest evaluation was flagged or is void."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.nightly import due_reruns
+    from rag_eval_pipeline.monitoring.nightly import asked_again_at, due_reruns
 
-    root = workspace.workspace
+    root, now = workspace.workspace, clock.now()
     with as_dagster_failure(context):
-        due = due_reruns(root, read_registry(root).automatic_pairs(), now=clock.now())
-    return [
+        pairs = list(read_registry(root).automatic_pairs())
+        due = due_reruns(root, pairs, now=now)
+        again = [(pair, asked_again_at(root, *pair, now=now)) for pair in pairs]
+    busy = _busy_partitions(context.instance)
+    void = [
+        dg.RunRequest(
+            run_key=f"void:{attempt[1]}",
+            partition_key=pair_key(*pair),
+            run_config=schedules.NEW_ANSWERS,
+            tags={"purpose": "void"},
+        )
+        for pair, attempt in again
+        if attempt is not None and attempt[0] <= now and pair_key(*pair) not in busy
+    ]
+    return void + [
         dg.RunRequest(
             run_key=f"confirm:{evaluation_id}",
             partition_key=pair_key(benchmark, system),
@@ -308,11 +323,25 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
         began = record.start_time if record is not None else None
         started = now if began is None else datetime.fromtimestamp(began, UTC)
         sent = send_failure_alert(
-            workspace.workspace, job=run_name(run), partition=partition, error=error, started=started, now=now
-        )
+            workspace.workspace, job=run_name(run), partition=partition, error=error, started=started, now=now,
+            note=_note_on_void_night(workspace.workspace, run, now),
+        )  # fmt: skip
     for fault in sent.faults:
         context.log.warning(fault)
     return None
+
+
+def _note_on_void_night(workspace: "Workspace", run: dg.DagsterRun, now: datetime) -> str:
+    """Return when the pair of a failed evaluation is asked again; "" if that is not done by itself."""
+    from rag_eval_pipeline.evaluation.expected_pairs import read_registry
+    from rag_eval_pipeline.monitoring.nightly import asked_again_at
+
+    benchmark, _, system = run.tags.get(PARTITION_TAG, "").partition("|")
+    is_asked_again = (benchmark, system) in set(read_registry(workspace).automatic_pairs())
+    if run.job_name != schedules.evaluate.name or not is_asked_again:
+        return ""
+    attempt = asked_again_at(workspace, benchmark, system, now=now)
+    return "" if attempt is None else f" The night is void, and is asked again at {attempt[0]:%H:%M} UTC."
 
 
 def run_name(run: dg.DagsterRun) -> str:

@@ -26,6 +26,7 @@ from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
+    VoidAttempt,
     Which,
     answer_statuses,
     begin_evaluation,
@@ -49,6 +50,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
 PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by kind: not listed as left unread
+NOT_VOID = frozenset({"budget_spent", "locked"})  # codes of errors that say nothing of the system
 SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
@@ -148,13 +150,25 @@ async def _ask(
     missing = unanswered_queries(pair.queries, statuses, which)
     # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
-    if missing or (is_reused and evaluation.record.fingerprints.server is not None):
-        asked = evaluation
-        evaluation, missing = await _ask_system(workspace, pair, asked, statuses, missing, now, progress)
-        resumed = resumed if evaluation is asked else 0
-    report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
+    try:
+        if missing or (is_reused and evaluation.record.fingerprints.server is not None):
+            asked = evaluation
+            evaluation, missing = await _ask_system(workspace, pair, asked, statuses, missing, now, progress)
+            resumed = resumed if evaluation is asked else 0
+        report = _write_answers(evaluation, pair, asked=len(missing), resumed=resumed)
+    except ServiceError as error:
+        if error.code not in NOT_VOID:
+            attempt = VoidAttempt(ended_at=clock.now(), reason=f"{error.message} [{error.code}]")
+            evaluation.save(void=(*evaluation.record.void, attempt))
+        raise
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
-    evaluation.save(state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage)
+    warnings = evaluation.record.warnings
+    if void := evaluation.record.void:
+        times = " and ".join(f"{one.ended_at:%H:%M}" for one in void)
+        warnings += (f"void at {times} UTC ({void[-1].reason}), asked again at {now:%H:%M}: fine",)
+    evaluation.save(
+        state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage, warnings=warnings
+    )
     return report, evaluation
 
 

@@ -23,7 +23,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, SchemaVersion
+from rag_eval_pipeline.formats.model import SCHEMA_VERSION, FileModel, Model, SchemaVersion
 from rag_eval_pipeline.formats.results import Fingerprints, Level, Status
 from rag_eval_pipeline.formats.row_files import RowFile
 from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json, replace_file
@@ -49,6 +49,13 @@ NEWEST_SHOWN = 5  # ids in a message
 logger = logging.getLogger(__name__)
 
 
+class VoidAttempt(Model):
+    """An attempt to ask a system that was out of order; nothing is scored of it."""
+
+    ended_at: pydantic.AwareDatetime
+    reason: str
+
+
 class EvaluationRecord(FileModel):
     """`evaluation.json`: what is evaluated, with which settings, and how far the evaluation has come."""
 
@@ -71,6 +78,7 @@ class EvaluationRecord(FileModel):
     state: State = "open"
     opened_at: pydantic.AwareDatetime
     answered_at: pydantic.AwareDatetime | None = None
+    void: tuple[VoidAttempt, ...] = ()  # before the questions were answered
     retrieval_level: Level = "document"  # as in the published results
     coverage: float | None = None  # share of the questions with an answer
     warnings: tuple[str, ...] = ()  # what was noticed while replies were read

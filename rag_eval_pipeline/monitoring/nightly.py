@@ -33,6 +33,9 @@ from rag_eval_pipeline.monitoring.verdict_records import Verdict, leading
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
+VOID_WAIT, VOID_RERUNS = timedelta(hours=1), 3  # after an outage, and how often a night
+NIGHT = timedelta(hours=20)  # of the same attempts
+
 
 def add_run(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> tuple[Night, ...]:
     """Return the nights with one more evaluation: as the rerun of the last one or as a night of its own."""
@@ -253,3 +256,17 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
             if newest is not None and newest.record.evaluation_id == last.runs[-1]:
                 due.append((benchmark, system, last.runs[-1]))
     return due
+
+
+def asked_again_at(workspace: Workspace, benchmark: str, system: str, *, now: datetime) -> tuple[datetime, str] | None:
+    """Return when a pair whose newest evaluation is void is asked again, and a key of that attempt.
+
+    None if it is not void, or was asked again `VOID_RERUNS` times this night.
+    """
+    newest = newest_evaluation(workspace, benchmark, system)
+    if newest is None or newest.record.state != "open":
+        return None
+    tonight = [one for one in newest.record.void if now - one.ended_at < NIGHT]
+    if not 1 <= len(tonight) <= VOID_RERUNS:
+        return None
+    return tonight[-1].ended_at + VOID_WAIT, f"{newest.record.evaluation_id}#{len(newest.record.void)}"

@@ -18,11 +18,20 @@ from rag_eval_pipeline.defs import evaluation
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.schedules import nightly, recheck
-from rag_eval_pipeline.defs.sensors import MAX_REQUESTS_PER_TICK, aggregation_sensor, workspace_sensor
+from rag_eval_pipeline.defs.sensors import (
+    MAX_REQUESTS_PER_TICK,
+    aggregation_sensor,
+    confirmation_sensor,
+    run_failure_alerts,
+    workspace_sensor,
+)
 from rag_eval_pipeline.defs.unreported import DATA_VERSION
 from rag_eval_pipeline.evaluation.baseline_files import baseline_file
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.monitoring.alert_files import read_alerts
+from tests.defs.test_aggregation import failure_context
 from tests.paid_server import set_system
 
 VERSIONED = ("evaluation_dataset", "ground_truth")
@@ -473,6 +482,7 @@ def run_asked_for(workspace, instance, request):
         run_config=request.run_config,
         tags=request.tags,
         resources={"workspace": WorkspaceResource(root=str(workspace.root))},
+        raise_on_error=False,
     )
 
 
@@ -499,6 +509,42 @@ def test_changed_metric_or_judge_is_scored_on_stored_answers_until_the_next_nigh
     assert run_asked_for(paid, stored, small).success
 
     assert server.asked.total() == 56 + 16
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_void_night_is_asked_again_an_hour_later_three_times_at_most(
+    recovers, paid, server, stored, resources, monkeypatch
+):
+    """It is no night of its own: the evaluation that nobody could answer is taken up again, and says so."""
+
+    def at(time):
+        monkeypatch.setenv(NOW_VARIABLE, f"2031-01-05T{time}:00Z")
+        return confirmation_sensor(dg.build_sensor_context(instance=stored, resources=resources))
+
+    before = len(published_evaluations(paid, RAILWAY, "paid"))
+    server.refused = {len(server.asked)}
+    _, request = nightly(schedule_context(paid, stored))
+    for time, early in (("02:00", "02:59"), ("03:00", "03:59"), ("04:00", "04:59"), ("05:00", "05:59")):
+        assert at(time) == ([] if time == "02:00" else [request]), time
+        result = run_asked_for(paid, stored, request)
+        assert not result.success
+        run_failure_alerts(failure_context(result, stored, resources))
+        assert at(early) == []
+        [request] = at(f"{int(time[:2]) + 1:02}:00") or [None]
+        assert request is None or request.partition_key == f"{RAILWAY}|paid"
+        if time == "03:00" and recovers:
+            server.refused = set()
+            assert run_asked_for(paid, stored, request).success
+            break
+
+    [alert] = read_alerts(paid).alerts
+    assert alert.error.endswith(" The night is void, and is asked again at 03:00 UTC.")
+    assert len(published_evaluations(paid, RAILWAY, "paid")) == before + recovers
+    assert at("12:00") == []
+    if recovers:
+        [*_, note] = newest_evaluation(paid, RAILWAY, "paid").record.warnings
+        assert note.startswith("void at 02:00 and 03:00 UTC (paid was not asked any more: 20 questions in a row failed")
+        assert note.endswith("[failing]), asked again at 04:00: fine")
 
 
 def test_score_asset_can_be_materialized_alone_after_a_changed_metric(paid, server, tick, instance, resources):
