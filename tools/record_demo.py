@@ -147,7 +147,7 @@ class MiniLM:
         """Return the tokens of a text."""
         return list(self._tokenizer.encode(text).ids)
 
-    def vector(self, text: str, dimensions: int) -> np.ndarray:
+    def vector(self, text: str, dimensions: int = 384) -> np.ndarray:
         """Return the mean of the vectors of a text's tokens."""
         ids = np.array([self.tokens(text)])
         values = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
