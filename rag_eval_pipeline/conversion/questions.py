@@ -159,7 +159,7 @@ def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> 
     found: dict[str, Any] = {}
     if (name := text_of(conversation, "conversation")) is not None and name:
         found["conversation"] = name
-    if turn is not None:
+    if turn not in (None, ""):
         number = text_of(turn, "turn") or ""
         if not re.fullmatch(r"[0-9]{1,9}(\.0)?", number):
             raise RowError("bad_turn", "turn", "the number of a turn", turn)

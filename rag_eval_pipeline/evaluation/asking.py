@@ -23,6 +23,7 @@ import psutil
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
+from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, with_own_answers
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
@@ -41,7 +42,7 @@ from rag_eval_pipeline.evaluation.known_state import KnownState, workspace_commi
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
-from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter
+from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.config import SystemFile
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, GENERATE_EVENT, mark_read, observed, unread_keys
@@ -147,7 +148,7 @@ async def _ask(
     evaluation = begin_evaluation(workspace, pair, previous, now, which)
     statuses = answer_statuses(evaluation)
     resumed = len(statuses) if previous is not None and evaluation.folder == previous.folder else 0
-    missing = unanswered_queries(pair.queries, statuses, which)
+    missing = unanswered_queries(pair, statuses, which)
     # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
     try:
@@ -236,6 +237,8 @@ async def _ask_missing(
 ) -> None:
     done = len(pair.queries) - len(missing)
     started = time.monotonic()
+    is_own = pair.settings.history == "own"
+    given = _answers_given(evaluation) if is_own else {}
     ledger = UsageLedger(
         workspace.spending, f"system-{pair.system}", evaluation.record.evaluation_id, pair.system_file.budget,
         clock=clock.now,
@@ -252,7 +255,10 @@ async def _ask_missing(
                 nonlocal done
                 if is_enough is not None:
                     answers.append(answer)
-                ledger.book(answer.usage)
+                if is_own:
+                    given[answer.query_id] = answer.answer
+                if answer.error_code != EARLIER_TURN_FAILED:  # there was no room reserved for it
+                    ledger.book(answer.usage)
                 breaker.add(answer)
                 known.add("model", answer.model)
                 done += 1
@@ -261,9 +267,12 @@ async def _ask_missing(
 
             size = len(missing) if is_enough is None else in_flight
             for start in range(0, len(missing), size or 1):
+                batch = missing[start : start + size]
                 await run_queries(
                     system,
-                    (Query(query.query_id, query.query_text, query.history) for query in missing[start : start + size]),
+                    with_own_answers(pair.queries, {query.query_id for query in batch}, given)
+                    if is_own
+                    else ([_query(query)] for query in batch),
                     keep,
                     in_flight=in_flight,
                     timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
@@ -282,11 +291,27 @@ async def _ask_missing(
     atomic_write_json(evaluation.resources, samples)
 
 
+def _query(query: EvaluationQuery) -> Query:
+    return Query(query.query_id, query.query_text, query.history)
+
+
+def _answers_given(evaluation: Evaluation) -> dict[str, str | None]:
+    """Return the answers in the journal by question; None for those that failed."""
+    return {row["query_id"]: row["answer"] for row in read_journal(evaluation.journal)}
+
+
 def _unsent_history(pair: Pair, missing: Sequence[EvaluationQuery]) -> list[str]:
-    """Return a warning if questions of conversations are asked without the messages before them."""
-    told = 0 if pair.system_file.takes_history else sum(bool(query.history) for query in missing)
+    """Return a warning if questions of conversations are asked, or looked up, without the messages before them."""
+    told = sum(bool(query.history) for query in missing)
     if not told:
         return []
+    if pair.system_file.takes_history:
+        if getattr(pair.system_file.settings, "retrieval", None) is None:
+            return []
+        return [
+            f"{pair.system} finds the passages of {told} follow-up questions by the question alone (there is no query "
+            "rewriting); its model is sent the messages before them."
+        ]
     remedy = ""
     if pair.system_file.kind in ("http", "python"):
         place = "body" if pair.system_file.kind == "http" else "input"
@@ -300,7 +325,8 @@ def _unsent_history(pair: Pair, missing: Sequence[EvaluationQuery]) -> list[str]
 class Breaker:
     """Keeps answers, and ends the asking after `limit` failures of one kind in a row.
 
-    Failures are kept as soon as another answer follows, so the ones that ended the asking count as not asked.
+    Failures are kept as soon as another answer follows, so the ones that ended the asking count as not asked. Turns
+    that were not asked after a failure share its fate, and are no failures of the system.
     """
 
     def __init__(self, system: str, keep: Callable[[RagAnswer], None], limit: int | None) -> None:
@@ -315,14 +341,17 @@ class Breaker:
         Raises:
             ServiceError: `failing`.
         """
-        if self._limit is None or answer.status == "ok":
+        if answer.error_code == EARLIER_TURN_FAILED and self._failures:
+            self._failures.append(answer)
+            return
+        if self._limit is None or answer.status == "ok" or answer.error_code == EARLIER_TURN_FAILED:
             self.flush()
             self._keep(answer)
             return
         if self._failures and _kind_of(self._failures[0]) != _kind_of(answer):
             self.flush()
         self._failures.append(answer)
-        if len(self._failures) == self._limit:
+        if sum(one.error_code != EARLIER_TURN_FAILED for one in self._failures) == self._limit:
             raise ServiceError(
                 "failing",
                 f"{self._system} was not asked any more: {self._limit} questions in a row failed with "
@@ -365,9 +394,8 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
     if failed == len(pair.queries):
         # The next attempt asks again: a server that is down once must not count as down for ever.
         evaluation.journal.unlink()
-        raise ServiceError(
-            "no_answers", f"{pair.system} answered none of {failed} questions: {errors.most_common(1)[0][0][1]}"
-        )
+        message = next(text for (code, text), _ in errors.most_common() if code != EARLIER_TURN_FAILED)
+        raise ServiceError("no_answers", f"{pair.system} answered none of {failed} questions: {message}")
     return AskingReport(
         evaluation_id=evaluation.record.evaluation_id,
         questions=len(pair.queries),
@@ -407,26 +435,32 @@ def _failure_causes(errors: Counter[tuple[str, str]]) -> tuple[FailureCause, ...
 
 async def run_queries(
     system: System,
-    queries: Iterable[Query],
+    conversations: Iterable[Iterable[Query | RagAnswer]],
     keep: Callable[[RagAnswer], None],
     *,
     in_flight: int,
     timeout_s: float | None,
     reserve: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Ask questions in order, several at once; memory does not grow with their number.
+    """Ask questions in order, several conversations at once; memory does not grow with their number.
 
     Args:
+        conversations: Each with its turns, the next of which is taken when the one before it has its answer; an answer
+            in place of a question is kept as it is.
         keep: Takes each terminal answer, in the order of arrival; what it raises ends the asking.
         reserve: Awaited before each question, for a budget; what it raises ends the asking.
     """
-    pending = iter(queries)
+    pending = iter(conversations)
 
     async def worker() -> None:
-        while (query := next(pending, None)) is not None:
-            if reserve is not None:
-                await reserve()
-            keep(await _answer(system, query, timeout_s))
+        while (conversation := next(pending, None)) is not None:
+            for query in conversation:
+                if isinstance(query, RagAnswer):
+                    keep(query)
+                    continue
+                if reserve is not None:
+                    await reserve()
+                keep(await _answer(system, query, timeout_s))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -529,7 +563,7 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         for query in islice(pair.queries, questions):
             await run_queries(
                 opened,
-                [Query(query.query_id, query.query_text, query.history)],
+                [[_query(query)]],
                 answers.append,
                 in_flight=1,
                 timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,

@@ -20,7 +20,13 @@ from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Rules
 from rag_eval_pipeline.metrics.verdicts import Compared, ComparedMetric, compare, paired_scores
 from rag_eval_pipeline.workspace import Workspace
 
-SHARED_FINGERPRINTS = ("dataset", "corpus", "metrics", "judge")  # systems and their servers are what is compared
+SHARED_FINGERPRINTS = (
+    "dataset",
+    "corpus",
+    "history",
+    "metrics",
+    "judge",
+)  # systems and their servers are what is compared
 # Metrics that need a judge, and the labels that vouch for it.
 TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "support"}
 # Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.

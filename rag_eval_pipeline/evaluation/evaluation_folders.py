@@ -20,6 +20,7 @@ import pydantic
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.conversations import later_turns
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -237,7 +238,8 @@ def locked_pair(workspace: Workspace, pair: Pair) -> Iterator[None]:
 
 def same_answers(old: Fingerprints, new: Fingerprints) -> bool:
     """Return whether answers given under one are valid under the other."""
-    return (old.dataset, old.corpus, old.system) == (new.dataset, new.corpus, new.system)
+    parts = ("dataset", "corpus", "system", "history")
+    return all(getattr(old, part) == getattr(new, part) for part in parts)
 
 
 def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
@@ -371,15 +373,20 @@ def answer_statuses(evaluation: Evaluation) -> dict[str, Status]:
     return {answer.query_id: answer.status for answer in answers}
 
 
-def unanswered_queries(
-    queries: Sequence[EvaluationQuery], statuses: dict[str, Status], which: Which
-) -> Sequence[EvaluationQuery]:
-    """Return the questions without any answer; with `failed`, those without a good one."""
-    ids = (query.query_id for query in queries)
+def unanswered_queries(pair: Pair, statuses: dict[str, Status], which: Which) -> Sequence[EvaluationQuery]:
+    """Return the questions without any answer; with `failed`, those without a good one.
+
+    Where a turn of a conversation is asked with the system's own answers, so are all turns after it.
+    """
+    queries = pair.queries
+    ids = [query.query_id for query in queries]
     if which == "failed":
-        places = [place for place, query_id in enumerate(ids) if statuses.get(query_id) != "ok"]
+        missing = {query_id for query_id in ids if statuses.get(query_id) != "ok"}
     else:
-        places = [place for place, query_id in enumerate(ids) if query_id not in statuses]
+        missing = {query_id for query_id in ids if query_id not in statuses}
+    if pair.settings.history == "own":
+        missing = later_turns(queries, missing)
+    places = [place for place, query_id in enumerate(ids) if query_id in missing]
     return queries.take(places) if isinstance(queries, RowFile) else [queries[place] for place in places]
 
 
@@ -391,7 +398,7 @@ def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missin
         return ()
     if previous is None or (start == "new" and not _can_reuse_answers(previous, pair)):
         return pair.queries
-    return unanswered_queries(pair.queries, answer_statuses(previous), "failed" if start == "new" else which)
+    return unanswered_queries(pair, answer_statuses(previous), "failed" if start == "new" else which)
 
 
 def new_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:

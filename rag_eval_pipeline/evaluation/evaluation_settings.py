@@ -68,6 +68,11 @@ class EvaluationSettings(Model):
         10, ge=0, description="Citation ends within this many characters of the gold ends count as equal."
     )
     random_seed: int = pydantic.Field(42, description="Random seed of bootstrap and permutation.")
+    history: Literal["gold", "own"] = pydantic.Field(
+        "gold",
+        description="Answers in the messages before a follow-up question: `gold`, the benchmark's, or `own`, the "
+        "system's to the earlier turns, which are asked in order. Evaluations of the two are not compared.",
+    )
     min_coverage: float = pydantic.Field(
         0.98, ge=0, le=1, description="Minimum share of answered questions; below it a check warns."
     )

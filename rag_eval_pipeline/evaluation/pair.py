@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.conversations import whole_conversations
 from rag_eval_pipeline.evaluation.evaluation_settings import (
     EvaluationSettings,
     digest,
@@ -100,6 +101,9 @@ def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int |
     if limit is not None:  # of a dataset with fewer questions, all are asked, as without a limit
         file = file.model_copy(update={"limit": limit if limit < len(dataset.queries) else None})
     settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
+    fingerprints = fingerprints_of(stamp, file, settings)
+    if settings.history == "own":
+        file = file.model_copy(update={"limit": whole_conversations(dataset.queries, file.limit)})
     return Pair(
         paths=paths,
         system=system,
@@ -107,7 +111,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int |
         stamp=stamp,
         dataset=dataset,
         settings=settings,
-        fingerprints=fingerprints_of(stamp, file, settings),
+        fingerprints=fingerprints,
     )
 
 
@@ -120,6 +124,7 @@ def fingerprints_of(stamp: Stamp, file: SystemFile, settings: EvaluationSettings
         system=digest(system),
         metrics=metrics_fingerprint(settings),
         judge=judge_fingerprint(settings.judge),
+        history=None if settings.history == "gold" else settings.history,
     )
 
 

@@ -398,6 +398,9 @@ class Fingerprints(Model):
     server: str | None = pydantic.Field(
         None, description="Fingerprint of the settings that the system's server reports."
     )
+    history: str | None = pydantic.Field(
+        None, description="`own` if follow-up questions had the system's answers before them; null for gold ones."
+    )
 
 
 class ResultsMetadata(Model):

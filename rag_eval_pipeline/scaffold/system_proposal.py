@@ -170,7 +170,7 @@ async def ask_system(file: SystemFile, target: Target, observe: Any) -> tuple[Ra
     """
     answers: list[RagAnswer] = []
     async with open_system(file.kind, file.settings, replace(target.corpus, observe=observe)) as system:
-        queries = [Query(QUERY_ID, target.question)]
+        queries = [[Query(QUERY_ID, target.question)]]
         timeout_s = None if file.traits.has_own_limits else 60.0
         await run_queries(system, queries, answers.append, in_flight=1, timeout_s=timeout_s)
     answer = answers[0]

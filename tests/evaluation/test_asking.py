@@ -63,7 +63,7 @@ class Slow:
 
 def test_run_queries_times_out_one_question_alone():
     answers = []
-    queries = [Query(str(number), "?") for number in range(4)]
+    queries = [[Query(str(number), "?")] for number in range(4)]
 
     asyncio.run(run_queries(Slow(), queries, answers.append, in_flight=2, timeout_s=0.05))
 

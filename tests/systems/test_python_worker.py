@@ -117,7 +117,7 @@ async def test_loading_again_does_not_count_against_the_time_of_a_question(opene
             states.append(system._code._is_open)
 
         system.ready = ready
-        await run_queries(system, [Query("1", "go")], found.append, in_flight=1, timeout_s=240)
+        await run_queries(system, [[Query("1", "go")]], found.append, in_flight=1, timeout_s=240)
 
     assert (states, found[0].answer) == ([True], "a")
 

@@ -1,0 +1,180 @@
+"""Turns asked with the system's own earlier answers, over HTTP; a server may use the messages before a question or not."""
+
+import csv
+from collections import Counter
+
+import pytest
+import yaml
+
+from rag_eval_pipeline.conversion.convert import convert
+from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.conversations import own_history
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
+from rag_eval_pipeline.formats.results import EvaluationResults
+from rag_eval_pipeline.monitoring.canary import run_canary
+from rag_eval_pipeline.monitoring.comparison import compare_named
+from rag_eval_pipeline.workspace import Workspace
+from tests.evaluation.conftest import NIGHT
+from tests.json_server import json_server
+
+TURNS = {"c1": 3, "c2": 4, "c3": 1, "": 2}  # questions of each conversation; the last two are of none
+SPEC = {
+    "name": "talks", "title": "Talks", "version": "1.0.0", "source": {"path": "talks.csv"},
+    "questions": {"question": "question", "answer": "answer", "conversation": "chat", "turn": "turn"},
+    "tables": {"docs": {"path": "docs.csv"}}, "documents": "SELECT name, text FROM docs",
+}  # fmt: skip
+
+
+@pytest.fixture
+def talks(tmp_path):
+    """A workspace with the conversations, whose turns alternate."""
+    workspace = Workspace(tmp_path / "talks")
+    paths = workspace.benchmark("talks")
+    paths.source.mkdir(parents=True)
+    (paths.source / "docs.csv").write_text("name,text\ndock,Saltmere Dock was opened in 1874.\n")
+    rows = [(turn, chat) for chat, turns in TURNS.items() for turn in range(1, turns + 1)]
+    rows.sort(key=lambda row: (not row[1], row))
+    with (paths.source / "talks.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["chat", "turn", "question", "answer"])
+        table.writerows([chat, turn if chat else "", f"{chat} {turn}?", f"gold {turn}"] for turn, chat in rows)
+    paths.spec.write_text(yaml.safe_dump(SPEC, sort_keys=False))
+    convert(workspace, "talks")
+    return workspace
+
+
+def set_system(workspace, server, history="gold", *, body="{messages}", **more):
+    settings = {"endpoint": {"base_url": server.url, "in_flight": 4, "max_retries": 0}, "path": "/", "answer": "answer",
+                "body": {"messages": body, "question": "{question}"}}  # fmt: skip
+    file = {"kind": "http", "settings": settings, "evaluation": {"history": history, "stop_after_failures": 3, **more}}
+    workspace.system_file("chat").parent.mkdir(parents=True, exist_ok=True)
+    workspace.system_file("chat").write_text(yaml.safe_dump(file))
+
+
+def asked_of(server):
+    """The messages of each question that was asked, by question."""
+    found = {body["question"]: [one["content"] for one in body["messages"]] for body in server.bodies}
+    assert len(found) == len(server.bodies)
+    server.bodies.clear()
+    return found
+
+
+def scores_of(published):
+    return [row.individual_metrics for row in EvaluationResults.read(published.path).query_results]
+
+
+def echo(path, body):
+    return {"answer": f"own {len(body['messages'])}"}
+
+
+def test_follow_up_questions_have_the_own_or_the_gold_answers_before_them_and_a_system_without_memory_the_same_scores(
+    talks,
+):
+    found, sent = {}, {}
+    with json_server(lambda path, body: {"answer": f"gold {body['question'].split()[-1][:-1]}"}) as server:
+        for history in ("gold", "own"):
+            set_system(talks, server, history)
+            _, published = evaluate(talks, load_pair(talks, "talks", "chat"))
+            newest = newest_evaluation(talks, "talks", "chat")
+            sent[history] = asked_of(server)
+            found[history] = newest.record.evaluation_id, scores_of(published)
+        server.answer = echo
+        set_system(talks, server, "own", timeout_seconds=20)
+        evaluate(talks, load_pair(talks, "talks", "chat"), which="all")
+        own = asked_of(server)
+
+    assert found["gold"][1] == found["own"][1]
+    assert all(scores["exact_match"] == 1.0 for scores in found["own"][1])
+    assert sent["gold"] == sent["own"]  # as it answers with the gold answers
+    assert own["c2 4?"] == ["c2 1?", "own 1", "c2 2?", "own 3", "c2 3?", "own 5", "c2 4?"]
+    with pytest.raises(InputError, match="different_history") as error:
+        compare_named(talks, found["gold"][0], found["own"][0])
+    assert error.value.code == "not_comparable"
+
+
+def test_failed_turn_fails_the_later_ones_and_is_no_new_failure_of_the_system(talks):
+    def answer(path, body):
+        return (500, {}) if body["question"] in failing else echo(path, body)
+
+    def statuses():
+        newest = newest_evaluation(talks, "talks", "chat")
+        return {row.query_id: row.error_code for row in newest.answers}
+
+    failing = {"c1 1?", "c2 2?"}
+    with json_server(answer) as server:
+        set_system(talks, server, "own", concurrency=1)
+        pair = load_pair(talks, "talks", "chat")
+        ask(talks, pair, now=NIGHT)
+        first = Counter(statuses().values())
+        n_asked = len(asked_of(server))
+        failing.clear()
+        evaluate(talks, pair)
+        evaluate(talks, pair, which="failed")
+
+        assert first == {"http_500": 2, "earlier_turn_failed": 4, None: 4}
+        assert n_asked == 6
+        assert set(asked_of(server)) == {"c1 1?", "c1 2?", "c1 3?", "c2 2?", "c2 3?", "c2 4?"}
+        assert set(statuses().values()) == {None}
+
+
+def test_interrupted_conversation_goes_on_with_its_answers(talks):
+    def answer(path, body):
+        return (500, {}) if len(server.bodies) in down else echo(path, body)
+
+    with json_server(answer) as server:
+        set_system(talks, server, "own", concurrency=1)
+        pair = load_pair(talks, "talks", "chat")
+        down = range(3, 100)  # the third request and all after it: it is down
+        with pytest.raises(ServiceError) as error:
+            ask(talks, pair, now=NIGHT)
+        before = asked_of(server)
+        down = ()
+        report = ask(talks, pair, now=NIGHT)
+        after = asked_of(server)
+
+    assert error.value.code == "failing"
+    assert [*before][:3] == ["c1 1?", "c1 2?", "c1 3?"]
+    assert after["c1 3?"] == ["c1 1?", "own 1", "c1 2?", "own 3", "c1 3?"]
+    assert "c1 2?" not in after
+    assert (report.resumed, report.asked, report.failed) == (2, 8, 0)
+
+
+def test_limit_takes_whole_conversations_and_a_canary_is_refused(talks):
+    with json_server(echo) as server:
+        set_system(talks, server, "own")
+        assert [len(load_pair(talks, "talks", "chat", limit=n).queries) for n in (1, 8, 9)] == [8, 8, 9]
+        pair = load_pair(talks, "talks", "chat", limit=3)
+        evaluate(talks, pair)
+        with pytest.raises(InputError) as error:
+            run_canary(talks, pair, questions=5, now=NIGHT)
+    assert error.value.code == "whole_conversations"
+
+
+@pytest.mark.parametrize(
+    ("history", "earlier", "expected"),
+    [
+        ("Hello / u:A? / a / B", "A?", "Hello / A? / own A?"),
+        ("u:A? / a / u:A? / b", "A?", "A? / a / A? / own A?"),  # the first is no question of the benchmark
+        ("u:rewritten / a / more", "A?", "rewritten / own A?"),  # as many, in other words
+        ("u:B? / b", "A? B?", "B? / own B?"),  # cut at its beginning
+        ("u:A? / u:B? / b", "A? B?", "A? / own A? / B? / own B?"),  # a turn without a gold answer
+        ("u:A? / a / u:B? / b", "", "A? / a / B? / b"),
+    ],
+)  # fmt: skip
+def test_own_answers_stand_for_those_to_the_earlier_turns(history, earlier, expected):
+    messages = [
+        {"role": "user" if one.startswith("u:") else "assistant", "content": one.removeprefix("u:")}
+        for one in history.split(" / ")
+    ]
+
+    def query(text, **metadata):
+        return EvaluationQuery(query_id=text, query_text=text, relevant_documents=(), metadata=metadata)
+
+    turns = [query(text) for text in earlier.split()]
+    found = own_history(query("Q?", history=messages), turns, {turn.query_id: f"own {turn.query_id}" for turn in turns})
+
+    assert [one.content for one in found] == expected.split(" / ")
