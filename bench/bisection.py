@@ -44,7 +44,7 @@ def search(rng: np.random.Generator, n: int, phi: float, drop: float) -> tuple[b
         return wrong
 
     order = rng.permutation(np.flatnonzero(~np.isnan(steady))).tolist()
-    broken = find_broken(lambda *one: ask(VERSIONS - 1, *one), order, rate=rate, batch=BATCH)
+    broken = find_broken(lambda *one: ask(VERSIONS - 1, *one), order, rate, BATCH)
     if broken is None:
         return None, asked
 

@@ -74,12 +74,12 @@ def bisect(
         print_notes([f"{step.version}: {word}, {step.reason} ({step.asked} questions, {step.seconds:.0f} s)"])
 
     try:
-        found = bisection.bisect(root, pair, order, command, folder=Path.cwd(), note=note)
+        found = bisection.bisect(root, pair, order, command, Path.cwd(), note)
     except KeyboardInterrupt:
         print_notes([f"interrupted; to go on: the same command with --good {ends['good']} --bad {ends['bad']}"])
         raise
-    record = asdict(found) | {"sentence": found.sentence, "steps": [step._asdict() for step in found.steps]}
-    emit(record, as_json, [found.sentence])
+    steps = [step._asdict() for step in found.steps]
+    emit(asdict(found) | {"sentence": found.sentence, "steps": steps}, as_json, [found.sentence])
 
 
 def _between(good: str, bad: str, versions: str | None) -> Sequence[str]:

@@ -266,23 +266,23 @@ def _last_aggregation_failed(instance: dg.DagsterInstance) -> bool:
 def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
     """Request a rerun of each pair whose newest evaluation was flagged or is void."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.nightly import asked_again_at, due_reruns
+    from rag_eval_pipeline.monitoring.nightly import due_reruns, void_pairs
 
     root, now = workspace.workspace, clock.now()
     with as_dagster_failure(context):
         pairs = list(read_registry(root).automatic_pairs())
         due = due_reruns(root, pairs, now=now)
-        again = [(pair, asked_again_at(root, *pair, now=now)) for pair in pairs]
+        again = void_pairs(root, pairs, now=now)
     busy = _busy_partitions(context.instance)
     void = [
         dg.RunRequest(
-            run_key=f"void:{attempt[1]}",
+            run_key=f"void:{attempt}",
             partition_key=pair_key(*pair),
             run_config=schedules.NEW_ANSWERS,
             tags={"purpose": "void"},
         )
-        for pair, attempt in again
-        if attempt is not None and attempt[0] <= now and pair_key(*pair) not in busy
+        for pair, (due_at, attempt) in again.items()
+        if due_at <= now and pair_key(*pair) not in busy
     ]
     return void + [
         dg.RunRequest(
@@ -334,14 +334,13 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
 def _note_on_void_night(workspace: "Workspace", run: dg.DagsterRun, now: datetime) -> str:
     """Return when the pair of a failed evaluation is asked again; "" if that is not done by itself."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.nightly import asked_again_at
+    from rag_eval_pipeline.monitoring.nightly import void_pairs
 
     benchmark, _, system = run.tags.get(PARTITION_TAG, "").partition("|")
-    is_asked_again = (benchmark, system) in set(read_registry(workspace).automatic_pairs())
-    if run.job_name != schedules.evaluate.name or not is_asked_again:
+    void = void_pairs(workspace, read_registry(workspace).automatic_pairs(), now=now)
+    if run.job_name != schedules.evaluate.name or (benchmark, system) not in void:
         return ""
-    attempt = asked_again_at(workspace, benchmark, system, now=now)
-    return "" if attempt is None else f" The night is void, and is asked again at {attempt[0]:%H:%M} UTC."
+    return f" The night is void, and is asked again at {void[benchmark, system][0]:%H:%M} UTC."
 
 
 def run_name(run: dg.DagsterRun) -> str:

@@ -35,18 +35,11 @@ class Look(NamedTuple):
 
 
 def plan_looks(
-    questions: int,
-    batch: int,
-    rate: float,
-    *,
-    rounds: int = 1,
-    drop: float = DROP,
-    false_alarms: float = FALSE_ALARMS,
-    missed: float = MISSED,
+    questions: int, batch: int, rate: float, *, rounds: int = 1, drop: float = DROP, missed: float = MISSED
 ) -> list[Look]:
     """Return the limits after each batch.
 
-    The probability of a regression at any look is at most `false_alarms` while each question is wrong, independently of
+    The probability of a regression at any look is at most `FALSE_ALARMS` while each question is wrong, independently of
     the others, with a probability of at most `rate`; that of a pass is at most `missed` if it is `drop` or more. Each
     look may use up its share of both. Neither bound counts on the other limit having stopped the test.
 
@@ -56,7 +49,7 @@ def plan_looks(
     sizes = [min(batch, questions - start) for start in range(0, questions, batch)] * rounds
     asked = np.cumsum(sizes).tolist()
     budgets = [count / (questions * rounds) for count in asked]
-    stops = _limits(sizes, rate, [false_alarms * one for one in budgets])
+    stops = _limits(sizes, rate, [FALSE_ALARMS * one for one in budgets])
     # Passing is the same of right answers: many of them are improbable after a drop.
     passes = _limits(sizes, 1 - drop, [missed * one for one in budgets])
     return [

@@ -130,20 +130,10 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
 
 
 def send_failure_alert(
-    workspace: Workspace,
-    *,
-    job: str,
-    partition: str | None,
-    error: str,
-    started: datetime,
-    now: datetime,
+    workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime,
     note: str = "",
-) -> DeliveryReport:
-    """Write and send an alert about a failed run, once a day for the same job, partition and error.
-
-    Args:
-        note: On what is done about it.
-    """
+) -> DeliveryReport:  # fmt: skip
+    """Write and send an alert about a failed run, once a day for the same job, partition and error, with any note."""
     what = f"{job} {partition}" if partition else job
     line = error.strip().partition("\n")[0]
     same = hashlib.sha256(f"{what}\n{line}\n{now:%Y-%m-%d}".encode()).hexdigest()[:12]

@@ -10,15 +10,12 @@ import os
 import shlex
 import shutil
 import signal
-import ssl
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -28,7 +25,7 @@ from numpy.typing import NDArray
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask_in_batches
+from rag_eval_pipeline.evaluation.asking import NOT_VOID
 from rag_eval_pipeline.evaluation.compared_runs import ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, locked_pair
 from rag_eval_pipeline.evaluation.known_state import changed_values, stated
@@ -38,7 +35,7 @@ from rag_eval_pipeline.metrics.early_stop import DROP, FALSE_ALARMS, Decision, L
 from rag_eval_pipeline.monitoring.canary import SteadyQuestions, read_steady_questions, require_answers
 from rag_eval_pipeline.monitoring.comparison import gather_evidence
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
-from rag_eval_pipeline.storage.process import end_tree, end_with_parent
+from rag_eval_pipeline.storage.process import end_tree, end_with_parent, is_answering
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -48,7 +45,6 @@ SURE = FALSE_ALARMS  # probability of each wrong decision, at most
 START_SECONDS = 600.0  # until a version answers
 END_SECONDS = 10.0  # until the processes of one are killed, and its address is free
 DEPTH = 8  # of the processes below the shell that are asked to end
-BUSY = frozenset({502, 503, 504})  # of a proxy before a server that is not ready
 
 Wrong = NDArray[np.bool_]
 # Asks questions, by their places, in batches until the function returns True; returns which of the first are wrong.
@@ -95,16 +91,10 @@ class Bisection:
         return f"{first}; {self.last_good} is the last good one. {known} {took}."
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenQuestions:
-    """Questions that the bad version failed twice, and the limits of the test of other versions.
-
-    Args:
-        drop: Share of them that a version with the same fault fails, at least.
-    """
+class BrokenQuestions(NamedTuple):
+    """Places of the questions that the bad version failed twice, and the limits of the test of other versions."""
 
     places: Sequence[int]
-    drop: float
     looks: Sequence[Look]
 
     def decide(self, ask: Ask) -> tuple[Decision, int, int]:
@@ -124,7 +114,7 @@ class BrokenQuestions:
         return decision, wrong, asked
 
 
-def find_broken(ask: Ask, order: Sequence[int], *, rate: float, batch: int) -> BrokenQuestions | None:
+def find_broken(ask: Ask, order: Sequence[int], rate: float, batch: int) -> BrokenQuestions | None:
     """Ask the bad version until a drop is sure and enough questions are wrong, and these once more.
 
     Args:
@@ -137,7 +127,7 @@ def find_broken(ask: Ask, order: Sequence[int], *, rate: float, batch: int) -> B
     """
     if not order or rate >= DROP:
         return None
-    looks = {look.asked: look for look in plan_looks(len(order), batch, rate, false_alarms=SURE)}
+    looks = {look.asked: look for look in plan_looks(len(order), batch, rate)}
     is_sure = False
 
     def is_enough(wrong: Wrong) -> bool:
@@ -154,8 +144,8 @@ def find_broken(ask: Ask, order: Sequence[int], *, rate: float, batch: int) -> B
     drop = len(places) / (len(first) + 1)  # one more right answer is counted than was seen
     if drop <= rate:
         return None
-    plan = plan_looks(len(places), batch, rate, rounds=ROUNDS, drop=drop, false_alarms=SURE, missed=SURE)
-    return None if plan[-1].pass_at is None or plan[-1].stop_at is None else BrokenQuestions(places, drop, plan)
+    plan = plan_looks(len(places), batch, rate, rounds=ROUNDS, drop=drop, missed=SURE)
+    return None if plan[-1].pass_at is None or plan[-1].stop_at is None else BrokenQuestions(places, plan)
 
 
 def halve(count: int, decide: Callable[[int], Found]) -> tuple[int, int, list[int]]:
@@ -178,13 +168,7 @@ def halve(count: int, decide: Callable[[int], Found]) -> tuple[int, int, list[in
 
 
 def bisect(
-    workspace: Workspace,
-    pair: Pair,
-    versions: Sequence[str],
-    command: str,
-    *,
-    folder: Path,
-    note: Callable[[Step], None],
+    workspace: Workspace, pair: Pair, versions: Sequence[str], command: str, folder: Path, note: Callable[[Step], None]
 ) -> Bisection:
     """Find the first version that is worse than the pair's baseline.
 
@@ -196,82 +180,72 @@ def bisect(
     Raises:
         InputError: `no_baseline`, `not_comparable`; `bad_versions` if the first version is not as the baseline, or the
             last one not worse.
-        ServiceError: One of these two does not start, or does not answer.
+        ServiceError: One of these two does not start, or does not answer; the system's budget is used up.
     """
     search = _Search(workspace, pair, read_steady_questions(workspace, pair), partial(running, command, folder, pair))
     steps: list[Step] = []
 
-    def take(version: str, decide: Callable[[str], tuple[Found, str]], *, may_skip: bool) -> Found:
+    def take(version: str, decide: Callable[[str], tuple[Found, str]], due: Found | None = None) -> Found:
         asked, started = search.asked, time.monotonic()
         try:
             found, reason = decide(version)
-        except ServiceError as error:
-            if not may_skip:
+        except (InputError, ServiceError) as error:
+            if due is not None or error.code in NOT_VOID:
                 raise
             found, reason = "skipped", str(error).rstrip(".")
         steps.append(Step(version, found, reason, search.asked - asked, time.monotonic() - started))
         note(steps[-1])
+        if due is not None and found != due:
+            expected = f"a version that {'is worse than' if due == 'bad' else 'answers as'} the baseline"
+            hint = f"Pin the good version's runs: rag-eval pin {pair.paths.name} {pair.system} --ask"
+            raise InputError("bad_versions", f"--{due} {version}", expected, found=reason, hint=hint)
         return found
 
-    ends: tuple[tuple[str, Callable[[str], tuple[Found, str]], Found, str], ...] = (
-        (versions[-1], search.learn, "bad", "a version that is worse than the baseline"),
-        (versions[0], search.test, "good", "a version that answers as the baseline's runs did"),
-    )
-    for version, decide, due, expected in ends:
-        if take(version, decide, may_skip=False) != due:
-            hint = f"Pin the good version's runs: rag-eval pin {pair.paths.name} {pair.system} --ask"
-            raise InputError("bad_versions", f"--{due} {version}", expected, found=steps[-1].reason, hint=hint)
-    good, bad, skipped = halve(len(versions), lambda place: take(versions[place], search.test, may_skip=True))
-    states = [search.states.get(versions[place]) for place in (good, bad)]
-    changes = changed_values(*states) if None not in states else None  # type: ignore[arg-type]
+    take(versions[-1], search.learn, "bad")
+    take(versions[0], search.test, "good")
+    good, bad, skipped = halve(len(versions), lambda place: take(versions[place], search.test))
+    old, new = (search.states.get(versions[place], {}) for place in (good, bad))
+    changes = changed_values(old, new) if old and new else None
     return Bisection(versions[good], versions[bad], [versions[place] for place in skipped], steps, changes)
 
 
+@dataclass(slots=True)
 class _Search:
-    """What is known of the bad version, and the test of the others by it."""
+    """What is known of the bad version, and the test of the others by it; `states` has what is known of each."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        pair: Pair,
-        steady: SteadyQuestions,
-        start: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        self.asked = 0
-        self.states: dict[str, dict[str, str]] = {}  # version -> what was known of it
-        self._workspace = workspace
-        self._pair = pair
-        self._steady = steady
-        self._start = start
-        self._broken: BrokenQuestions | None = None
-        self._bad_run: ScoredRun | None = None
+    workspace: Workspace
+    pair: Pair
+    steady: SteadyQuestions
+    start: Callable[[str], AbstractContextManager[None]]
+    asked: int = 0
+    states: dict[str, dict[str, str]] = field(default_factory=dict)
+    broken: BrokenQuestions | None = None
+    bad_run: ScoredRun | None = None
 
     def learn(self, version: str) -> tuple[Found, str]:
         """Ask the bad version what it fails; all questions if the steady ones do not show that."""
-        steady = self._steady
-        with self._start(version):
-            self._broken = find_broken(
-                partial(self._ask, version), steady.order, rate=steady.rate, batch=steady.in_flight
-            )
-            if self._broken is not None:
-                return "bad", f"{len(self._broken.places)} questions that were steady fail twice"
-            self._bad_run = self._run(version)
-            is_worse = self._differs([self._bad_run], steady.reference, "regressed")
+        steady = self.steady
+        with self.start(version):
+            self.broken = find_broken(partial(self._ask, version), steady.order, steady.rate, steady.in_flight)
+            if self.broken is not None:
+                return "bad", f"{len(self.broken.places)} questions that were steady fail twice"
+            self.bad_run = self._run(version)
+            is_worse = self._differs([self.bad_run], steady.reference, "regressed")
             return "bad" if is_worse else "skipped", f"{'' if is_worse else 'not '}worse in all questions"
 
     def test(self, version: str) -> tuple[Found, str]:
         """Decide a version by the questions that the bad one fails, or by all."""
-        with self._start(version):
-            if self._broken is not None:
-                decision, wrong, asked = self._broken.decide(partial(self._ask, version))
+        with self.start(version):
+            if self.broken is not None:
+                decision, wrong, asked = self.broken.decide(partial(self._ask, version))
                 if decision != "undecided":
                     return "bad" if decision == "regression" else "good", f"{wrong} of {asked} answers wrong"
             runs: list[ScoredRun] = []
             for _ in range(ROUNDS):
                 runs.append(self._run(version))
-                if self._differs(runs, self._steady.reference, "regressed"):
+                if self._differs(runs, self.steady.reference, "regressed"):
                     return "bad", "worse in all questions than the baseline"
-                if self._bad_run is not None and self._differs(runs, [self._bad_run], "improved"):
+                if self.bad_run is not None and self._differs(runs, [self.bad_run], "improved"):
                     return "good", "better in all questions than the bad version"
         return "skipped", f"neither good nor bad is sure after {len(runs)} times all questions"
 
@@ -279,13 +253,12 @@ class _Search:
         """Ask questions until there are enough; raises `no_answers` if these fail and others fail as well."""
         answers, wrong = self._answers(version, places, is_enough)
         if all(answer.status != "ok" for answer in answers):
-            others = [place for place in self._steady.order if place not in places][: self._steady.in_flight]
-            controls = self._answers(version, others, lambda wrong: True)[0] if others else answers
-            require_answers(self._pair, controls)
+            others = [place for place in self.steady.order if place not in places][: self.steady.in_flight]
+            require_answers(self.pair, self._answers(version, others)[0] if others else answers)
         return wrong
 
     def _answers(
-        self, version: str, places: Sequence[int], is_enough: Callable[[Wrong], bool]
+        self, version: str, places: Sequence[int], is_enough: Callable[[Wrong], bool] = lambda wrong: False
     ) -> tuple[Sequence[RagAnswer], Wrong]:
         found: tuple[Sequence[RagAnswer], Wrong] = ((), np.zeros(0, bool))
 
@@ -294,43 +267,31 @@ class _Search:
             found = list(answers), wrong
             return is_enough(wrong)
 
-        with locked_pair(self._workspace, self._pair):
-            self._forget(version, self._steady.ask(places, keep, now=clock.now()), len(found[0]))
-        return found
-
-    def _forget(self, version: str, evaluation: Evaluation, asked: int) -> None:
-        """Keep only what was known of a version, and count the questions."""
+        with locked_pair(self.workspace, self.pair):
+            evaluation = self.steady.ask(places, keep, now=clock.now())
         shutil.rmtree(evaluation.folder)
         self.states[version] = stated(evaluation.record)
-        self.asked += asked
+        self.asked += len(found[0])
+        return found
 
     def _run(self, version: str) -> ScoredRun:
         """Ask a version all questions and score its answers."""
-        answers: dict[str, RagAnswer] = {}
-
-        def keep(found: Sequence[RagAnswer]) -> bool:
-            answers.update((one.query_id, one) for one in found)
-            return False
-
-        with locked_pair(self._workspace, self._pair):
-            self._forget(version, ask_in_batches(self._workspace, self._pair, keep, now=clock.now()), len(answers))
-        require_answers(self._pair, list(answers.values()))
         # Records of evaluators are published, and take no part in verdicts.
-        pair = replace(self._pair, settings=self._pair.settings.model_copy(update={"evaluators": None}))
+        pair = replace(self.pair, settings=self.pair.settings.model_copy(update={"evaluators": None}))
+        answers = {one.query_id: one for one in self._answers(version, range(len(pair.queries)))[0]}
+        require_answers(pair, list(answers.values()))
         scratch = ScratchFolder("bisection")
-        record = self._steady.pinned.record.model_copy(update={"state": "answered", "settings": pair.settings})
+        record = self.steady.pinned.record.model_copy(update={"state": "answered", "settings": pair.settings})
         evaluation = Evaluation(scratch.path, record)
         evaluation.write_answers(answers[query.query_id] for query in pair.queries)
         for score in SCORERS.values():
-            score(self._workspace, evaluation, pair, None)
+            score(self.workspace, evaluation, pair, None)
         return run_of_evaluation(evaluation)
 
     def _differs(self, current: Sequence[ScoredRun], others: Sequence[ScoredRun], kind: str) -> bool:
-        runs = self._steady.runs
+        runs = self.steady.runs
         rules = replace(runs.settings.rules(), level=SURE, final_level=SURE)
-        found = gather_evidence(
-            current, others, rules=rules, judged=runs.judged, clusters=runs.clusters, is_night=True
-        )  # fmt: skip
+        found = gather_evidence(current, others, rules=rules, judged=runs.judged, clusters=runs.clusters, is_night=True)
         return any(one.kind == kind for one in found.verdicts("not_needed", rules).values())
 
 
@@ -343,9 +304,10 @@ def running(command: str, folder: Path, pair: Pair, version: str) -> Iterator[No
     Raises:
         ServiceError: `not_started`.
     """
-    endpoint = getattr(pair.system_file.settings, "endpoint", None) or getattr(pair.system_file.settings, "rag", None)
+    settings = pair.system_file.settings
+    endpoint = getattr(settings, "endpoint", None) or getattr(settings, "rag", None)
     url = None if endpoint is None else endpoint.base_url
-    must_end = url is None or _answers(url)
+    must_end = url is None or is_answering(url)
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command.replace("{version}", shlex.quote(version)),
@@ -354,41 +316,22 @@ def running(command: str, folder: Path, pair: Pair, version: str) -> Iterator[No
         )  # fmt: skip
         try:
             deadline = time.monotonic() + START_SECONDS
-            while not ((process.poll() == 0 or not must_end) and (url is None or _answers(url))):
+            while not ((process.poll() == 0 or not must_end) and (url is None or is_answering(url))):
                 if process.poll() or time.monotonic() > deadline:
                     output.seek(0)
-                    raise _not_started(process.poll(), url, output.read(), must_end=must_end)
+                    last = output.read().decode(errors="replace").strip().rpartition("\n")[2] or "it printed nothing"
+                    why = f"{url} did not answer in {START_SECONDS:.0f} s"
+                    if process.returncode:
+                        why = f"the command ended with exit code {process.returncode}"
+                    elif process.returncode is None and must_end:
+                        why = f"the command did not end in {START_SECONDS:.0f} s, and {url} had answered before it"
+                    raise ServiceError("not_started", f"{why}: {last[:200]}")
                 time.sleep(0.1)
             yield
         finally:
-            _end(process)
+            end_tree(process, depth=DEPTH, again_after_s=END_SECONDS, kill_after_s=END_SECONDS)
+            with contextlib.suppress(ProcessLookupError):  # what its shell has left running
+                os.killpg(process.pid, signal.SIGKILL)
             deadline = time.monotonic() + END_SECONDS
-            while url is not None and not must_end and _answers(url) and time.monotonic() < deadline:
+            while url is not None and not must_end and is_answering(url) and time.monotonic() < deadline:
                 time.sleep(0.1)
-
-
-def _not_started(code: int | None, url: str | None, output: bytes, *, must_end: bool) -> ServiceError:
-    why = f"the command ended with exit code {code}" if code else f"{url} did not answer in {START_SECONDS:.0f} s"
-    if code is None and must_end:
-        why = f"the command did not end in {START_SECONDS:.0f} s, although {url} answered before it was started"
-    last = (output.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
-    return ServiceError("not_started", f"{why}: {last[:200]}")
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5).close()
-    except urllib.error.HTTPError as error:
-        return error.code not in BUSY
-    except urllib.error.URLError as error:
-        return isinstance(error.reason, ssl.SSLError)
-    except OSError:
-        return False
-    return True
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a command's process group, also where its leader has ended, and everything below it."""
-    end_tree(process, depth=DEPTH, again_after_s=END_SECONDS, kill_after_s=END_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -185,11 +185,14 @@ class SteadyQuestions:
         Args:
             is_enough: Takes all answers so far, and which of the first places are wrong.
         """
+        wrong = np.zeros(0, bool)
 
         def scored(answers: Sequence[RagAnswer]) -> bool:
-            asked = list(places[: len(answers)])
-            now_scored = _scores(self.workspace, self.pair.only(asked), self.pinned, answers, self.names)
-            return is_enough(answers, find_wrong(self.scores[:, asked], now_scored))
+            nonlocal wrong
+            batch, new = list(places[wrong.size : len(answers)]), answers[wrong.size :]
+            scores = _scores(self.workspace, self.pair.only(batch), self.pinned, new, self.names)
+            wrong = np.append(wrong, find_wrong(self.scores[:, batch], scores))
+            return is_enough(answers, wrong)
 
         return ask_in_batches(self.workspace, self.pair.only(places), scored, now=now, progress=progress)
 

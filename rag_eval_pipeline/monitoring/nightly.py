@@ -258,15 +258,19 @@ def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: d
     return due
 
 
-def asked_again_at(workspace: Workspace, benchmark: str, system: str, *, now: datetime) -> tuple[datetime, str] | None:
-    """Return when a pair whose newest evaluation is void is asked again, and a key of that attempt.
+def void_pairs(
+    workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime
+) -> dict[tuple[str, str], tuple[datetime, str]]:
+    """Return the pairs whose newest evaluation is void: when each may be asked again, and a key of that attempt.
 
-    None if it is not void, or was asked again `VOID_RERUNS` times this night.
+    A pair that was asked again `VOID_RERUNS` times this night is left out.
     """
-    newest = newest_evaluation(workspace, benchmark, system)
-    if newest is None or newest.record.state != "open":
-        return None
-    tonight = [one for one in newest.record.void if now - one.ended_at < NIGHT]
-    if not 1 <= len(tonight) <= VOID_RERUNS:
-        return None
-    return tonight[-1].ended_at + VOID_WAIT, f"{newest.record.evaluation_id}#{len(newest.record.void)}"
+    found = {}
+    for pair in pairs:
+        newest = newest_evaluation(workspace, *pair)
+        if newest is not None and newest.record.state == "open":
+            tonight = [one for one in newest.record.void if now - one.ended_at < NIGHT]
+            if 1 <= len(tonight) <= VOID_RERUNS:
+                key = f"{newest.record.evaluation_id}#{len(newest.record.void)}"
+                found[pair] = tonight[-1].ended_at + VOID_WAIT, key
+    return found

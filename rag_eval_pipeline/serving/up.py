@@ -12,8 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -22,7 +20,7 @@ from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
 from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.process import end_tree, end_with_parent
+from rag_eval_pipeline.storage.process import end_tree, end_with_parent, is_answering
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
 
 CODE_LOCATION = Path(__file__).parents[1] / "scaffold" / "template" / "workspace.yaml"
@@ -68,7 +66,7 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
         announced = False
         try:
             while process.poll() is None and not stop.wait(POLL_S):
-                if not announced and _answers(host, port):
+                if not announced and is_answering(f"http://{host}:{port}/server_info"):
                     announced = True
                     print(f"Dagster UI: http://{host}:{port} (Ctrl-C stops it)", flush=True)
         finally:
@@ -130,15 +128,6 @@ def _forward_output(output: "IO[bytes] | None", stop: threading.Event) -> None:
         if not stop.is_set():
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
-
-
-def _answers(host: str, port: int) -> bool:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        direct.open(f"http://{host}:{port}/server_info", timeout=2).close()
-    except (urllib.error.URLError, OSError):
-        return False
-    return True
 
 
 @contextlib.contextmanager

@@ -43,6 +43,21 @@ def end_with_parent(number: signal.Signals) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
+def is_answering(url: str) -> bool:
+    """Return whether a server answers a request without a proxy; 502, 503 and 504 say that it is not ready."""
+    import ssl
+    import urllib.error
+    import urllib.request  # children that read files start without it
+
+    try:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5).close()
+    except urllib.error.HTTPError as error:
+        return error.code not in (502, 503, 504)
+    except OSError as error:
+        return isinstance(getattr(error, "reason", None), ssl.SSLError)  # a server with a certificate of its own
+    return True
+
+
 def end_tree(
     process: "subprocess.Popen[bytes]",
     *,
