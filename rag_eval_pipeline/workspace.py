@@ -93,6 +93,7 @@ class BenchmarkPaths:
     stamp = _Below("dataset", "conversion.json")  # present only after a successful conversion
     steps = _Below("dataset", ".steps")  # the inputs and counts of each conversion step, one file per step
     corpus_journal = _Below("steps", "corpus.journal")  # rows of a corpus that is being built, until it has a manifest
+    drafts = _Below("dataset", "drafts.json")  # questions from production for people to take; no product reads it
     shards = _Below("steps", "shards")  # parts of a large corpus that is being built; removed when they are merged
     cache = _Below("dataset", ".cache")  # unpacked archives, one folder per archive, named by its SHA-256
     downloads = _Below("cache", "downloads")  # one file per body, named by its SHA-256, and addresses

@@ -41,6 +41,11 @@ def content_words(text: str) -> list[str]:
     return [english_stem(word) for word in tokenize(fold(unify(text))) if word not in STOP_WORDS]
 
 
+def question_words(text: str) -> list[str]:
+    """Return the words of a question without articles, for comparisons of questions with each other."""
+    return [word for word in tokenize(fold(text)) if word not in _ARTICLES]
+
+
 def spelled(text: str) -> str:
     """Return a text without case, punctuation and articles, between blanks if its words have blanks between them."""
     plain = normalise_answer(text)
@@ -67,8 +72,7 @@ class AuditedQuestions:
         # File names, without repeats; and gold texts with the file name or None.
         self.documents = [tuple(dict.fromkeys(c["file_name"] for c in row if c["file_name"])) for row in contexts]
         self.gold = [[(c["file_name"], c["text"]) for c in row if c["text"]] for row in contexts]
-        # Words without articles, for comparisons of questions with each other.
-        self.words = [[word for word in tokenize(fold(text)) if word not in _ARTICLES] for text in self.questions]
+        self.words = list(map(question_words, self.questions))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -42,7 +42,7 @@ def duplicate_findings(questions: AuditedQuestions) -> Iterator[AuditFinding]:
     """Yield questions that are asked more than once, by what their rows differ in."""
     found: dict[str, dict[int, Suspect]] = defaultdict(dict)
     groups: Counter[str] = Counter()
-    for one, other in _pairs(questions.words):
+    for one, other in near_pairs(questions.words):
         kind = _kind(questions, one, other)
         groups[kind] += not (one in found[kind] or other in found[kind])
         for number, twin in ((one, other), (other, one)):
@@ -78,8 +78,8 @@ def _agree(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     return mine == theirs or any(token_f1(a, b) > ALIKE or set(a) <= set(b) for a in left for b in right if a)
 
 
-def _pairs(words: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Return the pairs of questions that ask the same, in order."""
+def near_pairs(words: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Return the pairs of questions, given by their words, that ask the same, in order."""
     found = set()
     for group in _equal_but_for_one_word(words):
         near: Iterable[tuple[_Member, _Member]] = combinations(group, 2)

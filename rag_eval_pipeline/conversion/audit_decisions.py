@@ -1,4 +1,4 @@
-"""`audit.yaml`: people's decisions to drop, fix or keep questions that an audit finds suspect.
+"""`audit.yaml`: people's decisions to drop, fix or keep questions that an audit finds suspect, or to add questions.
 
 A plan applies them to the rows of the source, so that all files of a conversion agree.
 """
@@ -16,13 +16,15 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.conversion.benchmark_spec import spec_error
 from rag_eval_pipeline.conversion.mapping import column_values
 from rag_eval_pipeline.conversion.question_spool import SCHEMA, iterate_batches
-from rag_eval_pipeline.conversion.sql_checks import KEEP
+from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.sources.source_spec import SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.storage.atomic_files import file_sha256
 from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
 from rag_eval_pipeline.text.normalise import scalar_text
 from rag_eval_pipeline.workspace import BenchmarkPaths
+
+SUGGESTED = "suggested"  # the finding of a question from production, which is in no source
 
 
 class Decision(SpecPart):
@@ -33,15 +35,18 @@ class Decision(SpecPart):
         description="Text of the question, by which it is found; if several have this text, `id` says "
         "which one is meant."
     )
-    decision: Literal["drop", "fix", "keep"] = Field(
+    decision: Literal["drop", "fix", "keep", "add"] = Field(
         description="drop: the question is left out; fix: it gets other answers; keep: it is right, and "
-        "`finding` is hidden."
+        "`finding` is hidden; add: it is a further question, asked once it has `answers` or is `unanswerable`."
     )
     answers: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
-        default=(), description="For fix: all accepted answers, the main one first."
+        default=(), description="For fix and add: all accepted answers, the main one first."
     )
     unanswerable: Annotated[bool, BeforeValidator(resolve_scalars)] = Field(
-        default=False, description="For fix, instead of `answers`: the documents do not answer the question."
+        default=False, description="For fix and add, instead of `answers`: the documents do not answer the question."
+    )
+    documents: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
+        default=(), description="For add: names or URLs of the documents that have the answer."
     )
     finding: Text | None = Field(default=None, description="Kind of the finding; required for keep.")
     reason: Text | None = Field(default=None, description="Reason, for people.")
@@ -50,10 +55,14 @@ class Decision(SpecPart):
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
-        if bool(self.answers) + self.unanswerable != (self.decision == "fix"):
-            raise PydanticCustomError(
-                "bad_value", "for `fix` either `answers` or `unanswerable: true`, for drop and keep neither"
+        stated = bool(self.answers) + self.unanswerable
+        if stated > 1 or (self.decision != "add" and stated != (self.decision == "fix")):
+            expected = (
+                "for `fix` either `answers` or `unanswerable: true`, for add at most one, for drop and keep neither"
             )
+            raise PydanticCustomError("bad_value", expected)
+        if self.documents and self.decision != "add":
+            raise PydanticCustomError("bad_value", "`documents` only for add")
         if any(not answer.strip() or "\0" in answer for answer in self.answers):
             raise PydanticCustomError("bad_value", "answers with text, and without NUL")
         if self.decision == "keep" and self.finding is None:
@@ -82,7 +91,24 @@ class PlacedDecisions:
     drops: dict[int, Decision] = field(default_factory=dict)
     fixes: dict[int, Decision] = field(default_factory=dict)
     kept: dict[int, set[str]] = field(default_factory=dict)  # kinds of findings that are no faults of it
+    added: list[Decision] = field(default_factory=list)  # questions with a gold answer
     notes: list[str] = field(default_factory=list)  # on decisions without a question
+
+    def added_rows(self) -> pa.RecordBatch:
+        """Return the further questions as mapped rows."""
+        columns: dict[str, pa.Array] = {
+            "question": pa.array([one.question for one in self.added], pa.string()),
+            "answers": pa.array([one.answers for one in self.added], pa.list_(pa.string())),
+            "is_impossible": pa.array([one.unanswerable for one in self.added], pa.bool_()),
+            "source_id": pa.array([one.id for one in self.added], pa.string()),
+            KEEP: pa.repeat(True, len(self.added)),
+            TRACE_FILE: pa.repeat("audit.yaml", len(self.added)),
+            TRACE_ROW: pa.array(range(1, len(self.added) + 1), pa.int64()),
+            TRACE_ITEM: pa.nulls(len(self.added), pa.string()),
+        }
+        context = pa.struct([("url", pa.string()), ("document", pa.string())])
+        named = [[{"url" if "://" in name else "document": name} for name in one.documents] for one in self.added]
+        return pa.RecordBatch.from_pydict(columns | {"contexts": pa.array(named, pa.list_(context))})
 
     def fixed(self, questions: pa.RecordBatch) -> tuple[pa.RecordBatch, set[int]]:
         """Return accepted questions with their other answers, and the numbers of those that have some."""
@@ -159,7 +185,12 @@ def place_decisions(decisions: Sequence[Decision], rows: Iterable[Row]) -> Place
         return next((row for row in found[one.question] if one.id == (row.source_id or str(row.id))), None)
 
     placed = PlacedDecisions()
-    for one in sorted(decisions, key=lambda one: own(one) is None):
+    placed.added = [one for one in decisions if one.decision == "add" and (one.answers or one.unanswerable)]
+    if drafts := sum(one.decision == "add" for one in decisions) - len(placed.added):
+        placed.notes.append(f"audit.yaml: {drafts} taken, without a gold answer yet: not asked.")
+    # A question from production that is dropped is in no source.
+    others = (one for one in decisions if one.decision != "add" and (one.finding != SUGGESTED or found[one.question]))
+    for one in sorted(others, key=lambda one: own(one) is None):
         same = found[one.question]
         number = next((row.id for row in (own(one), *same[: len(same) == 1]) if row), None)
         if number is None:

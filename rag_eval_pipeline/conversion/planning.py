@@ -146,6 +146,8 @@ def plan(
                     hint="Split it by a column into several benchmarks of the same source, each with "
                     "`questions: SELECT ... FROM source WHERE topic = 'law'` or the like.",
                 )  # fmt: skip
+        if decisions.added:
+            rows.add(decisions.added_rows())
     rows.spool.close()
     if rows.bare_texts and spec.documents is None:  # else `documents` says which files are in the corpus
         index.plan_files()  # any of them may have the texts
@@ -163,6 +165,7 @@ def plan(
         dropped=rows.dropped,
         audit_dropped=len(decisions.drops),
         audit_fixed=len(rows.fixed),
+        audit_added=len(decisions.added),
         quarantined=len(unread) + len(rows.refused) - rows.dropped,
         impossible=rows.impossible,
         contexts=rows.contexts,
@@ -261,8 +264,10 @@ class QuestionBuilder:
         drops, fixes, notes = self._decisions.drops, self._decisions.fixes, self._decisions.notes
         unused = [one.id for number, one in fixes.items() if number not in self.fixed]
         notes = [f"audit.yaml: fix of {one} is not used: its row is refused." for one in unused] + notes
-        counts = f"audit.yaml: {len(drops)} dropped, {len(self.fixed)} with new answers."
-        return [*([counts] if drops or fixes else []), *_shortened(notes)]
+        added = self._decisions.added
+        counts = f"audit.yaml: {len(drops)} dropped, {len(self.fixed)} with new answers"
+        counts += f", {len(added)} added." if added else "."
+        return [*([counts] if drops or fixes or added else []), *_shortened(notes)]
 
     def _accept(self, questions: pa.RecordBatch) -> None:
         questions, fixed = self._decisions.fixed(questions)

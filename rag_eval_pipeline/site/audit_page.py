@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.audit.audit_benchmark import PARTS, SEVERITIES
+from rag_eval_pipeline.audit.drafts import Draft, read_drafts
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity
-from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, read_decisions
+from rag_eval_pipeline.conversion.audit_decisions import SUGGESTED, audit_sha256, read_decisions
 from rag_eval_pipeline.conversion.question_spool import iterate_batches, questions_of
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.site.data import ReportData
@@ -51,6 +52,9 @@ def write_audit(site: SiteFolder, report: ReportData, benchmark: str, find: Find
         return None  # convert says what is wrong
     same = [header for header in headers if header.fingerprints.get("dataset") == stamp.dataset_fingerprint]
     newest = max(same, key=lambda header: header.timestamp, default=None)
+    drafts = read_drafts(paths)
+    if drafts:
+        site.write(f"{name}.audit-drafts.js", data_script("audit-drafts", _drafts_data(drafts)))
     page = render(
         "audit.html",
         root="../",
@@ -59,7 +63,7 @@ def write_audit(site: SiteFolder, report: ReportData, benchmark: str, find: Find
         decisions=decisions,
         sha256=audit_sha256(paths) or "",
         run="" if newest is None else newest.evaluation_id,
-        parts=parts,
+        parts=[*parts, *(["drafts"] if drafts else [])],
     )
     site.write(f"{name}.audit.html", page)
     found = [
@@ -105,6 +109,37 @@ def _data(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> dict[str, 
         ],
         "questions": _questions(paths, named),
     }
+
+
+def _drafts_data(drafts: Sequence[Draft]) -> dict[str, Any]:
+    """Return questions from production as a finding; their ids are not those of questions."""
+    number = f"{len(drafts)} question{'' if len(drafts) == 1 else 's'}"
+    finding = {
+        "kind": SUGGESTED,
+        "severity": "note",
+        "text": f"{number} of users: unlike any of the benchmark, or with thumbs down.",
+        "remedy": "Take those that it should have, and write the gold answer from the documents; without one a "
+        "question is not asked. What the system answered is not gold.",
+        "count": len(drafts),
+        "documents": (),
+        "suspects": [[one.id, _asked(one), _nearest(one), ()] for one in drafts[:SUSPECTS_SHOWN]],
+    }
+    questions = {
+        one.id: {"id": one.id, "question": one.question, "answers": (), "system_answer": one.system_answer or ""}
+        for one in drafts[:SUSPECTS_SHOWN]
+    }
+    return {"findings": [finding], "questions": questions}
+
+
+def _asked(one: Draft) -> str:
+    down = f", {one.thumbs_down:,} with thumbs down" if one.thumbs_down else ""
+    return f"asked {'once' if one.asked == 1 else f'{one.asked:,} times'}{down}"
+
+
+def _nearest(one: Draft) -> str:
+    if one.nearest is None:
+        return "No question of the benchmark shares a word with it."
+    return replace_control_chars(f"Nearest question of the benchmark (similarity {one.similarity:.2f}): {one.nearest}")
 
 
 def _questions(paths: BenchmarkPaths, named: Collection[int]) -> dict[str, dict[str, Any]]:

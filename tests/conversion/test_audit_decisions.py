@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rag_eval_pipeline.audit.audit_benchmark import audit
 from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, converted_decisions
 from rag_eval_pipeline.conversion.convert import convert
 from rag_eval_pipeline.conversion.planning import plan
@@ -60,6 +61,37 @@ def test_decisions_change_questions_everywhere_and_none_is_lost(benchmark, tmp_p
     assert stamp.audit_sha256 == audit_sha256(paths) is not None
 
 
+ADDED = """decisions:
+  - {id: trace-1, question: "Who dives?", decision: add, answers: Bo, documents: [a.html], finding: suggested}
+  - {id: trace-2, question: "Who rests?", decision: add, unanswerable: true}
+  - {id: trace-3, question: "Who waits?", decision: add, finding: suggested}
+  - {id: trace-4, question: "Who left?", decision: drop, finding: suggested}
+  - {id: trace-5, question: "Who hides?", decision: add, answers: Ada, documents: [b.html]}
+"""
+
+
+def test_taken_questions_are_asked_once_they_have_a_gold_answer(benchmark, tmp_path):
+    spec = PLAIN + "tables: {docs: {files: '*.html'}}\ndocuments: SELECT name, file FROM docs\n"
+    files = {"questions.csv": "q,a\nWho sails?,Ines\n", "a.html": "<p>Bo dives.</p>", "audit.yaml": ADDED}
+
+    found = plan(benchmark(spec, files))
+    convert(Workspace(tmp_path), "scratch")
+
+    assert [(one.id, one.source_id, one.answers, len(one.contexts)) for one in found.questions] == [
+        (0, None, ("Ines",), 0), (1, "trace-1", ("Bo",), 1), (2, "trace-2", (), 0),
+    ]  # fmt: skip
+    assert [(one.file, one.row, one.code) for one in found.quarantine] == [("audit.yaml", 3, "unknown_document")]
+    assert found.counts.conserved
+    assert (found.counts.rows, found.counts.accepted, found.counts.audit_added) == (4, 3, 3)
+    assert [note for note in found.notes if note.startswith("audit.yaml")] == [
+        "audit.yaml: 0 dropped, 0 with new answers, 3 added.",
+        "audit.yaml: 1 taken, without a gold answer yet: not asked.",
+    ]
+    dataset = EvaluationDataset.read(Workspace(tmp_path).eval_json("scratch", "1.0.0"))
+    assert [query.accepted_answers for query in dataset.queries] == [["Ines"], ["Bo"], []]
+    assert audit(Workspace(tmp_path), "scratch") == []
+
+
 MOVED = {  # decision on question b, source, number of the question that is dropped
     "a row before it": ("id: 1", "q,a\nnew,1\na,1\nb,2\n", 2),
     "its own id": ("id: x2", "q,a,i\nb,1,x1\nb,2,x2\n", 1),
@@ -80,7 +112,10 @@ def test_decision_is_found_by_the_question_s_text_and_among_equal_ones_by_its_id
 
 WRONG = {
     "a field that there is not": ("{id: 1, question: b, decision: drop, why: x}", "line 2.*unknown_key.*reason|why"),
-    "a decision that there is not": ("{id: 1, question: b, decision: remove}", r"line 2.*'drop', 'fix' or 'keep'"),
+    "a decision that there is not": (
+        "{id: 1, question: b, decision: remove}",
+        r"line 2.*'drop', 'fix', 'keep' or 'add'",
+    ),
     "a fix without answers": ("{id: 1, question: b, decision: fix}", "line 2.*either `answers` or `unanswerable"),
     "a blank answer": ("{id: 1, question: b, decision: fix, answers: [' ']}", "line 2.*answers with text"),
     "a keep without its finding": ("{id: 1, question: b, decision: keep}", "line 2.*the kind of `finding`"),

@@ -2,10 +2,13 @@
 
 import datetime
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
+from rag_eval_pipeline.audit.drafts import find_drafts
 from rag_eval_pipeline.audit.findings import AuditFinding, Suspect, undecided
+from rag_eval_pipeline.audit.trace_questions import Trace
 from rag_eval_pipeline.conversion.audit_decisions import converted_decisions, read_decisions
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.question_spool import iterate_batches, questions_of
@@ -123,3 +126,35 @@ def test_page_of_an_audit_works_from_a_file(audited, width, open_page):
     assert download.value.suggested_filename == "audit.yaml"
     expect(page.get_by_role("button", name="Save")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+def test_question_from_production_is_taken_with_its_gold_answer_or_dropped(reported, browser):
+    paths = reported.benchmark(RAILWAY)
+    asked = [Trace("Are dogs allowed?", f"Never {ATTACK}", True), Trace("Is there a toilet?", None, False)]
+    drafts = find_drafts(["When did it open?"], [*asked, *asked[:1]]).drafts
+    paths.drafts.write_bytes(msgspec.json.encode(drafts))
+    (reported.reports / STATE).unlink()
+    assert written(reported) == {"wrong": 30}
+    with report_server(reported.reports, "127.0.0.1", 0) as address:
+        page = browser.new_context().new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.goto(f"{address}benchmarks/{RAILWAY}.audit.html")
+        dogs, toilet = (card(page, one.id, "questions of users") for one in drafts)
+        expect(dogs).to_contain_text("asked 2 times, 2 with thumbs down")
+        expect(dogs).to_contain_text("The system in production answered (not gold): Never")
+        dogs.get_by_role("button", name="Take").click()
+        expect(page.locator("#decisions + div")).to_contain_text("no gold answer yet: not asked")
+        dogs.get_by_label("Accepted answer").fill("On a lead.")
+        dogs.get_by_label("Documents").fill("a.html; b.html")
+        toilet.get_by_role("button", name="Drop").click()
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("status")).to_have_text("Saved in the workspace.")
+
+    taken, dropped = read_decisions(paths)
+    assert (taken.id, taken.decision, taken.answers, taken.documents) == (
+        drafts[0].id, "add", ("On a lead.",), ("a.html", "b.html"),
+    )  # fmt: skip
+    assert (dropped.question, dropped.decision) == ("Is there a toilet?", "drop")
+    paths.drafts.unlink()
+    assert written(reported) == {"wrong": 30}

@@ -5,8 +5,10 @@
 const { element, chip } = ragEval;
 const SHORT = 240; // characters of an answer; a longer one is folded
 const CHOICES = [["keep", "Keep"], ["fix", "Fix"], ["drop", "Drop"]];
+const SUGGESTED = "suggested"; // the kind of questions from production, which are in no source
+const DRAFT_CHOICES = [["add", "Take"], ["drop", "Drop"]];
 const SEVERITIES = ["wrong", "doubtful", "note"];
-const DONE = { keep: "kept", fix: "fixed", drop: "dropped" };
+const DONE = { keep: "kept", fix: "fixed", drop: "dropped", add: "taken" };
 
 // Text from data as people see it: signs that control or reorder it are shown by a sign of their own.
 const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\u2426");
@@ -49,7 +51,7 @@ class AuditPage {
       element("h2", { id: "decisions" }, "Decisions"), this.list,
       element("div", { class: "controls" }, this.save, copy, this.button("Download audit.yaml", () => ragEval.download("audit.yaml", "application/yaml", this.text()))),
       this.status, element("details", { open: true }, element("summary", {}, "audit.yaml"), this.yaml),
-      element("p", { class: "quiet" }, "Then: raise ", element("code", {}, "version"), " in ", element("code", {}, `data/sources/${benchmark}/benchmark.yaml`), " if a question is fixed or dropped, and ", element("code", {}, `rag-eval convert ${benchmark}`), "."),
+      element("p", { class: "quiet" }, "Then: raise ", element("code", {}, "version"), " in ", element("code", {}, `data/sources/${benchmark}/benchmark.yaml`), " if a question is fixed, dropped or taken, and ", element("code", {}, `rag-eval convert ${benchmark}`), "."),
     ];
     place.replaceChildren(...parts.filter(Boolean));
     this.changed();
@@ -86,20 +88,21 @@ class AuditPage {
     const item = element("li", {});
     const draw = () => {
       const decision = this.choice(question, finding.kind);
+      const isDraft = finding.kind === SUGGESTED;
       const gold = question.unanswerable ? "none: the documents do not answer it" : question.answers.map(visible).join(" · ") || "none";
-      const buttons = CHOICES.map(([choice, words]) => {
+      const buttons = (isDraft ? DRAFT_CHOICES : CHOICES).map(([choice, words]) => {
         const made = this.button(words, () => this.decide(question, finding, decision?.decision === choice ? null : choice, proposed));
         made.setAttribute("aria-pressed", String(decision?.decision === choice));
         return made;
       });
       item.replaceChildren(
-        element("header", {}, pages ? element("a", { href: `${pages}#${encodeURIComponent(id)}` }, visible(question.id)) : element("span", {}, visible(question.id)), where === String(id) ? null : element("span", { class: "quiet" }, visible(where)), decision ? chip(decision.decision, DONE[decision.decision]) : null),
+        element("header", {}, pages && !isDraft ? element("a", { href: `${pages}#${encodeURIComponent(id)}` }, visible(question.id)) : element("span", {}, visible(question.id)), where === String(id) ? null : element("span", { class: "quiet" }, visible(where)), decision ? chip(decision.decision, DONE[decision.decision]) : null),
         element("p", { class: "asked" }, element("bdi", {}, visible(question.question))),
         element("p", { class: "text" }, evidence),
-        folded("Answer", gold),
+        isDraft ? folded("The system in production answered (not gold)", visible(question.system_answer) || "nothing") : folded("Answer", gold),
         ...(proposed.length ? [folded("Proposed", proposed.map(visible).join(" · "))] : []),
         element("div", { class: "controls" }, element("div", { class: "chips", role: "group", "aria-label": `Decision on question ${question.id}` }, ...buttons), decision ? this.reason(decision) : null),
-        ...(decision?.decision === "fix" ? [this.answers(decision)] : []),
+        ...(["fix", "add"].includes(decision?.decision) ? [this.answers(decision)] : []),
       );
     };
     this.draws.set(question, [...(this.draws.get(question) ?? []), draw]);
@@ -137,7 +140,18 @@ class AuditPage {
     (decision.answers?.length ? decision.answers : [""]).forEach(add);
     none.addEventListener("change", read);
     boxes.hidden = another.hidden = none.checked;
-    return element("div", { class: "fix" }, boxes, element("div", { class: "controls" }, another, element("label", { class: "tick" }, none, "The documents do not answer it")));
+    const tick = element("label", { class: "tick" }, none, "The documents do not answer it");
+    return element("div", { class: "fix" }, boxes, element("div", { class: "controls" }, another, tick, decision.decision === "add" ? this.documents(decision) : null));
+  }
+
+  // The documents that have the answer to a question from production.
+  documents(decision) {
+    const input = element("input", { type: "text", autocomplete: "off", value: (decision.documents ?? []).join("; "), class: "why" });
+    input.addEventListener("input", () => {
+      decision.documents = input.value.split(";").map((name) => name.trim()).filter(Boolean);
+      this.changed();
+    });
+    return element("label", { class: "grow" }, "Documents that have the answer; names or URLs, with ; between them", input);
   }
 
   decide(question, finding, choice, proposed) {
@@ -146,7 +160,7 @@ class AuditPage {
     const isAbout = (one) => one.question === question.question && one.id === question.id && (choice !== "keep" || one.decision !== "keep");
     this.decisions = this.decisions.filter((one) => one !== present && !(choice && isAbout(one)));
     if (choice) {
-      const answers = choice !== "fix" ? undefined : proposed.length ? [...proposed] : [...question.answers];
+      const answers = !["fix", "add"].includes(choice) ? undefined : proposed.length ? [...proposed] : [...question.answers];
       this.decisions.push({ id: question.id, question: question.question, decision: choice, answers, finding: finding.kind, by: this.by, on: new Date().toISOString().slice(0, 10) });
     }
     this.redraw();
@@ -162,6 +176,7 @@ class AuditPage {
       const fields = [["id", quoted(one.id)], ["question", quoted(one.question)], ["decision", one.decision]];
       if (one.answers?.length) fields.push(["answers", `[${one.answers.map(quoted).join(", ")}]`]);
       if (one.unanswerable) fields.push(["unanswerable", "true"]);
+      if (one.documents?.length) fields.push(["documents", `[${one.documents.map(quoted).join(", ")}]`]);
       for (const name of ["finding", "reason", "by"]) if (one[name]) fields.push([name, quoted(one[name])]);
       if (one.on) fields.push(["on", one.on]);
       return `  - ${fields.map(([name, value]) => `${name}: ${value}`).join("\n    ")}\n`;
@@ -180,7 +195,8 @@ class AuditPage {
     const rows = this.decisions.map((one) => {
       const withdraw = this.button("Withdraw", () => { this.decisions = this.decisions.filter((other) => other !== one); this.redraw(); });
       const about = [one.finding?.replaceAll("_", " "), one.reason, one.by, one.on].filter(Boolean).map(visible).join(" · ");
-      const answers = one.unanswerable ? "not answered by the documents" : (one.answers ?? []).map(visible).join(" · ");
+      const given = (one.answers ?? []).map(visible).join(" · ");
+      const answers = one.unanswerable ? "not answered by the documents" : given || (one.decision === "add" ? "no gold answer yet: not asked" : "");
       return element("li", {}, element("header", {}, chip(one.decision, DONE[one.decision]), element("span", {}, visible(one.id)), element("bdi", {}, visible(one.question)), withdraw), answers ? element("p", { class: "text" }, answers) : null, about ? element("p", { class: "text" }, about) : null);
     });
     this.list.replaceChildren(rows.length ? element("ul", { class: "passages" }, ...rows) : element("p", { class: "nothing" }, "None yet."));

@@ -1,0 +1,150 @@
+"""Questions for a benchmark from production: those unlike any that it has, and those with thumbs down.
+
+Two questions are as alike as the cosine of their TF-IDF vectors, over word stems without function words. A question in
+another case, with other punctuation or with a misspelled word is the same question.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from rag_eval_pipeline.audit.audit_benchmark import has_documents
+from rag_eval_pipeline.audit.audited_texts import content_words, question_words
+from rag_eval_pipeline.audit.near_duplicates import near_pairs
+from rag_eval_pipeline.audit.trace_questions import Trace, TraceFile, read_traces
+from rag_eval_pipeline.conversion.planning import plan
+from rag_eval_pipeline.conversion.question_spool import iterate_batches
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+
+ALIKE = 0.5  # similarity from which two questions are alike: measured in docs/how-to/suggest.md
+BLOCK = 10_000_000  # similarities in memory at once
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A question from production that may become one of a benchmark."""
+
+    id: str  # made of its words
+    question: str  # in its most frequent spelling
+    asked: int  # traces
+    thumbs_down: int  # of these
+    system_answer: str | None  # of the system in production, if possible one with thumbs down; never gold
+    nearest: str | None  # question of the benchmark; None if none shares a word with it
+    similarity: float  # to the nearest, in [0, 1]
+
+
+class Suggestions(NamedTuple):
+    """The drafts from production, those with thumbs down and the most frequent first, and counts of questions."""
+
+    drafts: list[Draft]
+    distinct: int  # in production
+    known: int  # of these, those that the benchmark has
+    known_down: int  # of `known`, those with thumbs down
+    unlike: int  # of `drafts`, those that are unlike any of the benchmark
+
+
+def suggest(workspace: Workspace, name: str, files: Sequence[Path]) -> tuple[Suggestions, list[TraceFile]]:
+    """Write the drafts for a benchmark from files of traces, in place of earlier ones, and return both.
+
+    Raises:
+        InputError: A file that cannot be read or has no column of questions, or a benchmark that cannot be planned.
+    """
+    paths = workspace.existing_benchmark(name)
+    read = [read_traces(file) for file in files]
+    batches = iterate_batches(paths.questions, ["question"]) if has_documents(paths) else plan(paths).spool.read()
+    questions = [text for batch in batches for text in batch.column("question").to_pylist()]
+    found = find_drafts(questions, [trace for file in read for trace in file.traces])
+    atomic_write(paths.drafts, msgspec.json.format(msgspec.json.encode(found.drafts), indent=1) + b"\n")
+    return found, read
+
+
+def read_drafts(paths: BenchmarkPaths) -> list[Draft]:
+    """Return the drafts for a benchmark; none without the file."""
+    return msgspec.json.decode(paths.drafts.read_bytes(), type=list[Draft]) if paths.drafts.exists() else []
+
+
+def find_drafts(questions: Sequence[str], traces: Sequence[Trace]) -> Suggestions:
+    """Return the drafts for a benchmark with these questions."""
+    spelled: dict[tuple[str, ...], list[Trace]] = {}
+    for trace in traces:
+        if words := question_words(trace.question):
+            spelled.setdefault(tuple(words), []).append(trace)
+    asked = list(map(question_words, questions))
+    labels = _same([*asked, *spelled])
+    in_benchmark = set(labels[: len(asked)])
+    groups: defaultdict[int, list[Trace]] = defaultdict(list)
+    for label, own in zip(labels[len(asked) :], spelled.values(), strict=True):
+        groups[label] += own
+    new = [own for label, own in groups.items() if label not in in_benchmark]
+    texts = [min(Counter(one.question for one in own).items(), key=lambda item: (-item[1], item[0]))[0] for own in new]
+    drafts = [
+        _draft(text, own, questions[place] if similarity else None, similarity)
+        for text, own, place, similarity in zip(texts, new, *_nearest(texts, questions), strict=True)
+    ]
+    drafts = [one for one in drafts if one.similarity < ALIKE or one.thumbs_down]
+    return Suggestions(
+        sorted(drafts, key=lambda one: (-one.thumbs_down, -one.asked, one.similarity, one.question)),
+        distinct=len(groups),
+        known=len(groups) - len(new),
+        known_down=sum(any(one.is_disliked for one in own) for n, own in groups.items() if n in in_benchmark),
+        unlike=sum(one.similarity < ALIKE for one in drafts),
+    )
+
+
+def _draft(question: str, traces: Sequence[Trace], nearest: str | None, similarity: float) -> Draft:
+    disliked = [one for one in traces if one.is_disliked]
+    answers = sorted(one.answer for one in (disliked or traces) if one.answer)
+    answer = Counter(answers).most_common(1)[0][0] if answers else None
+    digest = hashlib.blake2b(" ".join(question_words(question)).encode(), digest_size=4).hexdigest()
+    return Draft(f"trace-{digest}", question, len(traces), len(disliked), answer, nearest, similarity)
+
+
+def _same(words: Sequence[Sequence[str]]) -> list[int]:
+    """Return a label for each question; those that ask the same have the same."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ones, others = np.array(near_pairs(words), np.int64).reshape(-1, 2).T
+    pairs = coo_array((np.ones(len(ones), np.int8), (ones, others)), shape=(len(words), len(words)))
+    labels: list[int] = connected_components(pairs, directed=False)[1].tolist()
+    return labels
+
+
+def _nearest(texts: Sequence[str], questions: Sequence[str]) -> tuple[list[int], list[float]]:
+    """Return, for each text, the place of the most similar question and the similarity, to two decimals."""
+    if not texts or not questions:
+        return [0] * len(texts), [0.0] * len(texts)
+    vectors = _vectors([*texts, *questions])
+    others = vectors[len(texts) :].T
+    places: list[int] = []
+    similarities: list[float] = []
+    size = 1 + BLOCK // len(questions)
+    for start in range(0, len(texts), size):
+        block = (vectors[start : min(start + size, len(texts))] @ others).toarray()
+        places += block.argmax(axis=1).tolist()
+        similarities += block.max(axis=1).round(2).tolist()
+    return places, similarities
+
+
+def _vectors(texts: Sequence[str]) -> Any:
+    """Return the TF-IDF vectors of texts, of length 1, as a sparse array; that of a text without words is 0.
+
+    Source: the smoothed weights of scikit-learn's TfidfVectorizer, ln((1 + n) / (1 + df)) + 1.
+    """
+    from scipy.sparse import coo_array, diags_array
+
+    words = [content_words(text) or question_words(text) for text in texts]
+    codes: dict[str, int] = {}
+    columns = np.array([codes.setdefault(word, len(codes)) for own in words for word in own], np.int64)
+    rows: npt.NDArray[np.int64] = np.repeat(np.arange(len(words)), [len(own) for own in words])
+    counts = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(words), len(codes))).tocsr()
+    frequency = np.bincount(counts.indices, minlength=len(codes))
+    weighted = counts @ diags_array(np.log((1 + len(words)) / (1 + frequency)) + 1)
+    lengths = np.sqrt(weighted.power(2).sum(axis=1))
+    return diags_array(1 / np.where(lengths > 0, lengths, 1)) @ weighted
