@@ -146,7 +146,7 @@ def test_question_from_production_is_taken_with_its_gold_answer_or_dropped(repor
         dogs.get_by_role("button", name="Take").click()
         expect(page.locator("#decisions + div")).to_contain_text("no gold answer yet: not asked")
         dogs.get_by_label("Accepted answer").fill("On a lead.")
-        dogs.get_by_label("Documents").fill("a.html; b.html")
+        dogs.get_by_label("Documents that have the answer").fill("a.html; b.html")
         toilet.get_by_role("button", name="Drop").click()
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("status")).to_have_text("Saved in the workspace.")
