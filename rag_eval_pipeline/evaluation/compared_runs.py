@@ -14,6 +14,7 @@ from rag_eval_pipeline.formats.dataset import open_dataset, question_clusters
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.judges.recheck import Judging, read_judging
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
+from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES
 from rag_eval_pipeline.metrics.intervals import Units, number_units
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Rules
@@ -28,7 +29,10 @@ SHARED_FINGERPRINTS = (
     "judge",
 )  # systems and their servers are what is compared
 # Metrics that need a judge, and the labels that vouch for it.
-TASKS: dict[str, Task] = {"judged_correct": "correctness", "faithfulness": "support"}
+TASKS: dict[str, Task] = {
+    "judged_correct": "correctness", "faithfulness": "support", "strict_vital_score": "correctness",
+}  # fmt: skip
+_BY_RULES = "lexical/"  # fingerprint of the judge that finds numbers and names as exact match finds words
 # Score file -> the measures that are compared; few, because each one makes the corrected p of the others larger.
 COMPARED: dict[str, tuple[str, ...]] = {
     "retrieval_scores": ("hit@1", "hit@5", "ndcg@10", "mrr"),
@@ -148,13 +152,20 @@ def _failures(failed: Iterable[bool]) -> Column:
     return Column(scores, (True,) * len(scores))
 
 
+def task_of(measure: str, fingerprint: str | None) -> Task | None:
+    """Return what a judge with this fingerprint must be calibrated for, so that a measure counts; None for nothing."""
+    is_by_rules = measure in FACT_MEASURES and (fingerprint or "").startswith(_BY_RULES)
+    return None if is_by_rules else TASKS.get(measure)
+
+
 def calibrated_measures(workspace: Workspace, benchmark: str, fingerprint: str | None) -> frozenset[str]:
-    """Return the judge's measures that take part in comparisons: those calibrated with people's labels."""
+    """Return the judge's measures that take part in comparisons: calibrated with people's labels, or in no need."""
     cards = read_trust_cards(workspace.trust_cards)
     return frozenset(
         measure
-        for measure, task in TASKS.items()
-        if is_calibrated(cards, benchmark=benchmark, fingerprint=fingerprint, task=task)
+        for measure in TASKS
+        if (task := task_of(measure, fingerprint)) is None
+        or is_calibrated(cards, benchmark=benchmark, fingerprint=fingerprint, task=task)
     )
 
 

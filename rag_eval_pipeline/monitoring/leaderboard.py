@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
-from rag_eval_pipeline.evaluation.compared_runs import TASKS
+from rag_eval_pipeline.evaluation.compared_runs import task_of
 from rag_eval_pipeline.formats.results import CorrectedRate, Metric
 from rag_eval_pipeline.judges.agreement import Confusion
 from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, correction, labelled_evaluations
@@ -102,7 +102,7 @@ class Trust:
 
     def doubt(self, row: ResultsHeader, column: str) -> str | None:
         """Return why a metric must not be relied on; None if it needs no judge or its judge is calibrated."""
-        task = TASKS.get(column)
+        task = task_of(column, row.fingerprints.get("judge"))
         if task is None:
             return None
         known = is_calibrated(

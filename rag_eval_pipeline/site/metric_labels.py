@@ -10,6 +10,7 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.formats.results import CorrectedRate
+from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES
 from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
@@ -237,4 +238,6 @@ def _metric(raw: Any) -> MetricHeader | None:
 
 def _labelled(name: str) -> str:
     """Return the metric of `TASKS` whose labels vouch for one of the judge's."""
+    if name in FACT_MEASURES:
+        return "strict_vital_score"
     return name if name in TASKS else "judged_correct" if name.startswith("judge") else "faithfulness"

@@ -22,7 +22,8 @@ _ABOUT = {
     "citation": {"meaning": "Overlap of cited and gold spans"},
 }
 # Scores that a table offers first, also where they are the same for all questions.
-FURTHER = ("exact_match", "hit@1", "judged_correct", "strict_vital_score", "faithfulness")
+FURTHER = ("exact_match", "hit@1", "judged_correct", "faithfulness")
+VITAL = "strict_vital_score"
 
 
 class Facet(NamedTuple):
@@ -151,11 +152,16 @@ def question_table(
     rank = rank_measure(run.header.retrieval_level)
     answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
     ids, *texts = _asked_columns(rows, queries)
+    vital = [_rounded(row.score(VITAL)) for row in rows]
+    facts: Columns = (
+        [(VITAL, metric_view(VITAL).label, "number", vital)] if any(one is not None for one in vital) else []
+    )
     columns: Columns = [
         ids,
         ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
         *texts,
         ("answer", "Answer", "text", [cell_text(answer) for answer in answers]),
+        *facts,
         ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
         ("change", "Δ F1", "points", [_rounded(moved.get(row.query_id)) for row in rows]),
         ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
@@ -215,10 +221,11 @@ def cell_text(answer: str) -> str:
 
 
 def gold_text(query: EvaluationQuery | None) -> str:
-    """Return the first accepted answer as a table shows it."""
+    """Return the first accepted answer, or else the facts, as a table shows it."""
     if query is None:
         return ""
-    return "(no answer)" if query.is_impossible else shortened(next(iter(query.accepted_answers), ""), GOLD_IN_TABLE)
+    facts = "; ".join(fact.text for fact in query.facts)
+    return "(no answer)" if query.is_impossible else shortened(next(iter(query.accepted_answers), facts), GOLD_IN_TABLE)
 
 
 def _outcome_places(outcomes: Sequence[Outcome | None]) -> list[int | None]:
@@ -230,7 +237,7 @@ def _further(run: RunSources) -> Columns:
     """Return the latency, and every score that the table has no column for and that is not the same for all."""
     rows = run.file.query_results
     found: Columns = [("latency", "Latency", "ms", [_rounded(row.latency_ms) for row in rows])]
-    own = {"f1", "ndcg@10", rank_measure(run.header.retrieval_level), "citation_span_accuracy"}
+    own = {"f1", VITAL, "ndcg@10", rank_measure(run.header.retrieval_level), "citation_span_accuracy"}
     for name in dict.fromkeys([*FURTHER, *(name for row in rows for name in row.individual_metrics)]):
         scores = [_rounded(row.score(name)) for row in rows]
         if name not in own and len({*scores} - {None}) > (name not in FURTHER):
@@ -356,7 +363,7 @@ def question_sheet(
                 OUTCOMES[night.outcome(row.query_id, query)],
                 row.status,
                 row.query_text,
-                " | ".join(query.accepted_answers) if query else None,
+                " | ".join(query.accepted_answers or [fact.text for fact in query.facts]) if query else None,
             ]
             if earlier is not None:
                 given = earlier.reference.given.get(row.query_id)

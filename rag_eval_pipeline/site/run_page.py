@@ -9,6 +9,7 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.judges.corrected_rates import labelling_order
+from rag_eval_pipeline.metrics.fact_scores import FACT_COUNTS, FACT_MEASURES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED
@@ -126,6 +127,8 @@ def question_values(report: ReportData, run: RunSources) -> dict[str, Any]:
     # Claims and verdicts of a judge that is not calibrated are shown in grey.
     is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
     names = {name for row in run.rows for name in row.individual_metrics}
+    if not report.trust.doubt(run.header, "strict_vital_score"):
+        names -= {*FACT_MEASURES, *FACT_COUNTS}  # which need no labels, as other scores by rules
     level = PAGE if run.header.retrieval_level == "page" else ""
     return {
         "run": run.header,

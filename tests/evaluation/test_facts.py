@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 
 import pytest
 import yaml
@@ -23,6 +24,12 @@ def block(kind, number=0):
     return re.sub(r"(?m)^    ", "", found)
 
 
+def run(command, code=0):
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == code, found.output
+    return found.output
+
+
 @pytest.fixture
 def followed(tmp_path, monkeypatch):
     """The workspace of the page's commands, up to the conversion, and a function that runs the last one."""
@@ -30,11 +37,6 @@ def followed(tmp_path, monkeypatch):
     (tmp_path / "nuggets").mkdir()
     (tmp_path / "nuggets" / "docks.jsonl").write_text(block("json"))
     *before, evaluate = [line.removeprefix("$ rag-eval ").split() for line in block("console").splitlines()]
-
-    def run(command):
-        found = CliRunner().invoke(app, command)
-        assert found.exit_code == 0, found.output
-        return found.output
 
     for command in before:
         run(command)
@@ -90,3 +92,50 @@ def test_model_judge_decides_every_fact_in_one_call_more_for_each_answer(followe
     assert means(results) == {"strict_vital_score": 1.0, "vital_score": 1.0, "strict_all_score": 0.9, "all_score": 0.95}
     assert sum(judgement.usage.requests for judgement in judgements) == len(server.bodies)
     assert not any("gold facts" in line for line in results.warnings)
+
+
+# Of question n, the system states the first `stated(n)` of its five facts: four vital ones and an okay one.
+SYSTEM = """
+    def stated(n):
+        return {before}
+
+    def answer(question):
+        n = int(question.split()[1])
+        return " ".join(f"Part {{k}} weighs {{1000 * (k + 2) + n}} kg." for k in range(stated(n))) or "Nothing is known."
+"""
+
+
+def test_counts_of_forty_questions_with_nuggets_are_exact_and_a_loss_of_facts_is_a_regression(tmp_path):
+    rows = [
+        {
+            "qid": f"2024-{n}",
+            "query": f"Engine {n} has which parts?",
+            "nuggets": [
+                {"text": f"One weighs {1000 * (k + 2) + n} kg", "importance": "vital" if k < 4 else "okay"}
+                for k in range(5)
+            ],
+        }
+        for n in range(1, 41)
+    ]
+    (tmp_path / "nuggets").mkdir()
+    (tmp_path / "nuggets" / "trec.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    workspace = Workspace(tmp_path / "w")
+    run(["new", str(workspace.root)])
+    run(["init", "trec", "--from", str(tmp_path / "nuggets"), "--workspace", str(workspace.root)])
+    run(["convert", "trec", "--workspace", str(workspace.root)])
+    workspace.system_file("mine").write_text(block("yaml", 1))
+    found = {}
+    for before in ("n % 6", "n % 2"):
+        (workspace.root / "answers.py").write_text(textwrap.dedent(SYSTEM.format(before=before)))
+        run(["evaluate", "trec", "--system", "mine", "--workspace", str(workspace.root)])
+        evaluation = newest_evaluation(workspace, "trec", "mine").record.evaluation_id
+        found[evaluation] = EvaluationResults.read(workspace.results_file(evaluation))
+
+    # Of n % 6 facts, six questions in a row state 1 + 2 + 3 + 4 + 4 + 0 vital ones and 15 of all; then four are left.
+    expected = [((6 * 14 / 4 + 10 / 4) / 40, (6 * 15 / 5 + 10 / 5) / 40), (20 / 4 / 40, 20 / 5 / 40)]
+    for results, (vital, every) in zip(found.values(), expected, strict=True):
+        names = {"strict_vital_score": vital, "vital_score": vital, "strict_all_score": every, "all_score": every}
+        assert means(results) == pytest.approx(names)
+        assert results.judge_metrics["strict_vital_score"].n_scored == 40
+    verdict = run(["compare", *found, "--workspace", str(workspace.root)], code=3)
+    assert verdict.startswith("REGRESSED  Vital facts 59 → 12 ")

@@ -94,7 +94,7 @@ class QuestionPage {
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         this.conversation(question),
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
-        this.answers(question), this.labels?.form(question), this.pictures(question), this.goldFacts(question), this.citations(question), this.claims(question),
+        this.answers(question), this.goldFacts(question), this.labels?.form(question), this.pictures(question), this.citations(question), this.claims(question),
         this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
       ].filter(Boolean),
     );
@@ -120,13 +120,14 @@ class QuestionPage {
     const [kind, of] = vital.length ? ["vital ", vital] : ["", decided];
     const counted = `${of.filter((fact) => fact.outcome === "support").length} of ${of.length} ${kind}${of.length === 1 ? "fact" : "facts"}`;
     const left = facts.length - decided.length;
+    const isDoubted = this.place.dataset.doubt && JSON.parse(this.place.dataset.judged).includes("strict_vital_score");
     const rows = facts.map((fact) => element(
       "tr", {}, element("td", {}, fact.is_vital ? "vital" : "okay"), element("td", { class: "text" }, fact.text),
-      element("td", {}, chip(STATED[fact.outcome][0], STATED[fact.outcome][1]), " ", element("span", { class: "quiet" }, fact.reason ?? "")),
+      element("td", {}, chip(isDoubted ? "doubted" : STATED[fact.outcome][0], STATED[fact.outcome][1]), " ", element("span", { class: "quiet" }, fact.reason ?? "")),
       element("td", { class: "text" }, (fact.sentences ?? []).join(" … ") || "–"),
     ));
     const note = left ? element("p", {}, `${left} not decided by the judge, and left out of the count.`) : null;
-    return section(`Gold facts: ${counted}`, ...[note].filter(Boolean), grid(["Importance", "Fact", "Stated", "In the answer"], rows, "Gold facts and whether the answer states them"));
+    return section(`Gold facts: ${counted}`, ...[note, isDoubted ? this.doubt() : null].filter(Boolean), grid(["Importance", "Fact", "Stated", "In the answer"], rows, "Gold facts and whether the answer states them"));
   }
 
   outcome(word) {
