@@ -387,6 +387,8 @@ def test_questions_that_time_out_are_said_with_the_settings_that_help(rag_eval, 
         _, _, err = rag_eval("evaluate", OBSERVATORY, "--system", "slow")
 
     assert "questions timed out with 64 in flight: lower `in_flight` or raise `attempt_seconds`" in err
+    file = workspace.system_file("slow").relative_to(workspace.root)  # the one to edit
+    assert f"`total_seconds` in {file}, and ask these again" in err
     assert f"rag-eval evaluate {OBSERVATORY} --system slow --failed-only" in err
 
 

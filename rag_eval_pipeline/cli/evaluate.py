@@ -34,7 +34,7 @@ from rag_eval_pipeline.cli.output import (
     results,
 )
 from rag_eval_pipeline.errors import InputError, did_you_mean, printable, shortened, unknown_name_hint
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import SYSTEM_SUFFIX, Workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.asking import AskingReport
@@ -213,8 +213,9 @@ def _notes(pair: str, answered: "AskingReport", published: "Published") -> list[
     if late and answered.in_flight is not None:
         benchmark, system = pair.split(" x ")
         notes.append(
-            f"{pair}: {late} questions timed out with {answered.in_flight} in flight: lower `in_flight` or raise "
-            f"`attempt_seconds` and `total_seconds` in data/config/systems/{system}.yaml, and ask these again: "
+            f"{pair}: {late} of {answered.questions} questions timed out with {answered.in_flight} in flight: lower "
+            "`in_flight` or raise `attempt_seconds` and `total_seconds` in "
+            f"data/config/systems/{system}{SYSTEM_SUFFIX}, and ask these again: "
             f"rag-eval evaluate {benchmark} --system {system} --failed-only"
         )
     if published.rescored_from is not None and not answered.asked:
