@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from rag_eval_pipeline.evaluation.conversations import Message
 from rag_eval_pipeline.formats.citation_marks import find_citations, strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.judges.judgement import Claim, Judgement, Support
@@ -227,7 +228,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         name: Its id as people know it.
         text_id: Checksum of the question.
         facts: Label and value: kind of question, difficulty, the source's own.
-        history: Messages of the conversation before the question, the last ones: role and text.
+        history: Messages of the conversation before the question, the last ones: role, whose answer it is, and text.
         is_impossible: None if the dataset is gone.
         difference: Segments against the nearest gold answer: part and text.
         missed: Relevant documents that were not retrieved.
@@ -281,8 +282,13 @@ def question_details(
     texts: DocumentTexts,
     pictures: list[PageImage],
     earlier: Earlier | None = None,
+    history: Sequence[Message] = (),
 ) -> Details:
-    """Return the data of a question's page; `query` is None if the dataset is gone."""
+    """Return the data of a question's page; `query` is None if the dataset is gone.
+
+    Args:
+        history: The messages before the question.
+    """
     gold = query.accepted_answers if query else []
     given = (answer.answer or "")[:ANSWER_LENGTH]
     bare = strip_citations(given)
@@ -302,10 +308,7 @@ def question_details(
         question=shortened(row.query_text, ANSWER_LENGTH),
         outcome=outcome,
         facts=_facts(query),
-        history=[
-            (shortened(one["role"], NAME_LENGTH), shortened(one["content"], ANSWER_LENGTH))
-            for one in (query.history if query else ())[-MESSAGES_SHOWN:]
-        ],
+        history=[_message(one) for one in history[-MESSAGES_SHOWN:]],
         gold=[shortened(text, ANSWER_LENGTH) for text in gold[:GOLDS_SHOWN]],
         is_impossible=query.is_impossible if query else None,
         answer=annotate_answer(given, claims, answer.citations, changed),
@@ -356,6 +359,11 @@ def _earlier_answer(
         f1=scores.f1,
     )
     return found, new
+
+
+def _message(message: Message) -> tuple[str, str]:
+    whose = f" ({'own' if message.is_own else 'gold'})" if message.role == "assistant" else ""
+    return f"{shortened(message.role, NAME_LENGTH)}{whose}", shortened(message.content, ANSWER_LENGTH)
 
 
 def _claim(claim: Claim, answer: str) -> ClaimShown:

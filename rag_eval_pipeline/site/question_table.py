@@ -156,8 +156,15 @@ def question_table(
     facts: Columns = (
         [(VITAL, metric_view(VITAL).label, "number", vital)] if any(one is not None for one in vital) else []
     )
+    conversations = _conversations(run)
+    names: list[Any] = [""] * len(rows)
+    for name, places in conversations:
+        for turn, place in enumerate(places, 1):
+            names[place] = f"{turn} of {name}"
+    turns: Columns = [("conversation", "Turn", "id", names)] if conversations else []
     columns: Columns = [
         ids,
+        *turns,
         ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
         *texts,
         ("answer", "Answer", "text", [cell_text(answer) for answer in answers]),
@@ -168,13 +175,28 @@ def question_table(
         ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
     ]
     since = earlier.label if earlier else "the night before"
-    about = {**_ABOUT, "change": {"meaning": f"Change of F1 since {since}, in points"}}
+    about = {
+        **_ABOUT,
+        "change": {"meaning": f"Change of F1 since {since}, in points"},
+        "conversation": {"meaning": "Leads to all turns of the conversation", "page": "conversation.html"},
+    }
     return {
         **table_value("Questions of this run", columns, parts, rows, _further(run), about),
         **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
+        **({"conversations": conversations} if conversations else {}),
         "since": since,
         "page": "question.html",
     }
+
+
+def _conversations(run: RunSources) -> list[tuple[str, list[int]]]:
+    """Return the name of each conversation, and the places of its turns among the questions that are shown."""
+    places = {row.query_id: place for place, row in enumerate(run.file.query_results)}
+    found = {id(turns): turns for name in places if (turns := run.dataset.turns.get(name))}
+    return [
+        (shortened(turns[0].conversation or "", 60), [places[one.query_id] for one in turns if one.query_id in places])
+        for turns in found.values()
+    ]
 
 
 def table_value(

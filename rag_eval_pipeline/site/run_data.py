@@ -12,6 +12,7 @@ import msgspec
 
 from rag_eval_pipeline.corpus.text.pages import read_pages
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.evaluation.conversations import Message, conversations, own_history
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import read_judgements
@@ -169,9 +170,14 @@ def read_questions(path: Path, hidden: Collection[str] = ()) -> RunFile:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSources:
-    """A benchmark's dataset and corpus of one version; both empty if they have changed since."""
+    """A benchmark's dataset and corpus of one version; both empty if they have changed since.
+
+    Args:
+        turns: Question -> all questions of its conversation in order; without those that belong to none.
+    """
 
     queries: Mapping[str, EvaluationQuery]
+    turns: Mapping[str, Sequence[EvaluationQuery]]
     texts: DocumentTexts
     has_corpus: bool
 
@@ -193,6 +199,15 @@ class RunSources:
     dataset: DatasetSources
     lost: Sequence[str]
 
+    def history(self, query: EvaluationQuery) -> list[Message]:
+        """Return the messages before a question, with the system's answers if asked with these; none if not asked."""
+        if self.header.fingerprints.get("history") != "own":
+            return [Message(one["role"], one["content"]) for one in query.history]
+        turns = [one.query_id for one in self.dataset.turns.get(query.query_id, ())]
+        earlier = self.dataset.turns[query.query_id][: turns.index(query.query_id)] if turns else ()
+        given = {one.query_id: self.answers[one.query_id].answer for one in earlier if one.query_id in self.answers}
+        return [] if None in given.values() else own_history(query, earlier, given)
+
 
 class DatasetCache:
     """Datasets and corpora by fingerprint, which all runs of a night share."""
@@ -212,15 +227,21 @@ class DatasetCache:
     def _read(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
         workspace = self._report.workspace
         queries = _queries(workspace, dataset_id, header)
+        turns = {
+            query.query_id: own
+            for own in conversations(queries.values())
+            for query in own
+            if query.conversation is not None
+        }
         stamp = self._report.stamps.get(header.benchmark)
         if stamp is None or stamp.corpus_fingerprint != header.fingerprints.get("corpus"):
-            return DatasetSources(queries, DocumentTexts([], {}), False)
+            return DatasetSources(queries, turns, DocumentTexts([], {}), False)
         paths = workspace.benchmark(header.benchmark)
         try:
             texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases)
         except InputError:
-            return DatasetSources(queries, DocumentTexts([], {}), False)
-        return DatasetSources(queries, texts, True)
+            return DatasetSources(queries, turns, DocumentTexts([], {}), False)
+        return DatasetSources(queries, turns, texts, True)
 
 
 def read_run(

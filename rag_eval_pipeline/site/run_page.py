@@ -89,8 +89,9 @@ def write_run(
         site.keep(sorted(pictures.used))
     unpictured = SOME_PICTURED if pictures else RUN_UNPICTURED if run.dataset.has_corpus else CORPUS_CHANGED
     values = question_values(report, run) | {"chunk": QUESTIONS_A_FILE, "unpictured": unpictured}
-    page = render("question.html", root="../../", **values)
-    site.write(f"{folder}/question.html", page)
+    pages = ["question", "conversation"] if "conversations" in table else ["question"]
+    for kind in pages:
+        site.write(f"{folder}/{kind}.html", render("question.html", root="../../", kind=kind, **values))
     latencies = array("d")
     measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
     scores: dict[str, list[float | None]] = {name: [] for name in measures}
@@ -118,7 +119,8 @@ def run_details(
     judged = run.judgements.get(row.query_id)
     outcome = night.outcome(row.query_id, query)
     return question_details(
-        row, answer, query, judged, outcome=outcome, texts=texts, pictures=drawn, earlier=earlier
+        row, answer, query, judged, outcome=outcome, texts=texts, pictures=drawn, earlier=earlier,
+        history=run.history(query) if query else (),
     )  # fmt: skip
 
 
@@ -132,6 +134,7 @@ def question_values(report: ReportData, run: RunSources) -> dict[str, Any]:
     level = PAGE if run.header.retrieval_level == "page" else ""
     return {
         "run": run.header,
+        "history": run.header.fingerprints.get("history") or "gold",
         "title": f"{run.header.benchmark} × {run.header.system}",
         "doubt": NOT_CALIBRATED if is_doubted else "",
         "judged": [n for n in sorted(names) if n in run.header.judge_metrics or metric_view(n).category == "claims"],

@@ -1,12 +1,15 @@
-"""Turns asked with the system's own earlier answers, over HTTP; a server may use the messages before a question or not."""
+"""Turns asked with the system's own earlier answers, over HTTP; a server may use the messages before a question or not.
 
-import csv
+Settings and commands are those of docs/how-to/conversations.md.
+"""
+
+import re
 from collections import Counter
 
 import pytest
 import yaml
 
-from rag_eval_pipeline.conversion.convert import convert
+from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.conversations import own_history
@@ -17,74 +20,47 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.canary import run_canary
 from rag_eval_pipeline.monitoring.comparison import compare_named
-from rag_eval_pipeline.workspace import Workspace
 from tests.evaluation.conftest import NIGHT
 from tests.json_server import json_server
-
-TURNS = {"c1": 3, "c2": 4, "c3": 1, "": 2}  # questions of each conversation; the last two are of none
-SPEC = {
-    "name": "talks", "title": "Talks", "version": "1.0.0", "source": {"path": "talks.csv"},
-    "questions": {"question": "question", "answer": "answer", "conversation": "chat", "turn": "turn"},
-    "tables": {"docs": {"path": "docs.csv"}}, "documents": "SELECT name, text FROM docs",
-}  # fmt: skip
+from tests.talks import PAGE, answer_with_count, make_talks, question_of, set_chat
 
 
 @pytest.fixture
 def talks(tmp_path):
-    """A workspace with the conversations, whose turns alternate."""
-    workspace = Workspace(tmp_path / "talks")
-    paths = workspace.benchmark("talks")
-    paths.source.mkdir(parents=True)
-    (paths.source / "docs.csv").write_text("name,text\ndock,Saltmere Dock was opened in 1874.\n")
-    rows = [(turn, chat) for chat, turns in TURNS.items() for turn in range(1, turns + 1)]
-    rows.sort(key=lambda row: (not row[1], row))
-    with (paths.source / "talks.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["chat", "turn", "question", "answer"])
-        table.writerows([chat, turn if chat else "", f"{chat} {turn}?", f"gold {turn}"] for turn, chat in rows)
-    paths.spec.write_text(yaml.safe_dump(SPEC, sort_keys=False))
-    convert(workspace, "talks")
-    return workspace
-
-
-def set_system(workspace, server, history="gold", *, body="{messages}", **more):
-    settings = {"endpoint": {"base_url": server.url, "in_flight": 4, "max_retries": 0}, "path": "/", "answer": "answer",
-                "body": {"messages": body, "question": "{question}"}}  # fmt: skip
-    file = {"kind": "http", "settings": settings, "evaluation": {"history": history, "stop_after_failures": 3, **more}}
-    workspace.system_file("chat").parent.mkdir(parents=True, exist_ok=True)
-    workspace.system_file("chat").write_text(yaml.safe_dump(file))
+    return make_talks(tmp_path / "talks")
 
 
 def asked_of(server):
     """The messages of each question that was asked, by question."""
-    found = {body["question"]: [one["content"] for one in body["messages"]] for body in server.bodies}
+    found = {question_of(body): [one["content"] for one in body["messages"]] for body in server.bodies}
     assert len(found) == len(server.bodies)
     server.bodies.clear()
     return found
+
+
+def codes(talks):
+    """Why each question of the newest evaluation failed; None for an answer."""
+    return {row.query_id: row.error_code for row in newest_evaluation(talks, "chats", "chat").answers}
 
 
 def scores_of(published):
     return [row.individual_metrics for row in EvaluationResults.read(published.path).query_results]
 
 
-def echo(path, body):
-    return {"answer": f"own {len(body['messages'])}"}
-
-
 def test_follow_up_questions_have_the_own_or_the_gold_answers_before_them_and_a_system_without_memory_the_same_scores(
     talks,
 ):
     found, sent = {}, {}
-    with json_server(lambda path, body: {"answer": f"gold {body['question'].split()[-1][:-1]}"}) as server:
+    with json_server(lambda path, body: {"answer": f"gold {question_of(body).split()[-1][:-1]}"}) as server:
         for history in ("gold", "own"):
-            set_system(talks, server, history)
-            _, published = evaluate(talks, load_pair(talks, "talks", "chat"))
-            newest = newest_evaluation(talks, "talks", "chat")
+            set_chat(talks, server, history)
+            _, published = evaluate(talks, load_pair(talks, "chats", "chat"))
+            newest = newest_evaluation(talks, "chats", "chat")
             sent[history] = asked_of(server)
             found[history] = newest.record.evaluation_id, scores_of(published)
-        server.answer = echo
-        set_system(talks, server, "own", timeout_seconds=20)
-        evaluate(talks, load_pair(talks, "talks", "chat"), which="all")
+        server.answer = answer_with_count
+        set_chat(talks, server, timeout_seconds=20)
+        evaluate(talks, load_pair(talks, "chats", "chat"), which="all")
         own = asked_of(server)
 
     assert found["gold"][1] == found["own"][1]
@@ -98,18 +74,14 @@ def test_follow_up_questions_have_the_own_or_the_gold_answers_before_them_and_a_
 
 def test_failed_turn_fails_the_later_ones_and_is_no_new_failure_of_the_system(talks):
     def answer(path, body):
-        return (500, {}) if body["question"] in failing else echo(path, body)
-
-    def statuses():
-        newest = newest_evaluation(talks, "talks", "chat")
-        return {row.query_id: row.error_code for row in newest.answers}
+        return (500, {}) if question_of(body) in failing else answer_with_count(path, body)
 
     failing = {"c1 1?", "c2 2?"}
     with json_server(answer) as server:
-        set_system(talks, server, "own", concurrency=1)
-        pair = load_pair(talks, "talks", "chat")
+        set_chat(talks, server, concurrency=1)
+        pair = load_pair(talks, "chats", "chat")
         ask(talks, pair, now=NIGHT)
-        first = Counter(statuses().values())
+        first = Counter(codes(talks).values())
         n_asked = len(asked_of(server))
         failing.clear()
         evaluate(talks, pair)
@@ -118,16 +90,16 @@ def test_failed_turn_fails_the_later_ones_and_is_no_new_failure_of_the_system(ta
         assert first == {"http_500": 2, "earlier_turn_failed": 4, None: 4}
         assert n_asked == 6
         assert set(asked_of(server)) == {"c1 1?", "c1 2?", "c1 3?", "c2 2?", "c2 3?", "c2 4?"}
-        assert set(statuses().values()) == {None}
+        assert set(codes(talks).values()) == {None}
 
 
 def test_interrupted_conversation_goes_on_with_its_answers(talks):
     def answer(path, body):
-        return (500, {}) if len(server.bodies) in down else echo(path, body)
+        return (500, {}) if len(server.bodies) in down else answer_with_count(path, body)
 
     with json_server(answer) as server:
-        set_system(talks, server, "own", concurrency=1)
-        pair = load_pair(talks, "talks", "chat")
+        set_chat(talks, server, concurrency=1)
+        pair = load_pair(talks, "chats", "chat")
         down = range(3, 100)  # the third request and all after it: it is down
         with pytest.raises(ServiceError) as error:
             ask(talks, pair, now=NIGHT)
@@ -144,10 +116,10 @@ def test_interrupted_conversation_goes_on_with_its_answers(talks):
 
 
 def test_limit_takes_whole_conversations_and_a_canary_is_refused(talks):
-    with json_server(echo) as server:
-        set_system(talks, server, "own")
-        assert [len(load_pair(talks, "talks", "chat", limit=n).queries) for n in (1, 8, 9)] == [8, 8, 9]
-        pair = load_pair(talks, "talks", "chat", limit=3)
+    with json_server(answer_with_count) as server:
+        set_chat(talks, server)
+        assert [len(load_pair(talks, "chats", "chat", limit=n).queries) for n in (1, 8, 9)] == [8, 8, 9]
+        pair = load_pair(talks, "chats", "chat", limit=3)
         evaluate(talks, pair)
         with pytest.raises(InputError) as error:
             run_canary(talks, pair, questions=5, now=NIGHT)
@@ -178,3 +150,49 @@ def test_own_answers_stand_for_those_to_the_earlier_turns(history, earlier, expe
     found = own_history(query("Q?", history=messages), turns, {turn.query_id: f"own {turn.query_id}" for turn in turns})
 
     assert [one.content for one in found] == expected.split(" / ")
+
+
+def test_commands_of_the_page_ask_a_failed_conversation_again(talks, monkeypatch, capsys):
+    failing = ["c2 2?"]  # once
+    outputs = []
+    monkeypatch.chdir(talks.root)
+
+    def answer(path, body):
+        if question_of(body) in failing:
+            return 500, failing.remove(question_of(body))
+        return answer_with_count(path, body)
+
+    with json_server(answer) as server:
+        set_chat(talks, server)
+        for command in re.findall(r"^ *\$ rag-eval (.+)$", PAGE, re.MULTILINE):
+            monkeypatch.setattr("sys.argv", ["rag-eval", *command.split()])
+            with pytest.raises(SystemExit):
+                main()
+            outputs.append("".join(capsys.readouterr()))
+
+    assert len(outputs) == 2
+    assert "earlier_turn_failed" in outputs[0]
+    assert set(codes(talks).values()) == {None}
+
+
+FOLLOW_UPS = 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "warning"),
+    [
+        ("http", {"path": "/", "body": {"q": "{question}"}, "answer": "answer"}, f"takes no history: {FOLLOW_UPS} follow-up"),
+        ("openai", {"chat": {"model": "m"}, "retrieval": {"k": 1}}, f"finds the passages of {FOLLOW_UPS} follow-up"),
+        ("openai", {"chat": {"model": "m"}}, None),
+    ],
+)  # fmt: skip
+def test_warning_names_follow_up_questions_that_are_asked_or_looked_up_alone(talks, kind, settings, warning):
+    reply = {"answer": "x", "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}
+    with json_server(lambda path, body: reply) as server:
+        file = {"kind": kind, "settings": {"endpoint": {"base_url": server.url}, **settings}}
+        talks.system_file("other").parent.mkdir(parents=True)
+        talks.system_file("other").write_text(yaml.safe_dump(file))
+        ask(talks, load_pair(talks, "chats", "other"), now=NIGHT)
+
+    found = [one for one in newest_evaluation(talks, "chats", "other").record.warnings if "follow-up" in one]
+    assert [warning in one for one in found] == [True] * (warning is not None)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_eval_pipeline.evaluation.conversations import Message
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Claim, FactVerdict, Judgement
@@ -106,12 +107,17 @@ def test_question_page_has_the_conversation_and_what_the_system_wrote():
         "0", "ok", "She.", False, (), (), 1.0, raw="<think>He?</think>She.", raw_sha256="ab", model="m-1"
     )
 
-    said = [{"role": "user", "content": "Is there a chef?"}, {"role": "assistant", "content": "Yes."}]
-    turn = GOLD.model_copy(update={"metadata": {"conversation": "c-1", "turn": 2, "history": said}})
+    said = [
+        Message("user", "Is there a chef?"),
+        Message("assistant", "Yes."),
+        Message("assistant", "One.", is_own=True),
+    ]
 
-    details = question_details(row, answer, turn, None, outcome="right", texts=DocumentTexts([], {}), pictures=[])
+    details = question_details(
+        row, answer, GOLD, None, outcome="right", texts=DocumentTexts([], {}), pictures=[], history=said
+    )
 
-    assert details.history == [("user", "Is there a chef?"), ("assistant", "Yes.")]
+    assert details.history == [("user", "Is there a chef?"), ("assistant (gold)", "Yes."), ("assistant (own)", "One.")]
     assert (details.answer[0].text, details.raw) == ("She.", "<think>He?</think>She.")
     stored = {"status": "ok", "abstained": False, "latency_ms": 1.0, "model": "m-1", "raw_sha256": "ab"}
     assert details.record == {**stored, "usage": details.record["usage"]}

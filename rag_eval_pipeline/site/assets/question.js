@@ -21,6 +21,7 @@ class QuestionPage {
     this.filter = list.filter;
     this.back = list.page;
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
+    this.conversations = data.conversations ?? []; // name, places of the turns
     this.labels = data.label ? new Labels(place.dataset, data.label) : null;
     addEventListener("hashchange", () => this.show());
     addEventListener("keydown", (event) => {
@@ -51,10 +52,9 @@ class QuestionPage {
       return;
     }
     const { dataset } = this.place;
-    const name = `details-${String(Math.floor(index / this.chunk)).padStart(3, "0")}`;
     try {
-      const [details, history, meanings] = await Promise.all([
-        ragEval.load(name, `data/${name}.js`),
+      const [found, history, meanings] = await Promise.all([
+        this.details(index),
         ragEval.load("history", dataset.history).catch(() => null),
         ragEval.load("meanings", dataset.meanings).catch(() => ({})),
       ]);
@@ -66,14 +66,19 @@ class QuestionPage {
       }
       if (id !== (named(location.hash) || this.order[0] || this.ids[0])) return; // the reader has gone on
       this.meanings = meanings;
-      const found = details[index % this.chunk];
-      if (!found) throw new Error("they are left out, so that this file can be sent by mail. The report has them");
       this.draw(found, history, answers);
       // What it links is not beside the file.
       if (this.isInside) this.place.querySelectorAll('a[href]:not([href^="#"])').forEach((link) => link.replaceWith(...link.childNodes));
     } catch (error) {
       this.place.replaceChildren(element("div", { class: "question-head" }, element("h1", {}, `Question ${id}`), this.paging(id)), element("p", {}, `Its details cannot be shown: ${error.message}.${this.isInside ? "" : " Write the report again: rag-eval report."}`));
     }
+  }
+
+  async details(index) {
+    const name = `details-${String(Math.floor(index / this.chunk)).padStart(3, "0")}`;
+    const found = (await ragEval.load(name, `data/${name}.js`))[index % this.chunk];
+    if (!found) throw new Error("they are left out, so that this file can be sent by mail. The report has them");
+    return found;
   }
 
   draw(question, history, answers) {
@@ -105,10 +110,22 @@ class QuestionPage {
     this.wasShown = true;
   }
 
-  // What was said before the question, with the benchmark's answers.
+  // What was said before the question.
   conversation(question) {
+    const found = this.conversationOf(question.id);
+    if (!found && !question.history?.length) return null;
+    const [name, turns] = found ?? [];
+    const place = found ? [`Turn ${turns.indexOf(this.at.get(question.id)) + 1} of ${turns.length}: `, element("a", { href: `conversation.html#${encodeURIComponent(question.id)}` }, `the conversation ${name}`)] : [];
+    return section("The conversation before", element("p", { class: "quiet" }, ...place), this.messages(question) ?? element("p", { class: "nothing" }, "Nothing was sent before it."));
+  }
+
+  messages(question) {
     const rows = (question.history ?? []).map(([role, text]) => element("tr", {}, element("th", { scope: "row" }, role), element("td", { class: "text" }, text)));
-    return rows.length ? section("The conversation before", element("table", {}, element("tbody", {}, ...rows))) : null;
+    return rows.length ? element("table", {}, element("tbody", {}, ...rows)) : null;
+  }
+
+  conversationOf(id) {
+    return this.conversations.find(([, turns]) => turns.includes(this.at.get(id)));
   }
 
   // What the answer should state, and whether it does.
@@ -405,31 +422,107 @@ class QuestionPage {
     );
   }
 
+  // The scores that are shown first, of those that a question has.
+  shownScores(question) {
+    const values = new Map(question.scores);
+    return JSON.parse(this.place.dataset.first).filter((name) => values.get(name) !== null && values.get(name) !== undefined);
+  }
+
+  about(name) {
+    return Object.hasOwn(this.meanings, name) ? this.meanings[name] : [name.replaceAll("_", " "), "", "Further measures"];
+  }
+
   scores(question) {
     const judges = new Set(JSON.parse(this.place.dataset.judged));
-    const first = JSON.parse(this.place.dataset.first);
     const doubted = this.place.dataset.doubt;
     const values = new Map(question.scores);
-    const about = (name) => (Object.hasOwn(this.meanings, name) ? this.meanings[name] : [name.replaceAll("_", " "), "", "Further measures"]);
     const row = (name) => {
       const value = values.get(name);
       const isDoubted = doubted && judges.has(name) && value !== null;
-      const [label, meaning] = about(name);
+      const [label, meaning] = this.about(name);
       return element("div", { class: judges.has(name) ? "judge" : null, title: meaning || null }, element("dt", {}, label), element("dd", { class: isDoubted ? "doubted" : null, title: isDoubted ? doubted : null }, ragEval.number(value, 3)));
     };
-    const shown = first.filter((name) => values.get(name) !== null && values.get(name) !== undefined);
     const groups = new Map();
     for (const name of values.keys()) {
-      const heading = about(name)[2];
+      const heading = this.about(name)[2];
       groups.set(heading, [...(groups.get(heading) ?? []), row(name)]);
     }
     const lists = [...groups].flatMap(([heading, rows]) => [element("h3", {}, heading), element("dl", { class: "scores" }, ...rows)]);
     const costs = (question.costs ?? []).map(([label, value]) => element("div", {}, element("dt", {}, label), element("dd", {}, value)));
     return element(
       "div", {},
-      lists.length ? section("Scores", element("dl", { class: "scores" }, ...shown.map(row)), element("details", {}, element("summary", {}, `All ${values.size} scores`), ...lists)) : null,
+      lists.length ? section("Scores", element("dl", { class: "scores" }, ...this.shownScores(question).map(row)), element("details", {}, element("summary", {}, `All ${values.size} scores`), ...lists)) : null,
       section("Time and cost", element("dl", { class: "scores" }, ...costs)),
     );
+  }
+}
+
+// All turns of the conversation of the question in the address, one below the other.
+class ConversationPage extends QuestionPage {
+  async show() {
+    const { dataset } = this.place;
+    const id = named(location.hash) || this.ids[this.conversations[0][1][0]];
+    const found = this.conversationOf(id);
+    if (!found) {
+      this.place.replaceChildren(element("h1", {}, "No such conversation"), element("p", {}, "This run has no turn ", element("code", {}, id), ". ", element("a", { href: "index.html" }, "All questions of this run")));
+      return;
+    }
+    const [name, turns] = found;
+    try {
+      this.meanings = await ragEval.load("meanings", dataset.meanings).catch(() => ({}));
+      const questions = await Promise.all(turns.map((turn) => this.details(turn)));
+      document.title = `Conversation ${name} · ${this.title}`;
+      const said = { own: "the system's own answers", gold: "the benchmark's gold answers" }[dataset.asked];
+      this.place.replaceChildren(
+        element("div", { class: "question-head" }, element("h1", { tabindex: "-1" }, `Conversation ${name}`), this.paging(found)),
+        element("p", { class: "lead" }, `${turns.length} ${turns.length === 1 ? "turn" : "turns"}, each asked with ${said} to the turns before it.`),
+        this.summary(questions),
+        ...questions.map((question, place) => this.turn(question, place)),
+      );
+      document.getElementById(`turn-${turns.indexOf(this.at.get(id))}`)?.scrollIntoView({ block: turns.indexOf(this.at.get(id)) ? "start" : "nearest" });
+    } catch (error) {
+      this.place.replaceChildren(element("h1", {}, `Conversation ${name}`), element("p", {}, `Its turns cannot be shown: ${error.message}. Write the report again: rag-eval report.`));
+    }
+  }
+
+  paging(found) {
+    const at = this.conversations.indexOf(found);
+    const link = (label, place, key) => (this.conversations[place]
+      ? element("a", { class: "action", href: `#${encodeURIComponent(this.ids[this.conversations[place][1][0]])}`, rel: key }, label)
+      : element("a", { class: "action", "aria-disabled": "true", role: "link" }, label));
+    const where = `${(at + 1).toLocaleString("en")} of ${this.conversations.length.toLocaleString("en")}`;
+    return element("nav", { class: "paging", "aria-label": "Conversations" }, link("← Previous", at - 1, "prev"), link("Next →", at + 1, "next"), element("a", { href: "index.html#questions" }, where));
+  }
+
+  // The scores of each turn.
+  summary(questions) {
+    const names = JSON.parse(this.place.dataset.first).filter((name) => questions.some((question) => this.shownScores(question).includes(name)));
+    const rows = questions.map((question, place) => {
+      const values = new Map(question.scores);
+      return element(
+        "tr", {}, element("td", { class: "number" }, String(place + 1)), element("td", { class: "text" }, element("a", { href: `#${encodeURIComponent(question.id)}` }, question.question)), element("td", {}, this.outcome(question.outcome)),
+        ...names.map((name) => element("td", { class: "number" }, ragEval.number(values.get(name) ?? null, 2))),
+      );
+    });
+    return section("Turns", grid(["Turn", "Question", "Outcome", ...names.map((name) => this.about(name)[0])], rows, "Scores by turn"));
+  }
+
+  turn(question, place) {
+    const before = this.messages(question);
+    return element(
+      "div", { class: "turn", id: `turn-${place}` },
+      element("h2", { class: "text" }, `${place + 1}. ${question.question}`),
+      element("p", { class: "lead" }, this.outcome(question.outcome), " ", element("a", { href: `question.html#${encodeURIComponent(question.id)}` }, `Question ${question.name}`)),
+      ...[
+        question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
+        this.answers(question),
+        before ? element("details", { class: "card" }, element("summary", {}, `${question.history.length} messages before it`), before) : null,
+      ].filter(Boolean),
+    );
+  }
+
+  citation(number, words) {
+    return element("span", { class: "cite", title: words }, `[${number || "?"}]`);
   }
 }
 
@@ -514,7 +607,7 @@ async function listOf(place, data) {
 document.addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("question");
   ragEval.load("questions", place.dataset.src).then(
-    async (data) => new QuestionPage(place, data, await listOf(place, data)),
+    async (data) => new (place.dataset.kind === "conversation" ? ConversationPage : QuestionPage)(place, data, await listOf(place, data)),
     (error) => place.replaceChildren(element("h1", {}, "Question"), element("p", {}, `It cannot be shown: ${error.message}. Write the report again: rag-eval report.`)),
   );
 });
