@@ -6,25 +6,24 @@ another case, with other punctuation or with a misspelled word is the same quest
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from rag_eval_pipeline.audit.audit_benchmark import has_documents
-from rag_eval_pipeline.audit.audited_texts import content_words, question_words
+from rag_eval_pipeline.audit.audited_texts import content_words, question_words, quoted
 from rag_eval_pipeline.audit.near_duplicates import near_pairs
 from rag_eval_pipeline.audit.trace_questions import Trace, TraceFile, read_traces
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.question_spool import iterate_batches
-from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 ALIKE = 0.5  # similarity from which two questions are alike: measured in docs/how-to/suggest.md
-BLOCK = 10_000_000  # similarities in memory at once
+CELLS = 10_000_000  # similarities in memory at once
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -37,6 +36,19 @@ class Draft(msgspec.Struct, frozen=True):
     system_answer: str | None  # of the system in production, if possible one with thumbs down; never gold
     nearest: str | None  # question of the benchmark; None if none shares a word with it
     similarity: float  # to the nearest, in [0, 1]
+
+    @property
+    def asked_text(self) -> str:
+        """How often it was asked, in words."""
+        times = "asked once" if self.asked == 1 else f"asked {self.asked:,} times"
+        return f"{times}, {self.thumbs_down:,} with thumbs down" if self.thumbs_down else times
+
+    @property
+    def nearest_text(self) -> str:
+        """The nearest question of the benchmark, in words."""
+        if self.nearest is None:
+            return "no question of the benchmark shares a word with it"
+        return f"nearest question of the benchmark, with similarity {self.similarity:.2f}: {quoted(self.nearest)}"
 
 
 class Suggestions(NamedTuple):
@@ -60,7 +72,7 @@ def suggest(workspace: Workspace, name: str, files: Sequence[Path]) -> tuple[Sug
     batches = iterate_batches(paths.questions, ["question"]) if has_documents(paths) else plan(paths).spool.read()
     questions = [text for batch in batches for text in batch.column("question").to_pylist()]
     found = find_drafts(questions, [trace for file in read for trace in file.traces])
-    atomic_write(paths.drafts, msgspec.json.format(msgspec.json.encode(found.drafts), indent=1) + b"\n")
+    atomic_write_json(paths.drafts, msgspec.to_builtins(found.drafts))
     return found, read
 
 
@@ -84,8 +96,7 @@ def find_drafts(questions: Sequence[str], traces: Sequence[Trace]) -> Suggestion
     new = [own for label, own in groups.items() if label not in in_benchmark]
     texts = [min(Counter(one.question for one in own).items(), key=lambda item: (-item[1], item[0]))[0] for own in new]
     drafts = [
-        _draft(text, own, questions[place] if similarity else None, similarity)
-        for text, own, place, similarity in zip(texts, new, *_nearest(texts, questions), strict=True)
+        _draft(text, own, *nearest) for text, own, nearest in zip(texts, new, _nearest(texts, questions), strict=True)
     ]
     drafts = [one for one in drafts if one.similarity < ALIKE or one.thumbs_down]
     return Suggestions(
@@ -116,35 +127,27 @@ def _same(words: Sequence[Sequence[str]]) -> list[int]:
     return labels
 
 
-def _nearest(texts: Sequence[str], questions: Sequence[str]) -> tuple[list[int], list[float]]:
-    """Return, for each text, the place of the most similar question and the similarity, to two decimals."""
-    if not texts or not questions:
-        return [0] * len(texts), [0.0] * len(texts)
-    vectors = _vectors([*texts, *questions])
-    others = vectors[len(texts) :].T
-    places: list[int] = []
-    similarities: list[float] = []
-    size = 1 + BLOCK // len(questions)
-    for start in range(0, len(texts), size):
-        block = (vectors[start : min(start + size, len(texts))] @ others).toarray()
-        places += block.argmax(axis=1).tolist()
-        similarities += block.max(axis=1).round(2).tolist()
-    return places, similarities
-
-
-def _vectors(texts: Sequence[str]) -> Any:
-    """Return the TF-IDF vectors of texts, of length 1, as a sparse array; that of a text without words is 0.
+def _nearest(texts: Sequence[str], questions: Sequence[str]) -> Iterator[tuple[str | None, float]]:
+    """Yield, for each text, the most similar question and the similarity; None where no word is shared.
 
     Source: the smoothed weights of scikit-learn's TfidfVectorizer, ln((1 + n) / (1 + df)) + 1.
     """
     from scipy.sparse import coo_array, diags_array
+    from scipy.sparse.linalg import norm
 
-    words = [content_words(text) or question_words(text) for text in texts]
+    words = [content_words(text) or question_words(text) for text in [*texts, *questions]]
     codes: dict[str, int] = {}
     columns = np.array([codes.setdefault(word, len(codes)) for own in words for word in own], np.int64)
-    rows: npt.NDArray[np.int64] = np.repeat(np.arange(len(words)), [len(own) for own in words])
-    counts = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(words), len(codes))).tocsr()
-    frequency = np.bincount(counts.indices, minlength=len(codes))
-    weighted = counts @ diags_array(np.log((1 + len(words)) / (1 + frequency)) + 1)
-    lengths = np.sqrt(weighted.power(2).sum(axis=1))
-    return diags_array(1 / np.where(lengths > 0, lengths, 1)) @ weighted
+    rows = np.repeat(np.arange(len(words)), [len(own) for own in words])
+    shape = len(words), max(1, len(codes))
+    frequency = np.bincount(columns[np.unique(rows * shape[1] + columns, return_index=True)[1]], minlength=shape[1])
+    weights = np.log((1 + len(words)) / (1 + frequency)) + 1
+    vectors = coo_array((weights[columns], (rows, columns)), shape=shape).tocsr()
+    vectors = diags_array(1 / np.maximum(norm(vectors, axis=1), 1)) @ vectors  # no weight is below 1
+    size = 1 + CELLS // max(1, len(questions))
+    for start in range(0, len(texts), size):
+        block = (vectors[start : min(start + size, len(texts))] @ vectors[len(texts) :].T).toarray()
+        for similarities in block.round(2):
+            place = int(similarities.argmax()) if len(questions) else 0
+            found = float(similarities[place]) if len(questions) else 0.0
+            yield (questions[place] if found else None), found

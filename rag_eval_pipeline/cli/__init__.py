@@ -19,7 +19,7 @@ COMMANDS = {
     "Start": {
         "try": "first_score.first_score", "new": "new.new", "init": "benchmarks.init", "recipes": "recipes.recipes",
         "plan": "benchmarks.plan", "convert": "benchmarks.convert", "audit": "audit.audit",
-        "suggest": "suggest.suggest",
+        "suggest": "audit.suggest",
     },
     "Run": {
         "evaluate": "evaluate.evaluate", "rescore": "evaluate.rescore", "calibrate": "evaluate.calibrate",

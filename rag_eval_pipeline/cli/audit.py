@@ -1,6 +1,7 @@
-"""The command audit."""
+"""Commands on the questions of a benchmark: audit, suggest."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,3 +72,48 @@ def _lines(name: str, findings: "list[AuditFinding]", rows: int) -> Iterator[str
         if len(shown) > rows:
             yield f"      and {len(shown) - rows:,} more"
         yield f"    {one.remedy}"
+
+
+def suggest(
+    name: BenchmarkName,
+    origin: Annotated[
+        list[Path], typer.Option("--from", metavar="FILE", help="Exported traces: CSV, JSON, JSON lines or parquet.")
+    ],
+    rows: Annotated[int, typer.Option(min=0, help="Drafts that are shown; JSON has all.")] = 10,
+    workspace: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find questions in production that are unlike any of a benchmark, or have thumbs down, as drafts to decide on.
+
+    Nothing is sent anywhere, and no question is added: the audit page of the report shows the drafts, to take or drop.
+
+    Example: rag-eval suggest skarn-railway --from traces.jsonl
+    """
+    import msgspec
+
+    from rag_eval_pipeline.audit.audited_texts import quoted
+    from rag_eval_pipeline.audit.drafts import suggest as run
+
+    root = find_workspace(workspace)
+    found, files = run(root, name, origin)
+    counts = {
+        "traces": sum(len(file.traces) for file in files),
+        "rows": sum(file.rows for file in files),
+        "without_question": sum(file.without_question for file in files),
+        **found._asdict(),
+        "thumbs_down": sum(one.thumbs_down > 0 for one in found.drafts),
+    }
+    drafts = counts.pop("drafts")
+    lines = [
+        "read {traces:,} traces ({rows:,} rows), {distinct:,} distinct questions: {unlike:,} unlike any of {name}, "
+        "{thumbs_down:,} with thumbs down",
+        "asked by {name} already: {known:,} ({known_down:,} with thumbs down); "
+        "rows without a question: {without_question:,}",
+    ]
+    lines = [line.format(name=name, **counts) for line in lines]
+    lines += [f"drafts: {len(drafts):,}, in {root.benchmark(name).drafts.relative_to(root.root)}"]
+    lines += [f"  {quoted(one.question)}: {one.asked_text}; {one.nearest_text}" for one in drafts[:rows]]
+    emit({"benchmark": name, **counts, "drafts": msgspec.to_builtins(drafts)}, as_json, lines)
+    if drafts:
+        print_notes(["the audit page of the report shows the drafts, to take or drop"])
+        print_next(as_json, "rag-eval report")

@@ -84,6 +84,13 @@ class Row(NamedTuple):
     question: str
 
 
+_ADDED = pa.schema({
+    "question": pa.string(), "answers": pa.list_(pa.string()), "is_impossible": pa.bool_(), "source_id": pa.string(),
+    "contexts": pa.list_(pa.struct({"url": pa.string(), "document": pa.string()})),
+    KEEP: pa.bool_(), TRACE_FILE: pa.string(), TRACE_ROW: pa.int64(), TRACE_ITEM: pa.string(),
+})  # fmt: skip
+
+
 @dataclass(slots=True)
 class PlacedDecisions:
     """Decisions by the number of their question."""
@@ -96,19 +103,15 @@ class PlacedDecisions:
 
     def added_rows(self) -> pa.RecordBatch:
         """Return the further questions as mapped rows."""
-        columns: dict[str, pa.Array] = {
-            "question": pa.array([one.question for one in self.added], pa.string()),
-            "answers": pa.array([one.answers for one in self.added], pa.list_(pa.string())),
-            "is_impossible": pa.array([one.unanswerable for one in self.added], pa.bool_()),
-            "source_id": pa.array([one.id for one in self.added], pa.string()),
-            KEEP: pa.repeat(True, len(self.added)),
-            TRACE_FILE: pa.repeat("audit.yaml", len(self.added)),
-            TRACE_ROW: pa.array(range(1, len(self.added) + 1), pa.int64()),
-            TRACE_ITEM: pa.nulls(len(self.added), pa.string()),
-        }
-        context = pa.struct([("url", pa.string()), ("document", pa.string())])
-        named = [[{"url" if "://" in name else "document": name} for name in one.documents] for one in self.added]
-        return pa.RecordBatch.from_pydict(columns | {"contexts": pa.array(named, pa.list_(context))})
+        rows = [
+            {
+                "question": one.question, "answers": one.answers, "is_impossible": one.unanswerable,
+                "contexts": [{"url" if "://" in name else "document": name} for name in one.documents],
+                "source_id": one.id, KEEP: True, TRACE_FILE: "audit.yaml", TRACE_ROW: row, TRACE_ITEM: None,
+            }
+            for row, one in enumerate(self.added, start=1)
+        ]  # fmt: skip
+        return pa.RecordBatch.from_pylist(rows, _ADDED)
 
     def fixed(self, questions: pa.RecordBatch) -> tuple[pa.RecordBatch, set[int]]:
         """Return accepted questions with their other answers, and the numbers of those that have some."""

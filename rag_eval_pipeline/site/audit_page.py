@@ -113,33 +113,18 @@ def _data(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> dict[str, 
 
 def _drafts_data(drafts: Sequence[Draft]) -> dict[str, Any]:
     """Return questions from production as a finding; their ids are not those of questions."""
-    number = f"{len(drafts)} question{'' if len(drafts) == 1 else 's'}"
+    shown = drafts[:SUSPECTS_SHOWN]
     finding = {
         "kind": SUGGESTED,
         "severity": "note",
-        "text": f"{number} of users: unlike any of the benchmark, or with thumbs down.",
-        "remedy": "Take those that it should have, and write the gold answer from the documents; without one a "
+        "text": "Users asked what is unlike any question of the benchmark, or gave thumbs down.",
+        "remedy": "Take what the benchmark should have, and write the gold answer from the documents; without one a "
         "question is not asked. What the system answered is not gold.",
         "count": len(drafts),
         "documents": (),
-        "suspects": [[one.id, _asked(one), _nearest(one), ()] for one in drafts[:SUSPECTS_SHOWN]],
+        "suspects": [[one.id, one.asked_text, replace_control_chars(one.nearest_text), ()] for one in shown],
     }
-    questions = {
-        one.id: {"id": one.id, "question": one.question, "answers": (), "system_answer": one.system_answer or ""}
-        for one in drafts[:SUSPECTS_SHOWN]
-    }
-    return {"findings": [finding], "questions": questions}
-
-
-def _asked(one: Draft) -> str:
-    down = f", {one.thumbs_down:,} with thumbs down" if one.thumbs_down else ""
-    return f"asked {'once' if one.asked == 1 else f'{one.asked:,} times'}{down}"
-
-
-def _nearest(one: Draft) -> str:
-    if one.nearest is None:
-        return "No question of the benchmark shares a word with it."
-    return replace_control_chars(f"Nearest question of the benchmark (similarity {one.similarity:.2f}): {one.nearest}")
+    return {"findings": [finding], "questions": {one.id: msgspec.to_builtins(one) | {"answers": ()} for one in shown}}
 
 
 def _questions(paths: BenchmarkPaths, named: Collection[int]) -> dict[str, dict[str, Any]]:

@@ -115,14 +115,10 @@ def read_relation(
     return dataclasses.replace(relation, notes=(*files.notes, *shard_notes(relation.files), *relation.notes))
 
 
-def read_file(path: Path, *, root: str | None = None) -> Relation:
-    """Read a file that is no source of a benchmark, such as recorded answers, with the `source_columns`.
-
-    Args:
-        root: As in a source: keys that lead to the rows of a JSON file.
-    """
+def read_file(path: Path) -> Relation:
+    """Read a file that is no source of a benchmark, such as recorded answers, with the `source_columns`."""
     file = SourceFile(path.name, path, detect_container(path, str(path)).compression)
-    spec = SourceSpec(path=(path.name,), root=root)
+    spec = SourceSpec(path=(path.name,))
 
     def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
         return _decode(file, InputFile(path, name, str(path), spec, types=types))

@@ -51,16 +51,16 @@ FILES = {
     "Langfuse, one trace": ("t.json", json.dumps([{"id": "t", "input": MESSAGES, "output": SAID[0], "scores": [{"name": "thumbs", "value": -1}]}]), DOWN),
     "Phoenix, data frame": ("spans.csv", "context.span_id,context.trace_id,parent_id,span_kind,attributes.input.value,attributes.output.value\n"
         's2,t1,s1,RETRIEVER,dogs,[]\ns1,t1,,CHAIN,Are dogs allowed?,On a lead.\n', ONCE),
-    "Phoenix, REST": ("spans.json", json.dumps({"data": [{"context": {"trace_id": "t", "span_id": "s"}, "parent_id": None,
+    "Phoenix, REST": ("spans.json", json.dumps([{"context": {"trace_id": "t", "span_id": "s"}, "parent_id": None,
         "attributes": {"llm.input_messages.0.message.role": "system", "llm.input_messages.0.message.content": "Be kind.",
                        "llm.input_messages.1.message.role": "user", "llm.input_messages.1.message.content": DOGS, "output.value": LEAD},
-        "annotations": [{"name": "user feedback", "result": {"label": "thumbs-down", "score": None}}]}]}), DOWN),
+        "annotations": [{"name": "user feedback", "result": {"label": "thumbs-down", "score": None}}]}]), DOWN),
     "LangSmith, JSON lines": ("runs.jsonl", lines(
         {"id": "b", "trace_id": "a", "parent_run_id": "a", "run_type": "llm", "inputs": {"messages": LANGCHAIN}, "outputs": {"generations": GENERATED}},
         {"id": "a", "trace_id": "a", "parent_run_id": None, "run_type": "chain", "inputs": {"input": DOGS}, "outputs": {"output": LEAD},
          "feedback_stats": {"user_score": {"n": 1, "avg": 0.0}, "correctness": {"n": 1, "avg": 0}}}), DOWN),
-    "LangSmith, only the model's run": ("runs.json", json.dumps({"runs": [{"id": "b", "parent_run_id": "a", "inputs": {"messages": LANGCHAIN},
-        "outputs": {"generations": GENERATED}, "feedback_stats": {"thumbs_up": 0, "correctness": {"n": 1, "avg": 0}}}]}), ONCE),
+    "LangSmith, only the model's run": ("runs.json", json.dumps([{"id": "b", "parent_run_id": "a", "inputs": {"messages": LANGCHAIN},
+        "outputs": {"generations": GENERATED}, "feedback_stats": {"thumbs_up": 0, "correctness": {"n": 1, "avg": 0}}}]), ONCE),
     "OTLP, gen_ai": ("otlp.jsonl", otlp(("", {"http.route": "/ask"}), ("s0", {"gen_ai.input.messages": json.dumps(GEN_AI),
         "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": LEAD}]}])}),
         ("s0", {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Check it.", "n": 3})), ONCE),
@@ -89,7 +89,8 @@ def test_parquet_gives_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "code"), [("a,b\n1,2\n", "no_question_column"), (None, "missing_origin"), ("", "empty_source")]
+    ("content", "code"),
+    [("a,b\n1,2\n", "no_question_column"), (None, "missing_origin"), ('{"data": [{"input": "x"}]}', "missing_root")],
 )
 def test_file_without_questions_is_refused(tmp_path, content, code):
     if content is not None:
@@ -146,8 +147,7 @@ def test_suggest_says_that_there_is_no_new_question(rag_eval, workspace):
 
     assert code == 0
     assert out.splitlines() == [
-        f"read 2 rows, 1 traces, 1 distinct questions: 0 unlike any of {RAILWAY}, 0 with thumbs down",
-        "rows without a question: 1",
-        f"asked by {RAILWAY} already: 1",
-        f"no drafts: {RAILWAY} has a question like each of them",
+        f"read 1 traces (2 rows), 1 distinct questions: 0 unlike any of {RAILWAY}, 0 with thumbs down",
+        f"asked by {RAILWAY} already: 1 (0 with thumbs down); rows without a question: 1",
+        f"drafts: 0, in data/datasets/{RAILWAY}/drafts.json",
     ]

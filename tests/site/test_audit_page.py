@@ -140,7 +140,7 @@ def test_question_from_production_is_taken_with_its_gold_answer_or_dropped(repor
         page = browser.new_context().new_page()
         page.set_default_timeout(WAIT_MS)
         page.goto(f"{address}benchmarks/{RAILWAY}.audit.html")
-        dogs, toilet = (card(page, one.id, "questions of users") for one in drafts)
+        dogs, toilet = (card(page, one.id, "Users asked") for one in drafts)
         expect(dogs).to_contain_text("asked 2 times, 2 with thumbs down")
         expect(dogs).to_contain_text("The system in production answered (not gold): Never")
         dogs.get_by_role("button", name="Take").click()
