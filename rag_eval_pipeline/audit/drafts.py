@@ -10,23 +10,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from rag_eval_pipeline.audit.audit_benchmark import has_documents
-from rag_eval_pipeline.audit.audited_texts import content_words, question_words, quoted
+from rag_eval_pipeline.audit.audited_texts import content_words, question_words
 from rag_eval_pipeline.audit.near_duplicates import near_pairs
 from rag_eval_pipeline.audit.trace_questions import Trace, TraceFile, read_traces
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.conversion.question_spool import iterate_batches
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
-from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
+from rag_eval_pipeline.workspace import Workspace
 
 ALIKE = 0.5  # similarity from which two questions are alike: measured in docs/how-to/suggest.md
 CELLS = 10_000_000  # similarities in memory at once
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(NamedTuple):
     """A question from production that may become one of a benchmark."""
 
     id: str  # made of its words
@@ -36,19 +35,6 @@ class Draft(msgspec.Struct, frozen=True):
     system_answer: str | None  # of the system in production, if possible one with thumbs down; never gold
     nearest: str | None  # question of the benchmark; None if none shares a word with it
     similarity: float  # to the nearest, in [0, 1]
-
-    @property
-    def asked_text(self) -> str:
-        """How often it was asked, in words."""
-        times = "asked once" if self.asked == 1 else f"asked {self.asked:,} times"
-        return f"{times}, {self.thumbs_down:,} with thumbs down" if self.thumbs_down else times
-
-    @property
-    def nearest_text(self) -> str:
-        """The nearest question of the benchmark, in words."""
-        if self.nearest is None:
-            return "no question of the benchmark shares a word with it"
-        return f"nearest question of the benchmark, with similarity {self.similarity:.2f}: {quoted(self.nearest)}"
 
 
 class Suggestions(NamedTuple):
@@ -72,13 +58,8 @@ def suggest(workspace: Workspace, name: str, files: Sequence[Path]) -> tuple[Sug
     batches = iterate_batches(paths.questions, ["question"]) if has_documents(paths) else plan(paths).spool.read()
     questions = [text for batch in batches for text in batch.column("question").to_pylist()]
     found = find_drafts(questions, [trace for file in read for trace in file.traces])
-    atomic_write_json(paths.drafts, msgspec.to_builtins(found.drafts))
+    atomic_write_json(paths.drafts, [one._asdict() for one in found.drafts])
     return found, read
-
-
-def read_drafts(paths: BenchmarkPaths) -> list[Draft]:
-    """Return the drafts for a benchmark; none without the file."""
-    return msgspec.json.decode(paths.drafts.read_bytes(), type=list[Draft]) if paths.drafts.exists() else []
 
 
 def find_drafts(questions: Sequence[str], traces: Sequence[Trace]) -> Suggestions:

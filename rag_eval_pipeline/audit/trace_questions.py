@@ -52,11 +52,10 @@ class Trace(NamedTuple):
 
 
 class TraceFile(NamedTuple):
-    """The questions of a file, in the order of its traces."""
+    """The questions of a file, in the order of its traces, and how many rows were read."""
 
     traces: list[Trace]
-    rows: int  # that were read
-    without_question: int  # rows of traces without one
+    rows: int
 
 
 class _Span(NamedTuple):
@@ -64,9 +63,7 @@ class _Span(NamedTuple):
     parent: str | None
     trace: str | None
     start: str
-    question: str | None
-    answer: str | None
-    is_disliked: bool
+    asked: Trace
 
 
 def read_traces(path: Path) -> TraceFile:
@@ -96,7 +93,7 @@ def read_traces(path: Path) -> TraceFile:
         expected = "a column of questions, such as question, input, inputs or attributes.input.value"
         hint = "Export the traces with their inputs, or call the column of the questions `question`."
         raise InputError("no_question_column", path, expected, found=", ".join(names), hint=hint)
-    return _traces(spans)
+    return TraceFile(list(_traces(spans)), len(spans))
 
 
 def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -143,8 +140,8 @@ def _span(fields: Mapping[str, Any]) -> _Span:
         return next(filter(None, (_said(fields[name], names, speakers) for name in known)), None)
 
     is_disliked = any(_is_down(name, one) for name, one in fields.items() if name not in (*QUESTIONS, *ANSWERS))
-    question, answer = said(QUESTIONS, "question", USER), said(ANSWERS, "answer", ASSISTANT)
-    return _Span(text(IDS), text(PARENTS), text(TRACES), text(STARTS) or "", question, answer, is_disliked)
+    asked = Trace(said(QUESTIONS, "question", USER) or "", said(ANSWERS, "answer", ASSISTANT), is_disliked)
+    return _Span(text(IDS), text(PARENTS), text(TRACES), text(STARTS) or "", asked)
 
 
 def _said(value: Any, names: Sequence[str], speakers: frozenset[str]) -> str | None:
@@ -186,29 +183,18 @@ def _is_down(name: str, value: Any) -> bool:
     return number <= 0 and (value is False or not _UP_NAME.search(name))
 
 
-def _traces(spans: Sequence[_Span]) -> TraceFile:
-    """Return a question for each trace; feedback on any of its spans is feedback on it."""
+def _traces(spans: Sequence[_Span]) -> Iterator[Trace]:
+    """Yield a question for each trace that has one; feedback on any of its spans is feedback on it."""
     known = {span.id: span for span in spans if span.id is not None}
     parents = {span.parent for span in spans} - {None}
-
-    def with_parents(span: _Span) -> list[_Span]:
-        found = [span]
-        while (parent := known.get(found[-1].parent)) is not None and parent not in found:
-            found.append(parent)
-        return found
-
-    groups: defaultdict[object, list[tuple[int, str, _Span]]] = defaultdict(list)
+    groups: defaultdict[object, list[tuple[int, str, Trace]]] = defaultdict(list)
     for number, span in enumerate(spans):
-        line = with_parents(span)
+        line = [span]  # to the outermost
+        while (parent := known.get(line[-1].parent)) is not None and parent not in line:
+            line.append(parent)
         trace = span.trace or (line[-1].id if line[-1].id in parents else number)
-        groups[trace].append((len(line), span.start, span))
-    traces, without = [], 0
+        groups[trace].append((len(line), span.start, span.asked))
     for group in groups.values():
-        asked = [one for one in group if one[2].question]
-        if asked:
-            outermost = min(asked, key=lambda one: one[:2])[2]
-            is_disliked = any(span.is_disliked for *_, span in group)
-            traces.append(Trace(outermost.question or "", outermost.answer, is_disliked))
-        else:
-            without += len(group)
-    return TraceFile(traces, len(spans), without)
+        outermost = min((one for one in group if one[2].question), key=lambda one: one[:2], default=None)
+        if outermost is not None:
+            yield outermost[2]._replace(is_disliked=any(asked.is_disliked for *_, asked in group))

@@ -89,31 +89,24 @@ def suggest(
 
     Example: rag-eval suggest skarn-railway --from traces.jsonl
     """
-    import msgspec
-
     from rag_eval_pipeline.audit.audited_texts import quoted
     from rag_eval_pipeline.audit.drafts import suggest as run
 
     root = find_workspace(workspace)
     found, files = run(root, name, origin)
-    counts = {
-        "traces": sum(len(file.traces) for file in files),
-        "rows": sum(file.rows for file in files),
-        "without_question": sum(file.without_question for file in files),
-        **found._asdict(),
-        "thumbs_down": sum(one.thumbs_down > 0 for one in found.drafts),
-    }
-    drafts = counts.pop("drafts")
+    traces, read = sum(len(file.traces) for file in files), sum(file.rows for file in files)
+    down = sum(one.thumbs_down > 0 for one in found.drafts)
     lines = [
-        "read {traces:,} traces ({rows:,} rows), {distinct:,} distinct questions: {unlike:,} unlike any of {name}, "
-        "{thumbs_down:,} with thumbs down",
-        "asked by {name} already: {known:,} ({known_down:,} with thumbs down); "
-        "rows without a question: {without_question:,}",
+        f"read {traces:,} traces ({read:,} rows), {found.distinct:,} distinct questions: "
+        f"{found.unlike:,} unlike any of {name}, {down:,} with thumbs down",
+        f"{found.known:,} are in {name} already, {found.known_down:,} of them with thumbs down",
+        f"drafts: {len(found.drafts):,}, in {root.benchmark(name).drafts.relative_to(root.root)}",
     ]
-    lines = [line.format(name=name, **counts) for line in lines]
-    lines += [f"drafts: {len(drafts):,}, in {root.benchmark(name).drafts.relative_to(root.root)}"]
-    lines += [f"  {quoted(one.question)}: {one.asked_text}; {one.nearest_text}" for one in drafts[:rows]]
-    emit({"benchmark": name, **counts, "drafts": msgspec.to_builtins(drafts)}, as_json, lines)
-    if drafts:
+    for one in found.drafts[:rows]:
+        nearest = f"nearest {quoted(one.nearest)}, similarity {one.similarity:.2f}" if one.nearest else "nothing near"
+        lines.append(f"  {quoted(one.question)}: asked {one.asked:,}, thumbs down {one.thumbs_down:,}; {nearest}")
+    drafts = [one._asdict() for one in found.drafts]
+    emit({"benchmark": name, "traces": traces, "rows": read, **found._asdict(), "drafts": drafts}, as_json, lines)
+    if found.drafts:
         print_notes(["the audit page of the report shows the drafts, to take or drop"])
         print_next(as_json, "rag-eval report")

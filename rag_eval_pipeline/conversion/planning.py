@@ -165,7 +165,6 @@ def plan(
         dropped=rows.dropped,
         audit_dropped=len(decisions.drops),
         audit_fixed=len(rows.fixed),
-        audit_added=len(decisions.added),
         quarantined=len(unread) + len(rows.refused) - rows.dropped,
         impossible=rows.impossible,
         contexts=rows.contexts,

@@ -33,7 +33,6 @@ class Counts:
     bare_texts: int = 0  # contexts with a text and no document
     audit_dropped: int = 0  # of the dropped questions, those of audit.yaml
     audit_fixed: int = 0  # questions that audit.yaml gives other answers
-    audit_added: int = 0  # of the rows, further questions of audit.yaml
 
     @property
     def conserved(self) -> bool:
@@ -44,7 +43,7 @@ class Counts:
         """Return the counts of a conversion step: numbers only."""
         numbers = asdict(self)
         lost = numbers.pop("contexts_lost")
-        for name in ("bare_texts", "audit_dropped", "audit_fixed", "audit_added"):
+        for name in ("bare_texts", "audit_dropped", "audit_fixed"):
             if not numbers[name]:
                 del numbers[name]
         return {**numbers, **lost_counts(lost)}

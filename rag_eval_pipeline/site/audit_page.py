@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.audit.audit_benchmark import PARTS, SEVERITIES
-from rag_eval_pipeline.audit.drafts import Draft, read_drafts
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity
-from rag_eval_pipeline.conversion.audit_decisions import SUGGESTED, audit_sha256, read_decisions
+from rag_eval_pipeline.conversion.audit_decisions import audit_sha256, read_decisions
 from rag_eval_pipeline.conversion.question_spool import iterate_batches, questions_of
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars
 from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest, render
+from rag_eval_pipeline.storage.json_files import read_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SUSPECTS_SHOWN = 200  # of a finding, the surest; `rag-eval audit` lists all
@@ -52,9 +52,9 @@ def write_audit(site: SiteFolder, report: ReportData, benchmark: str, find: Find
         return None  # convert says what is wrong
     same = [header for header in headers if header.fingerprints.get("dataset") == stamp.dataset_fingerprint]
     newest = max(same, key=lambda header: header.timestamp, default=None)
-    drafts = read_drafts(paths)
+    drafts = read_json(paths.drafts) if paths.drafts.exists() else []
     if drafts:
-        site.write(f"{name}.audit-drafts.js", data_script("audit-drafts", _drafts_data(drafts)))
+        site.write(f"{name}.audit-drafts.js", data_script("audit-drafts", {"drafts": drafts[:SUSPECTS_SHOWN]}))
     page = render(
         "audit.html",
         root="../",
@@ -109,22 +109,6 @@ def _data(paths: BenchmarkPaths, findings: Sequence[AuditFinding]) -> dict[str, 
         ],
         "questions": _questions(paths, named),
     }
-
-
-def _drafts_data(drafts: Sequence[Draft]) -> dict[str, Any]:
-    """Return questions from production as a finding; their ids are not those of questions."""
-    shown = drafts[:SUSPECTS_SHOWN]
-    finding = {
-        "kind": SUGGESTED,
-        "severity": "note",
-        "text": "Users asked what is unlike any question of the benchmark, or gave thumbs down.",
-        "remedy": "Take what the benchmark should have, and write the gold answer from the documents; without one a "
-        "question is not asked. What the system answered is not gold.",
-        "count": len(drafts),
-        "documents": (),
-        "suspects": [[one.id, one.asked_text, replace_control_chars(one.nearest_text), ()] for one in shown],
-    }
-    return {"findings": [finding], "questions": {one.id: msgspec.to_builtins(one) | {"answers": ()} for one in shown}}
 
 
 def _questions(paths: BenchmarkPaths, named: Collection[int]) -> dict[str, dict[str, Any]]:

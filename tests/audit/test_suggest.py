@@ -3,8 +3,6 @@
 import json
 import re
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rag_eval_pipeline.audit.drafts import find_drafts
@@ -76,18 +74,6 @@ def test_file_of_each_tool_gives_what_users_asked_and_no_steps(tmp_path, name, c
     assert read_traces(tmp_path / name).traces == traces
 
 
-def test_parquet_gives_the_same(tmp_path):
-    rows = {
-        "context.span_id": ["s"],
-        "parent_id": [None],
-        "attributes.input.value": [DOGS],
-        "attributes.output.value": [LEAD],
-    }
-    pq.write_table(pa.table(rows), tmp_path / "spans.parquet")
-
-    assert read_traces(tmp_path / "spans.parquet").traces == ONCE
-
-
 @pytest.mark.parametrize(
     ("content", "code"),
     [("a,b\n1,2\n", "no_question_column"), (None, "missing_origin"), ('{"data": [{"input": "x"}]}', "missing_root")],
@@ -148,6 +134,6 @@ def test_suggest_says_that_there_is_no_new_question(rag_eval, workspace):
     assert code == 0
     assert out.splitlines() == [
         f"read 1 traces (2 rows), 1 distinct questions: 0 unlike any of {RAILWAY}, 0 with thumbs down",
-        f"asked by {RAILWAY} already: 1 (0 with thumbs down); rows without a question: 1",
+        f"1 are in {RAILWAY} already, 0 of them with thumbs down",
         f"drafts: 0, in data/datasets/{RAILWAY}/drafts.json",
     ]

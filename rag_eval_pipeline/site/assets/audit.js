@@ -99,7 +99,7 @@ class AuditPage {
         element("header", {}, pages && !isDraft ? element("a", { href: `${pages}#${encodeURIComponent(id)}` }, visible(question.id)) : element("span", {}, visible(question.id)), where === String(id) ? null : element("span", { class: "quiet" }, visible(where)), decision ? chip(decision.decision, DONE[decision.decision]) : null),
         element("p", { class: "asked" }, element("bdi", {}, visible(question.question))),
         element("p", { class: "text" }, evidence),
-        isDraft ? folded("The system in production answered (not gold)", visible(question.system_answer) || "nothing") : folded("Answer", gold),
+        isDraft ? folded("The system in production answered (not gold)", visible(question.system_answer ?? "") || "nothing") : folded("Answer", gold),
         ...(proposed.length ? [folded("Proposed", proposed.map(visible).join(" · "))] : []),
         element("div", { class: "controls" }, element("div", { class: "chips", role: "group", "aria-label": `Decision on question ${question.id}` }, ...buttons), decision ? this.reason(decision) : null),
         ...(["fix", "add"].includes(decision?.decision) ? [this.answers(decision)] : []),
@@ -141,17 +141,7 @@ class AuditPage {
     none.addEventListener("change", read);
     boxes.hidden = another.hidden = none.checked;
     const tick = element("label", { class: "tick" }, none, "The documents do not answer it");
-    return element("div", { class: "fix" }, boxes, element("div", { class: "controls" }, another, tick, decision.decision === "add" ? this.documents(decision) : null));
-  }
-
-  // The documents that have the answer to a question from production.
-  documents(decision) {
-    const input = element("input", { type: "text", autocomplete: "off", value: (decision.documents ?? []).join("; "), class: "why" });
-    input.addEventListener("input", () => {
-      decision.documents = input.value.split(";").map((name) => name.trim()).filter(Boolean);
-      this.changed();
-    });
-    return element("label", { class: "grow" }, "Documents that have the answer; names or URLs, with ; between them", input);
+    return element("div", { class: "fix" }, boxes, element("div", { class: "controls" }, another, tick));
   }
 
   decide(question, finding, choice, proposed) {
@@ -216,6 +206,16 @@ class AuditPage {
   }
 }
 
+// Questions of users as a finding.
+function suggested(drafts) {
+  const nearest = (one) => (one.nearest ? `Nearest question of the benchmark, with similarity ${one.similarity.toFixed(2)}: ${visible(one.nearest)}` : "No question of the benchmark shares a word with it.");
+  return {
+    kind: SUGGESTED, severity: "note", count: drafts.length, documents: [], text: "Users asked what is unlike any question of the benchmark, or gave thumbs down.",
+    remedy: "Take what the benchmark should have, and write the gold answer from the documents; without one a question is not asked. What the system answered is not gold.",
+    suspects: drafts.map((one) => [one.id, `asked ${one.asked === 1 ? "once" : `${one.asked} times`}${one.thumbs_down ? `, ${one.thumbs_down} with thumbs down` : ""}`, nearest(one), []]),
+  };
+}
+
 // The decisions of the workspace now, where this page is served from it; else those when the page was written.
 async function presentFile(dataset) {
   const answer = location.protocol.startsWith("http") ? await fetch(dataset.save).catch(() => null) : null;
@@ -228,8 +228,11 @@ document.addEventListener("DOMContentLoaded", async () => {
     const { parts, benchmark } = place.dataset;
     const loaded = parts.split(" ").map((part) => ragEval.load(`audit-${part}`, `${benchmark}.audit-${part}.js`));
     const [[base, isServed], ...all] = await Promise.all([presentFile(place.dataset), ...loaded]);
-    const findings = SEVERITIES.flatMap((severity) => all.flatMap((one) => one.findings).filter((one) => one.severity === severity));
-    new AuditPage(place, { findings, questions: Object.assign({}, ...all.map((one) => one.questions)) }, base, isServed);
+    const drafts = all.flatMap((one) => one.drafts ?? []);
+    const found = [...all.flatMap((one) => one.findings ?? []), ...(drafts.length ? [suggested(drafts)] : [])];
+    const findings = SEVERITIES.flatMap((severity) => found.filter((one) => one.severity === severity));
+    const asked = Object.fromEntries(drafts.map((one) => [one.id, { ...one, answers: [] }]));
+    new AuditPage(place, { findings, questions: Object.assign(asked, ...all.map((one) => one.questions)) }, base, isServed);
   } catch (error) {
     place.replaceChildren(element("p", {}, `The findings cannot be shown: ${error.message}. Write the report again with rag-eval report.`));
   }
