@@ -185,7 +185,7 @@ def _is_down(name: str, value: Any) -> bool:
 
 def _traces(spans: Sequence[_Span]) -> Iterator[Trace]:
     """Yield a question for each trace that has one; feedback on any of its spans is feedback on it."""
-    known = {span.id: span for span in spans if span.id is not None}
+    known: dict[str | None, _Span] = {span.id: span for span in spans if span.id is not None}
     parents = {span.parent for span in spans} - {None}
     groups: defaultdict[object, list[tuple[int, str, Trace]]] = defaultdict(list)
     for number, span in enumerate(spans):
