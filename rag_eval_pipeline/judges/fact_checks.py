@@ -21,7 +21,7 @@ from rag_eval_pipeline.text.refusals import Refusal
 from rag_eval_pipeline.text.sentences import pieces
 from rag_eval_pipeline.text.tokens import iterate_tokens
 
-_WORDING = re.compile(r'"([^"]{1,500})"')
+_WORDING = re.compile(r'"\s*([^"]{1,500}?)[\s.,;:!?]*"')  # American English has the full stop inside
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s)\W*$")
 
 
@@ -58,7 +58,11 @@ def _judge_fact(
     text: str, sentences: Sequence[_Sentence], asked: ComparedText, refusal: Refusal, settings: LexicalSettings
 ) -> FactVerdict:
     wanted = read_text(text, decimal_comma=settings.has_decimal_comma)
-    wordings = [part for part in _WORDING.findall(text) if text == f'"{part}"' or fold(part) not in asked.folded]
+    wordings = [
+        part
+        for part in _WORDING.findall(text)
+        if text.startswith('"') and text.endswith('"') or fold(part) not in asked.folded
+    ]
     rest = _WORDING.sub(" . ", text)
     numbers = quantities(rest, decimal_comma=settings.has_decimal_comma)
     known = {quantity.value for quantity in asked.quantities}

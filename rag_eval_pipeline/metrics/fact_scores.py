@@ -2,8 +2,8 @@
 
 They are meant for means over many questions. By question they are weak: automatic labels of facts order systems over a
 track as people's labels do, and the answers to one question hardly so.
-Source: Pradeep et al. 2025, The Great Nugget Recall (AutoNuggetizer, TREC 2024 RAG Track); castorini/nuggetizer,
-core/metrics.py.
+Source: Pradeep et al. 2025, The Great Nugget Recall, arXiv 2504.15068 (AutoNuggetizer, TREC 2024 RAG Track);
+castorini/nuggetizer, core/metrics.py.
 """
 
 from collections.abc import Sequence

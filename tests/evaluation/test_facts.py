@@ -5,7 +5,6 @@ import re
 import textwrap
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
@@ -15,6 +14,7 @@ from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.judges.judge_server import honest_but, judge_server, sections
+from tests.paid_server import set_judge
 
 PAGE = (REPOSITORY / "docs" / "how-to" / "facts.md").read_text()
 
@@ -81,9 +81,7 @@ def test_model_judge_decides_every_fact_in_one_call_more_for_each_answer(followe
 
     workspace, run = followed
     with judge_server(honest_but(half)) as server:
-        chosen = {"kind": "openai", "settings": {"endpoint": {"base_url": server.url}, "chat": {"model": "m"}}}
-        defaults = yaml.safe_load(workspace.defaults_config.read_text()) or {}
-        workspace.defaults_config.write_text(yaml.safe_dump({**defaults, "judge": chosen}))
+        set_judge(workspace, server)
         _, results, judgements = run()
         asked = [data for data in sections(server) if data["task"] == "facts"]
         assert sorted(len(data["facts"]) for data in asked) == [1, 5]
@@ -139,3 +137,14 @@ def test_counts_of_forty_questions_with_nuggets_are_exact_and_a_loss_of_facts_is
         assert results.judge_metrics["strict_vital_score"].n_scored == 40
     verdict = run(["compare", *found, "--workspace", str(workspace.root)], code=3)
     assert verdict.startswith("REGRESSED  Vital facts 59 → 12 ")
+
+
+def test_facts_that_a_model_judge_fails_on_have_no_scores_and_are_counted(followed):
+    workspace, evaluate = followed
+    with judge_server(honest_but(lambda reply, _: "facts" in reply and reply["facts"].pop())) as server:
+        set_judge(workspace, server)
+        _, results, _ = evaluate()
+
+    vital = results.judge_metrics["strict_vital_score"]
+    assert (vital.value, vital.n_scored, vital.n_failed) == (None, 0, 2)
+    assert "the judge's rating facts failed for 2 of 2 answers" in " ".join(results.warnings)

@@ -1,5 +1,8 @@
 """Gold facts by numbers, names and quoted words: what is found, what is not decided, and the scores that follow."""
 
+import json
+from collections import Counter
+
 import pytest
 
 from rag_eval_pipeline.formats.dataset import Fact
@@ -7,6 +10,7 @@ from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.metrics.fact_scores import JudgedFact, fact_scores
+from tests.conftest import SHARED
 
 QUESTION = "What is known of the 3 berths of Saltmere Dock?"
 YES, PART, NO = "support", "partial_support", "not_support"
@@ -21,6 +25,7 @@ FACTS = {
     "the opposite in its words":       ("Fees rose in 1874 at Whitby",           "Fees fell in 1874 at Whitby.",          NO,      [(0, 28)]),
     "a refusal":                       ("It is 31 metres deep",                  "I do not know.",                        NO,      []),
     "quoted words":                    ('"Cash refund"',                         "We give cash refunds.",                 YES,     [(0, 21)]),
+    "quoted words with a full stop":   ('He said "by Ghost Engine."',            "It is by Ghost Engine, he says.",       YES,     [(0, 31)]),
     "a quoted number is no beginning": ('"31"',                                  "It has 310 berths.",                    NO,      []),
     "neither number nor name":         ("Its walls are of granite",              "Its walls are of granite.",             None,    []),
     "only the question's":             ("Saltmere Dock has 3 berths",            "Saltmere Dock has 3 berths.",           None,    []),
@@ -36,6 +41,25 @@ def test_fact_is_found_by_its_number_name_or_quoted_words(fact, answer, outcome,
     (found,) = LexicalJudge().judge_case(case).facts
 
     assert (found.outcome, list(found.places)) == (outcome, places)
+
+
+def test_supporting_sentences_of_hotpotqa_are_found_in_their_articles_and_in_no_others():
+    path = SHARED / "data" / "hotpotqa" / "hotpot_sample.json"
+    if not path.exists():
+        pytest.skip("the data of ../shared are not here")
+    rows = json.loads(path.read_text())
+    articles = [dict(zip(row["context"]["title"], row["context"]["sentences"], strict=True)) for row in rows]
+    gold = [list(zip(*row["supporting_facts"].values(), strict=True)) for row in rows]
+    texts = ["\n".join("".join(own[title]) for title, _ in named) for own, named in zip(articles, gold, strict=True)]
+    found = {0: Counter(), 7: Counter()}  # by the distance to the question whose articles are the answer
+    for number, (row, own, named) in enumerate(zip(rows, articles, gold, strict=True)):
+        facts = tuple(Fact(own[title][place].strip()) for title, place in named if place < len(own[title]))
+        for distance, counts in found.items():
+            case = Case("1", row["question"], (), False, texts[(number + distance) % len(rows)], facts=facts)
+            counts.update(fact.outcome for fact in LexicalJudge().judge_case(case).facts)
+
+    assert found[0] == {YES: 94, None: 3}
+    assert (found[7][YES], found[7][None]) == (0, 3)
 
 
 def test_names_decide_in_english_only():

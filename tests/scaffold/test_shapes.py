@@ -388,6 +388,16 @@ def test_columns_of_conversations_and_turns_are_found_together(planned):
     assert [(one["conversation"], one.get("history", [])) for one in metadata] == [("x", []), ("x", said), ("y", [])]
 
 
+def test_column_of_facts_stands_in_for_answers(planned):
+    rows = [{"question": "A?", "key_facts": ["It is red", "It is 4"]}, {"question": "B?", "key_facts": ["It is old"]}]
+
+    found = planned({"table.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+
+    stated = [[fact["text"] for fact in question.metadata["facts"]] for question in found.questions]
+    assert stated == [row["key_facts"] for row in rows]
+    assert not found.spec.retrieval_only
+
+
 def test_plain_columns_need_no_sql(started):
     proposal = started({"table.csv": "Question,Answer,URL\nA?,a,https://a.org/1\n"})
 
