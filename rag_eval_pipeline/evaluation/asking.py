@@ -130,8 +130,14 @@ def ask_in_batches(
     answer: an answer that comes fast decides nothing by that. The evaluation is open, and not the newest of its pair.
 
     Raises:
+        InputError: `whole_conversations` if turns have the system's own answers before them.
         ServiceError: `no_answers` if there is no answer to any of them, and what `ask` raises.
     """
+    if pair.settings.history == "own" and any(query.conversation is not None for query in pair.queries):
+        raise InputError(
+            "whole_conversations", f"{pair.paths.name} x {pair.system}", "gold history where single turns are asked",
+            field="history", found="own", hint="Ask all questions: rag-eval gate --canary 0, or rag-eval evaluate.",
+        )  # fmt: skip
     evaluation = new_evaluation(workspace, pair, now)
     try:
         asyncio.run(_ask_system(workspace, pair, evaluation, {}, pair.queries, now, progress, is_enough))

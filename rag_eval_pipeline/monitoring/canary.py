@@ -110,8 +110,7 @@ def run_canary(
             one if nothing was asked.
 
     Raises:
-        InputError: `no_baseline`, `not_comparable`; `whole_conversations` if turns have the system's own answers before
-            them.
+        InputError: `no_baseline`, `not_comparable`, and what `ask_in_batches` raises.
         ServiceError: `no_answers` if no question got an answer, and what `ask` raises.
     """
     steady = read_steady_questions(workspace, pair)
@@ -200,12 +199,6 @@ class SteadyQuestions:
 def read_steady_questions(workspace: Workspace, pair: Pair) -> SteadyQuestions:
     """Read the reference runs of a pair; raises `no_baseline`, `not_comparable`."""
     benchmark, system = pair.paths.name, pair.system
-    if pair.settings.history == "own" and any(query.conversation is not None for query in pair.queries):
-        raise InputError(
-            "whole_conversations", f"{benchmark} x {system}", "gold history: a canary asks single turns",
-            field="history", found="own",
-            hint="Ask all questions: rag-eval gate --canary 0, or rag-eval evaluate.",
-        )  # fmt: skip
     baseline = required_baseline(workspace, benchmark, system)
     pinned = load_evaluation(workspace, baseline.evaluations[-1])
     runs = read_baseline_runs(workspace, pinned, baseline.evaluations, read_verdict_settings(workspace))

@@ -11,14 +11,13 @@ import yaml
 
 from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import ask
+from rag_eval_pipeline.evaluation.asking import ask, ask_in_batches
 from rag_eval_pipeline.evaluation.conversations import own_history
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.monitoring.canary import run_canary
 from rag_eval_pipeline.monitoring.comparison import compare_named
 from tests.evaluation.conftest import NIGHT
 from tests.json_server import json_server
@@ -115,14 +114,14 @@ def test_interrupted_conversation_goes_on_with_its_answers(talks):
     assert (report.resumed, report.asked, report.failed) == (2, 8, 0)
 
 
-def test_limit_takes_whole_conversations_and_a_canary_is_refused(talks):
+def test_limit_takes_whole_conversations_and_single_turns_are_refused(talks):
     with json_server(answer_with_count) as server:
         set_chat(talks, server)
         assert [len(load_pair(talks, "chats", "chat", limit=n).queries) for n in (1, 8, 9)] == [8, 8, 9]
         pair = load_pair(talks, "chats", "chat", limit=3)
         evaluate(talks, pair)
         with pytest.raises(InputError) as error:
-            run_canary(talks, pair, questions=5, now=NIGHT)
+            ask_in_batches(talks, pair.only([3]), lambda answers: True, now=NIGHT)
     assert error.value.code == "whole_conversations"
 
 
