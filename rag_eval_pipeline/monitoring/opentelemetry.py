@@ -36,10 +36,10 @@ def write_events(workspace: Workspace, headers: Iterable[ResultsHeader]) -> None
 def _lines(workspace: Workspace, header: ResultsHeader) -> Iterator[dict[str, Any]]:
     """Yield a LogsData for each question that has scores."""
     about = {
+        "rag_eval.evaluation_id": header.evaluation_id,  # a collector tells files apart by their first 1,000 bytes
         "service.name": header.system,
         "service.version": header.system_version,
         "rag_eval.benchmark": header.benchmark,
-        "rag_eval.evaluation_id": header.evaluation_id,
         "rag_eval.dataset": header.fingerprints.get("dataset"),
         "rag_eval.judge": header.fingerprints.get("judge"),
     }

@@ -48,6 +48,7 @@ def test_collector_receives_each_score_once_also_after_a_writer_was_killed(evalu
     for text in collected.values():
         for [logs] in (json.loads(line)["resourceLogs"] for line in text.splitlines()):
             about = values(logs["resource"]["attributes"])
+            assert next(iter(about)) == "rag_eval.evaluation_id"  # a collector knows a file by its first kilobyte
             for record in logs["scopeLogs"][0]["logRecords"]:
                 assert record["eventName"] == "gen_ai.evaluation.result"
                 told[
