@@ -268,7 +268,7 @@ def _unit_text(evidence: Evidence) -> str:
 
 
 def _groups(evidence: Evidence) -> str:
-    return f", in {evidence.n_units} groups that share a document" if evidence.is_clustered else ""
+    return f", in {evidence.n_units} groups that share a document or conversation" if evidence.is_clustered else ""
 
 
 def _missing_text(evidence: Evidence) -> str:

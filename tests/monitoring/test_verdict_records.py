@@ -101,12 +101,12 @@ VERDICTS = {
     ),
     "too few documents for any drop": (
         replace(UNCLEAR, n_units=9, smallest_drop=None, **GROUPS), "pending", "inconclusive",
-        f"{OPEN.replace('200', '40')}, in 9 groups that share a document. This benchmark cannot detect drops of "
+        f"{OPEN.replace('200', '40')}, in 9 groups that share a document or conversation. This benchmark cannot detect drops of "
         "any size: it has 9 groups, and 10 must change.",
     ),
     "what questions that share documents can show": (
         replace(UNCLEAR, n_units=20, smallest_drop=0.3, **GROUPS), "pending", "inconclusive",
-        f"{OPEN.replace('200', '40')}, in 20 groups that share a document. "
+        f"{OPEN.replace('200', '40')}, in 20 groups that share a document or conversation. "
         "At best this benchmark detects drops of 30.0 points, in 10 of its 20 groups.",
     ),
     "a metric by its label": (
