@@ -99,7 +99,7 @@ def suggest(
     lines = [
         f"read {traces:,} traces ({read:,} rows), {found.distinct:,} distinct questions: "
         f"{found.unlike:,} unlike any of {name}, {down:,} with thumbs down",
-        f"{found.known:,} are in {name} already, {found.known_down:,} of them with thumbs down",
+        f"asked by {name} already: {found.known:,}, {found.known_down:,} with thumbs down",
         f"drafts: {len(found.drafts):,}, in {root.benchmark(name).drafts.relative_to(root.root)}",
     ]
     for one in found.drafts[:rows]:

@@ -27,7 +27,8 @@ def traces(profile: FolderProfile) -> Draft | None:
     draft = skeleton(found[0])
     remark = (
         "answer: the file holds traces, whose outputs are what a system answered, not what it should have answered. "
-        "Export a dataset with reference answers instead, or name the column with the truth."
+        "Export a dataset with reference answers instead, or name the column with the truth. To find questions for a "
+        "benchmark that you have: rag-eval suggest."
     )
     assert not isinstance(draft.questions, str), "a skeleton has an expression for each column"
     missing = (*(text for text in draft.missing if not text.startswith("answer:")), remark)
