@@ -66,14 +66,10 @@ def honest(body: dict[str, Any]) -> str:
     if data["task"] == "rating":
         return json.dumps({"nonce": nonce, "rationale": "it is", "rating": 2})
     if data["task"] == "facts":
-        found = [(fact["id"], fact["text"].casefold() in data["answer"].casefold()) for fact in data["facts"]]
-        said = {True: "support", False: "not_support"}
-        return json.dumps(
-            {
-                "nonce": nonce,
-                "facts": [{"id": one, "rationale": "-", "verdict": said[is_said]} for one, is_said in found],
-            }
-        )
+        said = data["answer"].casefold()
+        values = ("support" if fact["text"].casefold() in said else "not_support" for fact in data["facts"])
+        found = [{"id": f"f{n}", "rationale": "-", "verdict": value} for n, value in enumerate(values, 1)]
+        return json.dumps({"nonce": nonce, "facts": found})
     cited = {text["id"]: text["text"] for text in data["cited_texts"]}
 
     def value(claim: str, texts: list[str]) -> str:

@@ -48,14 +48,15 @@ def test_supporting_sentences_of_hotpotqa_are_found_in_their_articles_and_in_no_
     if not path.exists():
         pytest.skip("the data of ../shared are not here")
     rows = json.loads(path.read_text())
-    articles = [dict(zip(row["context"]["title"], row["context"]["sentences"], strict=True)) for row in rows]
-    gold = [list(zip(*row["supporting_facts"].values(), strict=True)) for row in rows]
-    texts = ["\n".join("".join(own[title]) for title, _ in named) for own, named in zip(articles, gold, strict=True)]
+    sentences = [dict(zip(row["context"]["title"], row["context"]["sentences"], strict=True)) for row in rows]
+    named = [list(zip(*row["supporting_facts"].values(), strict=True)) for row in rows]
+    articles = ["\n".join("".join(own[one]) for one, _ in gold) for own, gold in zip(sentences, named, strict=True)]
     found = {0: Counter(), 7: Counter()}  # by the distance to the question whose articles are the answer
-    for number, (row, own, named) in enumerate(zip(rows, articles, gold, strict=True)):
-        facts = tuple(Fact(own[title][place].strip()) for title, place in named if place < len(own[title]))
+    for number, row in enumerate(rows):
+        own = sentences[number]
+        facts = tuple(Fact(own[one][place].strip()) for one, place in named[number] if place < len(own[one]))
         for distance, counts in found.items():
-            case = Case("1", row["question"], (), False, texts[(number + distance) % len(rows)], facts=facts)
+            case = Case("1", row["question"], (), False, articles[(number + distance) % len(rows)], facts=facts)
             counts.update(fact.outcome for fact in LexicalJudge().judge_case(case).facts)
 
     assert found[0] == {YES: 94, None: 3}
@@ -72,7 +73,7 @@ def test_names_decide_in_english_only():
 
 def test_scores_equal_autonuggetizer_where_all_is_decided():
     # Vital: whole, whole, in part, not; okay: in part.
-    facts = [JudgedFact(True, 1.0), JudgedFact(True, 1.0), JudgedFact(True, 0.5), JudgedFact(True, 0.0), JudgedFact(False, 0.5)]  # fmt: skip
+    facts = [*(JudgedFact(True, support) for support in (1.0, 1.0, 0.5, 0.0)), JudgedFact(False, 0.5)]
     counts = {"decided_facts": 5, "undecided_facts": 0}
     expected = {"strict_vital_score": 2 / 4, "vital_score": 2.5 / 4, "strict_all_score": 2 / 5, "all_score": 3 / 5}
     assert fact_scores(facts) == counts | expected
