@@ -107,11 +107,13 @@ def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a span by normalised names; attributes are values like others."""
-    attributes = _parsed(record.get("attributes")) or {}
+    attributes, context = _parsed(record.get("attributes")), _parsed(record.get("context"))
+    found = {name.removeprefix("attributes."): value for name, value in record.items()}
     if isinstance(attributes, list):  # of OTLP: [{key: ..., value: {stringValue: ...}}]
-        attributes = {one["key"]: next(filter(None, (one.get("value") or {}).values()), 0) for one in attributes}
-    context = {f"context.{name}": value for name, value in (_parsed(record.get("context")) or {}).items()}
-    found = {name.removeprefix("attributes."): one for name, one in {**record, **attributes, **context}.items()}
+        pairs = [one for one in attributes if isinstance(one, dict) and isinstance(one.get("value"), dict)]
+        attributes = {str(one.get("key")): next(filter(None, one["value"].values()), 0) for one in pairs}
+    found |= attributes if isinstance(attributes, dict) else {}
+    found |= {f"context.{name}": one for name, one in context.items()} if isinstance(context, dict) else {}
     messages: defaultdict[str, dict[int, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
     for match in filter(None, map(_NUMBERED.fullmatch, found)):
         messages[match[1]][int(match[2])][match[3]] = found[match[0]]

@@ -63,7 +63,7 @@ FILES = {
         "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": LEAD}]}])}),
         ("s0", {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Check it.", "n": 3})), ONCE),
     "OTLP, OpenInference": ("otlp.jsonl", otlp(("", {"input.value": DOGS, "output.value": LEAD, "user.feedback": 0})), DOWN),
-    "a table in German": ("t.csv", "Frage;Antwort;Feedback\nAre dogs allowed?;On a lead.;gut\n;;\nAre dogs allowed?;On a lead.;👎\n", [*ONCE, *DOWN]),
+    "a table in German": ("t.csv", "Frage;Antwort;Context;Feedback\nAre dogs allowed?;On a lead.;[1] Dogs;gut\n;;;\nAre dogs allowed?;On a lead.;;👎\n", [*ONCE, *DOWN]),
 }  # fmt: skip
 
 
