@@ -286,7 +286,7 @@ class RowTable {
     else if (column.kind === "points") cell.append(colour(ragEval.points(value)));
     else {
       const text = element("bdi", { title: value }, value);
-      const href = column.name === "question" ? this.address(index, this.data.page) : column.page ? `${column.page}#${key}` : null;
+      const href = column.name === "question" ? this.address(index, this.data.page) : column.page && value ? `${column.page}#${key}` : null; // no link without words
       cell.append(element("div", { class: "clip", "data-label": column.label }, href ? element("a", { href }, text) : text));
     }
     return cell;
