@@ -25,7 +25,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
 GOOD: Final[frozenset[Outcome]] = frozenset({"right", "rightly"})
 MEANING = (
     "Right: equals a gold answer, or contains it by the rules of the lexical judge; where a model judge is calibrated, "
-    "its verdict decides. Partly right: has words of a gold answer"
+    "its verdict decides. Partly right: has words of a gold answer. Of a gold answer in facts: all or some vital ones"
 )
 _BY_WORDS = ("lexical/", "nli/")  # fingerprints of judges whose correctness is the lexical judge's
 
@@ -39,6 +39,7 @@ class Given(NamedTuple):
     f1: float | None
     judged: float | None
     is_abstained: bool
+    vital: float | None = None  # `vital_score`
 
 
 class OutcomeRule(NamedTuple):
@@ -57,7 +58,7 @@ class OutcomeRule(NamedTuple):
         if given.status != "ok":
             return "failed"
         if given.exact is None or given.f1 is None:
-            return "unscored"
+            return self._by_facts(given)
         if given.is_abstained:
             return "rightly" if given.exact == 1 else "refused"
         if query is not None and query.is_impossible:
@@ -65,6 +66,13 @@ class OutcomeRule(NamedTuple):
         if given.exact == 1 or self._is_accepted(given, query):
             return "right"
         return "partly" if given.f1 > 0 else "wrong"
+
+    def _by_facts(self, given: Given) -> Outcome:
+        if given.vital is None or not self.is_judge_trusted:
+            return "unscored"
+        if given.is_abstained:
+            return "refused"
+        return "right" if given.vital == 1 else "partly" if given.vital > 0 else "wrong"
 
     def _is_accepted(self, given: Given, query: EvaluationQuery | None) -> bool:
         if self.is_judge_trusted:

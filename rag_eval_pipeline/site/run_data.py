@@ -75,6 +75,7 @@ class _ShownScores(msgspec.Struct, frozen=True):
     page_ndcg: float | None = msgspec.field(default=None, name="page/ndcg@10")
     citation_span_accuracy: float | None = None
     judged_correct: float | None = None
+    vital_score: float | None = None
 
 
 class NightRow(msgspec.Struct, frozen=True):
@@ -351,8 +352,14 @@ def read_question_night(report: ReportData, header: ResultsHeader, *, with_answe
     scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
     given = {
         row.query_id: Given(
-            row.generated_answer, row.status, found.exact_match, found.f1, found.judged_correct, row.abstained
-        )
+            row.generated_answer,
+            row.status,
+            found.exact_match,
+            found.f1,
+            found.judged_correct,
+            row.abstained,
+            found.vital_score,
+        )  # fmt: skip
         for row in file.query_results
         if isinstance(row, _AnsweredRow)
         for found in [row.individual_metrics]

@@ -166,3 +166,14 @@ OUTCOMES = {
 )
 def test_question_outcome(rule, answer, status, exact, f1, judged, abstained, query, word):
     assert rule.outcome(Given(answer, status, exact, f1, judged, abstained), query) == word
+
+
+@pytest.mark.parametrize(
+    ("rule", "vital", "abstained", "word"),
+    [
+        (TRUSTED, 1.0, False, "right"), (TRUSTED, 0.5, False, "partly"), (TRUSTED, 0.0, False, "wrong"),
+        (TRUSTED, 0.0, True, "refused"), (TRUSTED, None, False, "unscored"), (UNKNOWN, 1.0, False, "unscored"),
+    ],
+)  # fmt: skip
+def test_outcome_of_a_gold_answer_in_facts(rule, vital, abstained, word):
+    assert rule.outcome(Given(SENTENCE, "ok", None, None, None, abstained, vital), GOLD) == word
