@@ -33,7 +33,7 @@ ANSWERS = (*_OUTPUTS.split(), "final_answer", "completion", "generation", "resul
 INNER = ("value", "generations", "choices", "message", "content", "parts", "text", "data", "kwargs", "args")
 USER, ASSISTANT = frozenset({"user", "human"}), frozenset({"assistant", "ai", "gpt", "agent", "model", "bot"})
 SPEAKERS = USER | ASSISTANT | {"system", "tool", "function", "developer"}
-SCORES = ("avg", "score", "value", "label", "result")  # of an object that is feedback
+SCORES = ("avg", "score", "value", "string_value", "label", "result")  # of an object that is feedback
 
 _NUMBERED = re.compile(r"(.+?)\.(\d+)\.(?:message\.)?(role|content)")  # llm.input_messages.0.message.role
 _FEEDBACK = re.compile("feedback|thumb|vote|reaction|rating|user_score|(^|_)(dis)?likes?(_|$)")
@@ -52,10 +52,11 @@ class Trace(NamedTuple):
 
 
 class TraceFile(NamedTuple):
-    """The questions of a file, in the order of its traces, and how many rows were read."""
+    """The questions of a file, in the order of its traces, how many rows were read, and why others were not."""
 
     traces: list[Trace]
     rows: int
+    notes: list[str]
 
 
 class _Span(NamedTuple):
@@ -90,10 +91,12 @@ def read_traces(path: Path) -> TraceFile:
                 names |= dict.fromkeys(fields)
                 spans.append(_span(fields))
     if not any(name in QUESTIONS or _role(name) == "question" for name in names):
+        for row in relation.rejected[: not names]:
+            raise row.fault(path)
         expected = "a column of questions, such as question, input, inputs or attributes.input.value"
         hint = "Export the traces with their inputs, or call the column of the questions `question`."
         raise InputError("no_question_column", path, expected, found=", ".join(names), hint=hint)
-    return TraceFile(list(_traces(spans)), len(spans))
+    return TraceFile(list(_traces(spans)), len(spans), relation.all_notes)
 
 
 def _records(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -172,8 +175,11 @@ def _is_down(name: str, value: Any) -> bool:
     if isinstance(value, list):
         return any(_is_down(name, one) for one in value)
     if isinstance(value, dict):
-        name = _normalised(str(value.get("name") or value.get("key") or name))
-        return any(_is_down(name if key in SCORES else _normalised(str(key)), one) for key, one in value.items())
+        fields = {_normalised(str(key)): one for key, one in value.items()}
+        name = _normalised(str(fields.get("name") or fields.get("key") or name))
+        if fields.get("string_value"):  # a category of Langfuse, whose value is its number
+            fields["value"] = None
+        return any(_is_down(name if key in SCORES else key, one) for key, one in fields.items())
     if value is None or not _FEEDBACK.search(name):
         return False
     try:

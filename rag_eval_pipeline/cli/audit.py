@@ -107,6 +107,7 @@ def suggest(
         lines.append(f"  {quoted(one.question)}: asked {one.asked:,}, thumbs down {one.thumbs_down:,}; {nearest}")
     drafts = [one._asdict() for one in found.drafts]
     emit({"benchmark": name, "traces": traces, "rows": read, **found._asdict(), "drafts": drafts}, as_json, lines)
+    print_notes([note for file in files for note in file.notes])
     if found.drafts:
         print_notes(["the audit page of the report shows the drafts, to take or drop"])
         print_next(as_json, "rag-eval report")

@@ -87,9 +87,9 @@ def _between(good: str, bad: str, versions: str | None) -> Sequence[str]:
     if not versions:
         listing = ["git", "rev-list", "--reverse", "--first-parent", f"{good}..{bad}", "--"]
         found = subprocess.run(listing, capture_output=True, text=True, check=False)
-        if found.returncode:
-            expected = f"versions, or a Git repository with {good} and {bad} in the current folder"
-            message = " ".join(found.stderr.split())[:200]
+        if found.returncode or not found.stdout:
+            expected = f"versions, or a Git repository in the current folder in which {bad} comes after {good}"
+            message = " ".join(found.stderr.split())[:200] or "no commit between"
             raise InputError("bad_option", "--versions", expected, found=message, hint="Name them: --versions a,b,c")
         lines = found.stdout.splitlines()[:-1]  # the last one is the bad version
     elif versions == "-" or Path(versions).is_file():
@@ -97,6 +97,9 @@ def _between(good: str, bad: str, versions: str | None) -> Sequence[str]:
     else:
         lines = versions.split(",")
     order = [line.strip() for line in lines if line.strip()]
-    order = order[order.index(good) + 1 :] if good in order else order
-    order = order[: order.index(bad)] if bad in order else order
-    return [good, *order, bad]
+    start = order.index(good) + 1 if good in order else 0
+    end = order.index(bad) if bad in order else len(order)
+    if start > end or (start == end and len(order) > 1 and not {good, bad} <= {*order}):
+        expected = f"versions after {good} and before {bad}, oldest first"
+        raise InputError("bad_option", "--versions", expected, found=", ".join(order))
+    return [good, *order[start:end], bad]

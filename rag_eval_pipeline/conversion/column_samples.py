@@ -45,9 +45,4 @@ def read_schemas(paths: BenchmarkPaths) -> Iterator[RelationSchema]:
                 samples[column] = shortened(repr(values[0].as_py()), SAMPLE_CHARACTERS) if len(values) else None
         kinds = sql_types(relation.schema)
         columns = list(map(Column, samples, kinds, samples.values()))
-        notes = [f"{note}." for note in relation.notes]
-        if relation.rejected:
-            one = relation.rejected[0]
-            place = f"{one.file}, row {one.row}: expected {one.expected} [{one.code}]"
-            notes.append(f"{len(relation.rejected)} rows could not be read; the first is {place}.")
-        yield RelationSchema(name, rows, columns, notes)
+        yield RelationSchema(name, rows, columns, relation.all_notes)

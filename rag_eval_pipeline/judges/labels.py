@@ -184,7 +184,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, bytes | dict[str, Any]]]:
 
     relation = read_file(path)
     for one in relation.rejected[:1]:
-        raise InputError(one.code, path, one.expected, row=one.row, field=one.field, found=one.found)
+        raise one.fault(path)
     for record in relation.table.drop_columns([SOURCE_FILE]).to_pylist():
         yield record.pop(SOURCE_ROW), {name: cell for name, cell in record.items() if cell}
 

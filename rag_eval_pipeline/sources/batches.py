@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from rag_eval_pipeline.errors import excerpt
+from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.sources.arrow_types import JsonType, infer_type, to_arrow
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 
@@ -41,6 +41,10 @@ class RejectedRow:
     expected: str
     found: str | None = None
     field: str | None = None
+
+    def fault(self, path: Path) -> InputError:
+        """Return the error of the row, in the file at `path`."""
+        return InputError(self.code, path, self.expected, row=self.row, field=self.field, found=self.found)
 
 
 @dataclass(slots=True)

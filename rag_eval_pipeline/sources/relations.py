@@ -73,6 +73,16 @@ class Relation:
                 yield reader.get_batch(number)
 
     @property
+    def all_notes(self) -> list[str]:
+        """The notes, and how many rows could not be decoded."""
+        notes = [f"{note}." for note in self.notes]
+        if self.rejected:
+            number, one = len(self.rejected), self.rejected[0]
+            which = "1 row could not be read: it" if number == 1 else f"{number:,} rows could not be read; the first"
+            notes.append(f"{which} is {one.file}, row {one.row}: expected {one.expected} [{one.code}].")
+        return notes
+
+    @property
     def table(self) -> pa.Table:
         """All rows, in memory."""
         return pa.Table.from_batches(list(self.batches()), self.schema)

@@ -101,8 +101,7 @@ def _from_table(path: Path, aliases: Mapping[str, str]) -> Iterator[Recording]:
     rows = ((row.pop(SOURCE_ROW), row) for batch in table.batches() for row in batch.to_pylist())
     for number, row in heapq.merge(rejected, rows, key=itemgetter(0)):
         if isinstance(row, RejectedRow):
-            fault = InputError(row.code, path, row.expected, row=number, field=row.field, found=row.found)
-            yield _failed_row(None, number, path, fault)
+            yield _failed_row(None, number, path, row.fault(path))
         else:
             del row[SOURCE_FILE]
             yield _parse_row({name: _cell(name, value) for name, value in row.items()}, number, path, aliases)

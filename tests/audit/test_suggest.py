@@ -47,6 +47,8 @@ FILES = {
         {"id": "a", "traceId": "t", "parentObservationId": None, "input": {"args": [], "kwargs": {"query": DOGS}}, "output": LEAD},
         {"id": "b", "traceId": "t", "parentObservationId": "a", "input": [{"role": "user", "content": "Context: ..."}], "output": "x"}), ONCE),
     "Langfuse, one trace": ("t.json", json.dumps([{"id": "t", "input": MESSAGES, "output": SAID[0], "scores": [{"name": "thumbs", "value": -1}]}]), DOWN),
+    "Langfuse, categories": ("t.jsonl", lines(*({"id": name, "input": DOGS, "output": LEAD, "scores": [{"name": "thumb", "value": number, "stringValue": name}]}
+        for name, number in (("thumbs_down", 1), ("thumbs_up", 0), ("False", 0)))), [*DOWN, *ONCE, *DOWN]),
     "Phoenix, data frame": ("spans.csv", "context.span_id,context.trace_id,parent_id,span_kind,attributes.input.value,attributes.output.value\n"
         's2,t1,s1,RETRIEVER,dogs,[]\ns1,t1,,CHAIN,Are dogs allowed?,On a lead.\n', ONCE),
     "Phoenix, REST": ("spans.json", json.dumps([{"context": {"trace_id": "t", "span_id": "s"}, "parent_id": None,
@@ -86,6 +88,22 @@ def test_file_without_questions_is_refused(tmp_path, content, code):
         read_traces(tmp_path / "t.csv")
 
     assert caught.value.code == code
+
+
+UNREAD = {
+    "a line that was cut":        (b'{"question": "Where?"}\n{"quest', 0, "1 row could not be read: it is t.csv, row 2: expected JSON: "),
+    "rows with too many cells":   (b"question,answer\nWhere?,Here\n1,2,3\n1,2,3\n", 0, "2 rows could not be read; the first is t.csv, row 2: expected 2 cells [row_width]."),
+    "no row that can be decoded": (b"question\ncaf\xe9?\n", 2, 't.csv, row 1, field "question": expected UTF-8 or the stated encoding'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "code", "said"), UNREAD.values(), ids=UNREAD)
+def test_rows_that_cannot_be_read_are_counted_and_the_first_is_named(rag_eval, workspace, content, code, said):
+    (workspace.root / "t.csv").write_bytes(content)
+
+    ended, _, error = rag_eval("suggest", RAILWAY, "--from", "t.csv")
+
+    assert (ended, error.removeprefix("rag-eval: ")[: len(said)]) == (code, said)
 
 
 def test_drafts_are_new_questions_and_disliked_ones_each_once_with_their_counts():

@@ -267,6 +267,8 @@ MISTAKES = {
     "bad is good":        (["--good", "v1", "--bad", "v3"], 2, "--bad v3: expected a version that is worse"),
     "bad does not start": (["--good", "v1", "--bad", "v4"], 4, "exit code 3: no such build [not_started]"),
     "no version":         (["--good", "v1", "--bad", "v8", "--command", "true"], 2, "a command with {version}"),
+    "newest first":       (["--good", "v1", "--bad", "v8", "--versions", "v8,v6,v3,v1"], 2, "after v1 and before v8, oldest first"),
+    "newest first, without the good one": (["--good", "v1", "--bad", "v8", "--versions", "v8,v6,v3"], 2, "before v8, oldest first"),
     "no repository":      (["--good", "v1", "--bad", "v8", "--versions", ""], 2, "or a Git repository"),
 }  # fmt: skip
 
