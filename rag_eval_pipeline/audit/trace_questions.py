@@ -91,8 +91,8 @@ def read_traces(path: Path) -> TraceFile:
                 names |= dict.fromkeys(fields)
                 spans.append(_span(fields))
     if not any(name in QUESTIONS or _role(name) == "question" for name in names):
-        for row in relation.rejected[: not names]:
-            raise row.fault(path)
+        for rejected in relation.rejected[: not names]:
+            raise rejected.fault(path)
         expected = "a column of questions, such as question, input, inputs or attributes.input.value"
         hint = "Export the traces with their inputs, or call the column of the questions `question`."
         raise InputError("no_question_column", path, expected, found=", ".join(names), hint=hint)

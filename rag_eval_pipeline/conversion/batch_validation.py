@@ -187,6 +187,8 @@ class BatchValidation:
             answer = aliases[0]
         if not answer and not aliases and (self._is_retrieval or (facts and not self._has_answers)):
             return "", ()
+        if not answer and not aliases and facts is not None and not self._has_answers:
+            raise RowError("empty_answer", "facts", "a fact, or is_impossible = true")
         if answer is None or not answer.strip():
             raise RowError("empty_answer", "answer", "a non-empty answer, or is_impossible = true", answer)
         accepted = {answer: None}

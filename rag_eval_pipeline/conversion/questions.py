@@ -178,9 +178,9 @@ def fact_metadata(value: Any) -> dict[str, Any]:
     facts = []
     for item in _listed(value, "facts", "bad_fact", "a list of facts"):
         stated = item if isinstance(item, dict) else {"text": item}
-        text = next((stated[key] for key in ("text", "statement") if stated.get(key) is not None), None)
-        importance = stated.get("importance") or "vital"
-        if not isinstance(text, str) or not text.strip() or importance not in ("vital", "okay"):
+        given = next((stated[key] for key in ("text", "statement") if stated.get(key) is not None), None)
+        text, importance = text_of(given, "facts"), stated.get("importance") or "vital"
+        if text is None or not text.strip() or importance not in ("vital", "okay"):
             raise RowError("bad_fact", "facts", "facts with a text and an importance of vital or okay", item)
         facts.append({"text": text, "importance": importance})
     return {"facts": facts} if facts else {}

@@ -106,15 +106,18 @@ STATED = {
 def test_facts_are_kept_and_stand_in_for_answers_where_there_are_none(facts):
     assert draft(facts=facts).metadata == {"facts": FACTS}
     assert draft(facts=[]).metadata == {}
+    assert [one["text"] for one in draft(facts="[31, 0.5, true]").metadata["facts"]] == ["31", "0.5", "true"]
 
     alone = validate([{"question": "Who?", "facts": facts}, {"question": "Who else?", "facts": None}])
     beside = validate([{"question": "Who?", "answer": None, "facts": facts}])
-    assert [error.code for error in (alone.errors[1], beside.errors[0])] == ["empty_answer", "empty_answer"]
+    faults = [(error.code, error.field) for error in (alone.errors[1], beside.errors[0])]
+    assert faults == [("empty_answer", "facts"), ("empty_answer", "answer")]
     assert [(one.answer, one.metadata) for one in questions_of(alone.questions)] == [("", {"facts": FACTS})]
 
 
 FAULTS = {
     "a fact of unknown importance": ({"facts": [{"text": "x", "importance": "high"}]}, "bad_fact", "facts"),
+    "a fact in a list of its own": ({"facts": [["x"]]}, "bad_type", "facts"),
     "a fact without a text": ({"facts": [{"importance": "okay"}]}, "bad_fact", "facts"),
     "facts that are no list": ({"facts": "It is red"}, "bad_fact", "facts"),
     "a turn that is no number": ({"turn": "second"}, "bad_turn", "turn"),
