@@ -1,6 +1,5 @@
 """A benchmark of conversations with the settings that docs/how-to/conversations.md shows, and a server to ask."""
 
-import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import JsonServer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "how-to" / "conversations.md").read_text()
-MAPPED, SYSTEM, EVALUATION = (
-    yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
-)
+MAPPED, SYSTEM, EVALUATION = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 TURNS = {"c1": 3, "c2": 4, "c3": 1, "": 2}  # questions of each conversation; the last two are of none
 SPEC = {
     "name": "chats", "title": "Chats", "version": "1.0.0", "source": {"path": "chats.csv"}, **MAPPED,
@@ -28,12 +25,9 @@ def make_talks(root: Path) -> Workspace:
     paths = workspace.benchmark("chats")
     paths.source.mkdir(parents=True)
     (paths.source / "docs.csv").write_text("name,text\ndock,Saltmere Dock was opened in 1874.\n")
-    rows = [(turn, chat) for chat, turns in TURNS.items() for turn in range(1, turns + 1)]
-    rows.sort(key=lambda row: (not row[1], row))
-    with (paths.source / "chats.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["chat_id", "turn", "question", "answer"])
-        table.writerows([chat, turn if chat else "", f"{chat} {turn}?", f"gold {turn}"] for turn, chat in rows)
+    turns = sorted((not chat, turn, chat) for chat, last in TURNS.items() for turn in range(1, last + 1))
+    rows = [f"{chat},{turn if chat else ''},{chat} {turn}?,gold {turn}\n" for _, turn, chat in turns]
+    (paths.source / "chats.csv").write_text("chat_id,turn,question,answer\n" + "".join(rows))
     paths.spec.write_text(yaml.safe_dump(SPEC, sort_keys=False))
     convert(workspace, "chats")
     return workspace

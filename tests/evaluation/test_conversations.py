@@ -1,7 +1,4 @@
-"""Turns asked with the system's own earlier answers, over HTTP; a server may use the messages before a question or not.
-
-Settings and commands are those of docs/how-to/conversations.md.
-"""
+"""Turns asked over HTTP with the system's own earlier answers, by what docs/how-to/conversations.md shows."""
 
 import re
 from collections import Counter
@@ -37,92 +34,74 @@ def asked_of(server):
     return found
 
 
-def codes(talks):
-    """Why each question of the newest evaluation failed; None for an answer."""
-    return {row.query_id: row.error_code for row in newest_evaluation(talks, "chats", "chat").answers}
-
-
-def scores_of(published):
-    return [row.individual_metrics for row in EvaluationResults.read(published.path).query_results]
-
-
-def test_follow_up_questions_have_the_own_or_the_gold_answers_before_them_and_a_system_without_memory_the_same_scores(
-    talks,
-):
-    found, sent = {}, {}
+def test_own_answers_are_sent_and_a_system_without_memory_has_the_same_scores_with_both_histories(talks):
+    found, sent, pair = {}, {}, None
     with json_server(lambda path, body: {"answer": f"gold {question_of(body).split()[-1][:-1]}"}) as server:
         for history in ("gold", "own"):
             set_chat(talks, server, history)
-            _, published = evaluate(talks, load_pair(talks, "chats", "chat"))
-            newest = newest_evaluation(talks, "chats", "chat")
+            pair = load_pair(talks, "chats", "chat")
+            found[history] = EvaluationResults.read(evaluate(talks, pair)[1].path)
             sent[history] = asked_of(server)
-            found[history] = newest.record.evaluation_id, scores_of(published)
         server.answer = answer_with_count
-        set_chat(talks, server, timeout_seconds=20)
-        evaluate(talks, load_pair(talks, "chats", "chat"), which="all")
+        evaluate(talks, pair, which="all")
         own = asked_of(server)
 
-    assert found["gold"][1] == found["own"][1]
-    assert all(scores["exact_match"] == 1.0 for scores in found["own"][1])
-    assert sent["gold"] == sent["own"]  # as it answers with the gold answers
+    scores = {name: [row.individual_metrics for row in one.query_results] for name, one in found.items()}
+    assert scores["gold"] == scores["own"]
+    assert {one["exact_match"] for one in scores["own"]} == {1.0}
+    assert sent["gold"] == sent["own"]  # as its answers are the gold ones
     assert own["c2 4?"] == ["c2 1?", "own 1", "c2 2?", "own 3", "c2 3?", "own 5", "c2 4?"]
-    with pytest.raises(InputError, match="different_history") as error:
-        compare_named(talks, found["gold"][0], found["own"][0])
-    assert error.value.code == "not_comparable"
+    with pytest.raises(InputError, match="different_history"):
+        compare_named(talks, *(one.evaluation_id for one in found.values()))
 
 
-def test_failed_turn_fails_the_later_ones_and_is_no_new_failure_of_the_system(talks):
+def test_failed_turn_fails_the_later_ones_and_the_commands_of_the_page_ask_them_again(talks, monkeypatch):
+    failing, found = ["c2 2?"], []  # once
+    monkeypatch.chdir(talks.root)
+
     def answer(path, body):
-        return (500, {}) if question_of(body) in failing else answer_with_count(path, body)
+        return (500, failing.clear()) if question_of(body) in failing else answer_with_count(path, body)
 
-    failing = {"c1 1?", "c2 2?"}
     with json_server(answer) as server:
-        set_chat(talks, server, concurrency=1)
-        pair = load_pair(talks, "chats", "chat")
-        ask(talks, pair, now=NIGHT)
-        first = Counter(codes(talks).values())
-        n_asked = len(asked_of(server))
-        failing.clear()
-        evaluate(talks, pair)
-        evaluate(talks, pair, which="failed")
+        set_chat(talks, server)
+        for command in re.findall(r"^ *\$ rag-eval (.+)$", PAGE, re.MULTILINE):
+            monkeypatch.setattr("sys.argv", ["rag-eval", *command.split()])
+            with pytest.raises(SystemExit):
+                main()
+            answers = newest_evaluation(talks, "chats", "chat").answers
+            found.append((Counter(answer.error_code for answer in answers), {*asked_of(server)}))
 
-        assert first == {"http_500": 2, "earlier_turn_failed": 4, None: 4}
-        assert n_asked == 6
-        assert set(asked_of(server)) == {"c1 1?", "c1 2?", "c1 3?", "c2 2?", "c2 3?", "c2 4?"}
-        assert set(codes(talks).values()) == {None}
+    assert found[0][0] == {"http_500": 1, "earlier_turn_failed": 2, None: 7}
+    assert not found[0][1] & {"c2 3?", "c2 4?"}
+    assert found[1:] == [({None: 10}, {"c2 2?", "c2 3?", "c2 4?"})]
 
 
-def test_interrupted_conversation_goes_on_with_its_answers(talks):
+def test_interrupted_conversation_goes_on_with_its_answers_and_turns_not_asked_are_no_failures_in_a_row(talks):
+    down = range(3, 100)  # the third request and all after it
+
     def answer(path, body):
         return (500, {}) if len(server.bodies) in down else answer_with_count(path, body)
 
     with json_server(answer) as server:
         set_chat(talks, server, concurrency=1)
         pair = load_pair(talks, "chats", "chat")
-        down = range(3, 100)  # the third request and all after it: it is down
-        with pytest.raises(ServiceError) as error:
+        with pytest.raises(ServiceError, match="3 questions in a row failed with http_500"):
             ask(talks, pair, now=NIGHT)
-        before = asked_of(server)
+        assert [*asked_of(server)] == ["c1 1?", "c1 2?", "c1 3?", "c2 1?", "c3 1?"]
         down = ()
         report = ask(talks, pair, now=NIGHT)
         after = asked_of(server)
 
-    assert error.value.code == "failing"
-    assert [*before][:3] == ["c1 1?", "c1 2?", "c1 3?"]
     assert after["c1 3?"] == ["c1 1?", "own 1", "c1 2?", "own 3", "c1 3?"]
-    assert "c1 2?" not in after
-    assert (report.resumed, report.asked, report.failed) == (2, 8, 0)
+    assert (report.resumed, report.asked, len(after), report.failed) == (2, 8, 8, 0)
 
 
 def test_limit_takes_whole_conversations_and_single_turns_are_refused(talks):
     with json_server(answer_with_count) as server:
         set_chat(talks, server)
         assert [len(load_pair(talks, "chats", "chat", limit=n).queries) for n in (1, 8, 9)] == [8, 8, 9]
-        pair = load_pair(talks, "chats", "chat", limit=3)
-        evaluate(talks, pair)
-        with pytest.raises(InputError) as error:
-            ask_in_batches(talks, pair.only([3]), lambda answers: True, now=NIGHT)
-    assert error.value.code == "whole_conversations"
+        with pytest.raises(InputError, match="whole_conversations"):
+            ask_in_batches(talks, load_pair(talks, "chats", "chat").only([3]), lambda answers: True, now=NIGHT)
 
 
 @pytest.mark.parametrize(
@@ -137,54 +116,24 @@ def test_limit_takes_whole_conversations_and_single_turns_are_refused(talks):
     ],
 )  # fmt: skip
 def test_own_answers_stand_for_those_to_the_earlier_turns(history, earlier, expected):
-    messages = [
-        {"role": "user" if one.startswith("u:") else "assistant", "content": one.removeprefix("u:")}
-        for one in history.split(" / ")
-    ]
+    parts = [(one[:2] == "u:", one.removeprefix("u:")) for one in history.split(" / ")]
+    messages = [{"role": "user" if is_user else "assistant", "content": text} for is_user, text in parts]
+    one = EvaluationQuery(query_id="Q", query_text="Q?", relevant_documents=(), metadata={"history": messages})
+    turns = [one.model_copy(update={"query_id": text, "query_text": text}) for text in earlier.split()]
 
-    def query(text, **metadata):
-        return EvaluationQuery(query_id=text, query_text=text, relevant_documents=(), metadata=metadata)
+    found = own_history(one, turns, {turn.query_id: f"own {turn.query_id}" for turn in turns})
 
-    turns = [query(text) for text in earlier.split()]
-    found = own_history(query("Q?", history=messages), turns, {turn.query_id: f"own {turn.query_id}" for turn in turns})
-
-    assert [one.content for one in found] == expected.split(" / ")
-
-
-def test_commands_of_the_page_ask_a_failed_conversation_again(talks, monkeypatch, capsys):
-    failing = ["c2 2?"]  # once
-    outputs = []
-    monkeypatch.chdir(talks.root)
-
-    def answer(path, body):
-        if question_of(body) in failing:
-            return 500, failing.remove(question_of(body))
-        return answer_with_count(path, body)
-
-    with json_server(answer) as server:
-        set_chat(talks, server)
-        for command in re.findall(r"^ *\$ rag-eval (.+)$", PAGE, re.MULTILINE):
-            monkeypatch.setattr("sys.argv", ["rag-eval", *command.split()])
-            with pytest.raises(SystemExit):
-                main()
-            outputs.append("".join(capsys.readouterr()))
-
-    assert len(outputs) == 2
-    assert "earlier_turn_failed" in outputs[0]
-    assert set(codes(talks).values()) == {None}
-
-
-FOLLOW_UPS = 5
+    assert [message.content for message in found] == expected.split(" / ")
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "warning"),
     [
-        ("http", {"path": "/", "body": {"q": "{question}"}, "answer": "answer"}, f"takes no history: {FOLLOW_UPS} follow-up"),
-        ("openai", {"chat": {"model": "m"}, "retrieval": {"k": 1}}, f"finds the passages of {FOLLOW_UPS} follow-up"),
+        ("http", {"path": "/", "body": {"q": "{question}"}, "answer": "answer"}, "takes no history: 5 follow-up"),
+        ("openai", {"chat": {"model": "m"}, "retrieval": {"k": 1}}, "finds the passages of 5 follow-up"),
         ("openai", {"chat": {"model": "m"}}, None),
     ],
-)  # fmt: skip
+)
 def test_warning_names_follow_up_questions_that_are_asked_or_looked_up_alone(talks, kind, settings, warning):
     reply = {"answer": "x", "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}
     with json_server(lambda path, body: reply) as server:

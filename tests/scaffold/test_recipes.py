@@ -85,30 +85,22 @@ def test_recipe_reads_its_example(empty, tmp_path, name):
 
 def test_mtrag_keeps_every_conversation_and_turn(empty, tmp_path):
     """As many as the benchmark states: 110 conversations, 842 tasks, each with all messages before it."""
-    turns = [8] * 72 + [7] * 38
-
-    def said(conversation, turn):
-        return [
-            {"speaker": speaker, "text": f"{speaker} {conversation} {number}"}
-            for number in range(1, turn + 1)
-            for speaker in ("user", "agent")
-        ]
-
-    tasks = [
-        {"conversation_id": f"c{conversation}", "task_id": f"c{conversation}::{turn}", "turn": turn,
-         "input": said(conversation, turn)[:-1], "targets": said(conversation, turn)[-1:],
-         "contexts": [{"document_id": "d1", "text": "A passage."}], "Answerability": ["ANSWERABLE"]}
-        for conversation, last in enumerate(turns)
-        for turn in range(1, last + 1)
-    ]  # fmt: skip
+    tasks = []
+    for conversation, turns in enumerate([8] * 72 + [7] * 38):
+        said = [{"speaker": who, "text": f"{who} {n}"} for n in range(1, turns + 1) for who in ("user", "agent")]
+        tasks += [
+            {"conversation_id": f"c{conversation}", "task_id": f"c{conversation}::{turn}", "turn": turn,
+             "input": said[: 2 * turn - 1], "targets": [said[2 * turn - 1]], "Answerability": ["ANSWERABLE"],
+             "contexts": [{"document_id": "d1", "text": "A passage."}]}
+            for turn in range(1, turns + 1)
+        ]  # fmt: skip
     origin = write(tmp_path / "origin", {"reference.jsonl": content("reference.jsonl", tasks)})
 
     found = [question.metadata for question in plan(start_benchmark(empty, "mtrag", origin)[0]).questions]
 
     assert (len(found), len({one["conversation"] for one in found})) == (842, 110)
-    assert sum("history" in one for one in found) == 842 - 110
+    assert sum("history" in one for one in found) == 732
     assert all(len(one.get("history", ())) == 2 * (one["turn"] - 1) for one in found)
-    assert found[7]["history"][-1] == {"role": "assistant", "content": "agent 0 7"}
 
 
 TICKETS = "subject,solution,state,article\nHow deep?,<b>31 m</b>,solved,a.md\nWho?,,open,a.md\nWhen?,1874,solved,b.md\n"
