@@ -93,7 +93,7 @@ def _between(good: str, bad: str, versions: str | None) -> Sequence[str]:
             raise InputError("bad_option", "--versions", expected, found=message, hint="Name them: --versions a,b,c")
         lines = found.stdout.splitlines()[:-1]  # the last one is the bad version
     elif versions == "-" or Path(versions).is_file():
-        lines = (sys.stdin.read() if versions == "-" else Path(versions).read_text()).splitlines()
+        lines = (sys.stdin.read() if versions == "-" else Path(versions).read_text(encoding="utf-8-sig")).splitlines()
     else:
         lines = versions.split(",")
     order = [line.strip() for line in lines if line.strip()]

@@ -141,8 +141,10 @@ def ask_in_batches(
     evaluation = new_evaluation(workspace, pair, now)
     try:
         asyncio.run(_ask_system(workspace, pair, evaluation, {}, pair.queries, now, progress, is_enough))
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(evaluation.folder, ignore_errors=True)
+        if isinstance(error, ServiceError) and error.code in ("failing", "budget_spent"):
+            error.hint = "Of a canary no answer is kept."
         raise
     return evaluation
 

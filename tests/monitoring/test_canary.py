@@ -124,6 +124,10 @@ def test_canary_of_a_service_that_is_down_is_no_regression(service, workspace, r
     service.status = 500
     code, _, err = rag_eval("evaluate", RAILWAY, "--system", "own", "--canary", "30")
     assert (code, "[no_answers]" in err) == (4, True)
+    file = workspace.system_file("own")
+    file.write_text(file.read_text() + "evaluation: {stop_after_failures: 5}\n")
+    code, _, err = rag_eval("evaluate", RAILWAY, "--system", "own", "--canary", "30")
+    assert (code, "[failing]. Of a canary no answer is kept." in err) == (4, True)
     assert len(list(workspace.runs.glob("*/evaluation.json"))) == RUNS
 
 

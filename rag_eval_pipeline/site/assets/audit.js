@@ -130,7 +130,7 @@ class AuditPage {
       this.changed();
     };
     const add = (text) => {
-      const box = element("textarea", { rows: Math.min(6, 1 + Math.floor(text.length / 80)), "aria-label": "Accepted answer" });
+      const box = element("textarea", { rows: Math.min(6, 1 + Math.floor(text.length / 80)), placeholder: "Accepted answer", "aria-label": "Accepted answer" });
       box.value = text;
       box.addEventListener("input", read);
       boxes.append(box);
