@@ -25,13 +25,19 @@ _WORDING = re.compile(r'"\s*([^"]{1,500}?)[\s.,;:!?]*"')  # American English has
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s)\W*$")
 
 
+class _StatedNumbers(NumberIndex):
+    """The numbers of a sentence as it states them: 40 is no 40,000, as it may be in an answer from a table."""
+
+    _FACTORS = (1.0,)
+
+
 class _Sentence(NamedTuple):
     """A sentence of an answer: its place in the answer, its text, and what is compared of it."""
 
     place: tuple[int, int]
     text: str
     read: ComparedText
-    numbers: NumberIndex
+    numbers: _StatedNumbers
 
 
 def judge_facts(case: Case, masked: str, refusal: Refusal, settings: LexicalSettings) -> tuple[FactVerdict, ...]:
@@ -50,7 +56,7 @@ def judge_facts(case: Case, masked: str, refusal: Refusal, settings: LexicalSett
     sentences = []
     for start, end, _ in pieces(masked):
         read = read_text(text := plain(masked[start:end]), decimal_comma=comma)
-        sentences.append(_Sentence((start, end), text, read, NumberIndex(read.quantities)))
+        sentences.append(_Sentence((start, end), text, read, _StatedNumbers(read.quantities)))
     return tuple(_judge_fact(plain(fact.text), sentences, asked, refusal, settings) for fact in case.facts)
 
 
@@ -119,7 +125,7 @@ def _names(text: str, numbers: Sequence[Quantity], asked: ComparedText) -> list[
     return names
 
 
-def _has_number(number: Quantity, index: NumberIndex, settings: LexicalSettings) -> bool:
+def _has_number(number: Quantity, index: _StatedNumbers, settings: LexicalSettings) -> bool:
     return index.match(number, settings.number_tolerance) in ("yes", "list")
 
 

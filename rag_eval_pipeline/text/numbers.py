@@ -211,7 +211,7 @@ class NumberIndex:
     """The quantities of a text in any order, indexed for searches."""
 
     # "In USD millions" may be in the question or in a table's head, so either side may lack it.
-    _FACTORS = (1.0, 1e3, 1e-3, 1e6, 1e-6, 1e9, 1e-9)
+    _FACTORS: tuple[float, ...] = (1.0, 1e3, 1e-3, 1e6, 1e-6, 1e9, 1e-9)
     _ROUNDING = 1e-9  # relative: what sums and products of floats lose
 
     def __init__(self, given: Iterable[Quantity]) -> None:

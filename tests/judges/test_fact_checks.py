@@ -19,6 +19,8 @@ FACTS = {
     "a number in another unit":        ("It is 31 metres deep",                  "Old. It is 31 m deep [1].",             YES,     [(5, 25)]),
     "a date in figures":               ("It opened on 5 May 1874",               "Opened: 1874-05-05.",                   YES,     [(0, 19)]),
     "another unit":                    ("It is 31 metres deep",                  "It cost 31 pounds.",                    NO,      []),
+    "a thousandth of the number":      ("It cost 40,000 pounds",                 "It has 40 berths, for 40 pounds.",      NO,      []),
+    "a number with its thousands":     ("It cost 40,000 pounds",                 "It cost 40 thousand pounds.",           YES,     [(0, 27)]),
     "a number that is denied":         ("It is 31 metres deep",                  "It is not 31 metres deep.",             NO,      []),
     "names, one of them":              ("Ines Marlow designed it",               "By Marlow, an engineer.",               PART,    [(0, 23)]),
     "in two sentences":                ("Ines Marlow opened it in 1874",         "In 1874. Rain fell. By Ines Marlow.",   YES,     [(0, 8), (20, 35)]),
