@@ -92,8 +92,12 @@ def _between(good: str, bad: str, versions: str | None) -> Sequence[str]:
             message = " ".join(found.stderr.split())[:200] or "no commit between"
             raise InputError("bad_option", "--versions", expected, found=message, hint="Name them: --versions a,b,c")
         lines = found.stdout.splitlines()[:-1]  # the last one is the bad version
-    elif versions == "-" or Path(versions).is_file():
-        lines = (sys.stdin.read() if versions == "-" else Path(versions).read_text(encoding="utf-8-sig")).splitlines()
+    elif versions == "-":
+        lines = sys.stdin.read().splitlines()
+    elif "," not in versions and Path(versions).is_file():
+        lines = Path(versions).read_text(encoding="utf-8-sig").splitlines()
+    elif versions.endswith(".txt"):
+        raise InputError("bad_option", "--versions", "a file that is there", found=versions)
     else:
         lines = versions.split(",")
     order = [line.strip() for line in lines if line.strip()]

@@ -273,6 +273,8 @@ MISTAKES = {
     "no version":         (["--good", "v1", "--bad", "v8", "--command", "true"], 2, "a command with {version}"),
     "newest first":       (["--good", "v1", "--bad", "v8", "--versions", "v8,v6,v3,v1"], 2, "after v1 and before v8, oldest first"),
     "newest first, without the good one": (["--good", "v1", "--bad", "v8", "--versions", "v8,v6,v3"], 2, "before v8, oldest first"),
+    "more than a file's name holds": (["--good", "v8", "--bad", "v1", "--versions", ",".join(["v1", *["v9" * 9] * 20])], 2, "oldest first"),
+    "no such file":       (["--good", "v1", "--bad", "v8", "--versions", "mistyped.txt"], 2, "a file that is there"),
     "no repository":      (["--good", "v1", "--bad", "v8", "--versions", ""], 2, "or a Git repository"),
 }  # fmt: skip
 
