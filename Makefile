@@ -34,9 +34,9 @@ cluster-demo: .venv-cluster/.browser  ## two machines, Postgres, Redis: one is k
 up: $(VENV)/.browser $(DAGSTER_HOME)/dagster.yaml  ## Dagster UI, daemon and report; Ctrl-C stops them; WORKSPACE=.demo shows the demo
 	@$(if $(WORKSPACE),env -u DAGSTER_HOME) $(BIN)/rag-eval up $(if $(WORKSPACE),--workspace $(WORKSPACE))
 
-# Four processes on two processors: there are always some that wait for a server or a browser. One that dies is not
+# Three processes on two processors: there is always one that waits for a server or a browser. One that dies is not
 # replaced: pytest-xdist 3.8 may wait for ever for the one that replaces it (its issue 1378).
-PYTEST := $(BIN)/python -m pytest -q -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart=0
 
 test: $(VENV)/.browser  ## the test suite
 	$(PYTEST)

@@ -125,7 +125,7 @@ def _convert(steps: "_Steps", paths: BenchmarkPaths, data: str, kind: str) -> No
 
 def _set_up(steps: "_Steps", root: Workspace, name: str, kind: str, address: str, start: Path) -> str:
     """Do the steps to a system of which one reply was read; return its name."""
-    from rag_eval_pipeline.evaluation.asking import names_documents
+    from rag_eval_pipeline.evaluation.probing import names_documents
 
     system = _free_name(root, kind, address)
     if kind == BASELINE:

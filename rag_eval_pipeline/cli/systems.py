@@ -65,8 +65,8 @@ def probe(
 
     Example: rag-eval system probe embedded --questions 1
     """
-    from rag_eval_pipeline.evaluation.asking import names_documents
-    from rag_eval_pipeline.evaluation.asking import probe as run
+    from rag_eval_pipeline.evaluation.probing import names_documents
+    from rag_eval_pipeline.evaluation.probing import probe as run
 
     root = find_workspace(workspace)
     name = name or only_system(root, *filter(None, [benchmark]))

@@ -5,26 +5,20 @@ deterministic system, and answers that are only scored anew, are copied and name
 """
 
 import asyncio
-import contextlib
 import logging
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from typing import Any, NamedTuple
-
-import msgspec
-import psutil
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, with_own_answers
-from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
+from rag_eval_pipeline.evaluation.corpus_names import system_corpus
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
     VoidAttempt,
@@ -39,20 +33,18 @@ from rag_eval_pipeline.evaluation.evaluation_folders import (
 )
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
 from rag_eval_pipeline.evaluation.known_state import KnownState, workspace_commit
-from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
+from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal
+from rag_eval_pipeline.storage.process import sample_resources
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.config import SystemFile
-from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, GENERATE_EVENT, mark_read, observed, unread_keys
 from rag_eval_pipeline.systems.open_system import open_system
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
-PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by kind: not listed as left unread
 NOT_VOID = frozenset({"budget_spent", "locked"})  # codes of errors that say nothing of the system
-SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 
 Progress = Callable[[int, int], None]
 IsEnough = Callable[[Sequence[RagAnswer]], bool]  # takes all answers so far
@@ -197,7 +189,7 @@ async def _ask_system(
         evaluation.save(opened_at=now)  # an earlier attempt got no answer
     known = KnownState(file, workspace.system_file(pair.system).parent, evaluation.record.known)
     corpus = replace(
-        _corpus(workspace, pair, started=evaluation.record.opened_at),
+        corpus_of(workspace, pair, started=evaluation.record.opened_at),
         observe=known.reply,
         observe_headers=known.headers,
     )
@@ -280,7 +272,7 @@ async def _ask_missing(
                     system,
                     with_own_answers(pair.queries, {query.query_id for query in batch}, given)
                     if is_own
-                    else ([_query(query)] for query in batch),
+                    else ([as_asked(query)] for query in batch),
                     keep,
                     in_flight=in_flight,
                     timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
@@ -299,7 +291,8 @@ async def _ask_missing(
     atomic_write_json(evaluation.resources, samples)
 
 
-def _query(query: EvaluationQuery) -> Query:
+def as_asked(query: EvaluationQuery) -> Query:
+    """Return a question as a system is asked it, with the benchmark's messages before it."""
     return Query(query.query_id, query.query_text, query.history)
 
 
@@ -419,7 +412,8 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
     )
 
 
-def _corpus(workspace: Workspace, pair: Pair, *, started: datetime) -> SystemCorpus:
+def corpus_of(workspace: Workspace, pair: Pair, *, started: datetime) -> SystemCorpus:
+    """Return what a pair's system is given of the corpus."""
     return system_corpus(
         workspace,
         pair.paths,
@@ -492,131 +486,3 @@ async def _answer(system: System, query: Query, timeout_s: float | None) -> RagA
         return failed_answer(
             query, "timeout", code="timeout", error=f"no answer within {timeout_s:g} s", latency_ms=elapsed_ms
         )
-
-
-@contextlib.contextmanager
-def sample_resources() -> Iterator[dict[str, list[float]]]:
-    """Sample this process and its children once a second while a block runs, and once at its end.
-
-    Memory is in 10^6 bytes; `cpu_percent` is of one core.
-    """
-    samples: dict[str, list[float]] = {"memory_mb": [], "cpu_percent": []}
-    process = psutil.Process()
-    process.cpu_percent()  # the first call sets the mark from which the next one counts
-    known: dict[int, psutil.Process] = {}  # a process counts from the mark that its own object carries
-    stop = threading.Event()
-
-    def take() -> None:
-        memory, percent = process.memory_info().rss, process.cpu_percent()
-        children = {child.pid: known.get(child.pid, child) for child in process.children(recursive=True)}
-        for child in children.values():
-            try:
-                memory += child.memory_info().rss
-                percent += child.cpu_percent()  # 0 when a child is first seen
-            except psutil.Error:
-                continue  # it ended after it was listed
-        known.clear()
-        known.update(children)
-        samples["memory_mb"].append(memory / 1e6)
-        samples["cpu_percent"].append(percent)
-
-    def watch() -> None:
-        while not stop.wait(SAMPLE_SECONDS):
-            with contextlib.suppress(psutil.Error):  # one sample less, not all that follow
-                take()
-
-    thread = threading.Thread(target=watch, name="resource-sampling", daemon=True)
-    thread.start()
-    try:
-        yield samples
-    finally:
-        stop.set()
-        thread.join()
-        take()
-
-
-# --- probing: a few questions that show how replies are parsed
-
-
-def probe(workspace: Workspace, system: str, benchmark: str | None, *, questions: int) -> dict[str, Any]:
-    """Ask a system a benchmark's first questions, and return what was parsed from its replies; nothing is written.
-
-    Args:
-        benchmark: None for the first converted one that the system takes.
-
-    Raises:
-        InputError: `no_converted_benchmark`, and the faults of the system's file.
-        ServiceError: Those of a server that cannot be used.
-    """
-    pair = load_pair(workspace, benchmark or _first_converted(workspace, system), system)
-    return asyncio.run(_probe(workspace, pair, questions))
-
-
-async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, Any]:
-    replies: list[Any] = []
-
-    def observe(value: Any) -> Any:
-        replies.append(observed(value))
-        if file.kind in PUBLISHED_FIELDS:
-            mark_read(replies[-1], PUBLISHED_FIELDS[file.kind])
-        return replies[-1]
-
-    file, settings = pair.system_file, pair.system_file.settings
-    if "ingestor" in type(settings).model_fields:
-        settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
-    corpus = replace(_corpus(workspace, pair, started=clock.now()), observe=observe)
-    answers: list[RagAnswer] = []
-    rows: list[dict[str, Any]] = []
-    async with open_system(file.kind, settings, corpus) as opened:
-        for query in islice(pair.queries, questions):
-            await run_queries(
-                opened,
-                [[_query(query)]],
-                answers.append,
-                in_flight=1,
-                timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,
-            )
-            unread = dict.fromkeys(key for reply in replies for key in unread_keys(reply))
-            rows.append(reply_row(query.query_text, answers[-1], pair.files, list(unread)))
-            replies.clear()
-        warnings = [*opened.warnings(), *retrieved_documents(answers, pair.files, kind=file.kind).warnings()]
-    return {
-        "benchmark": pair.paths.name,
-        "system": pair.system,
-        "kind": file.kind,
-        "answered": sum(answer.status == "ok" for answer in answers),
-        "questions": rows,
-        "warnings": warnings,
-    }
-
-
-def names_documents(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether more than half of the passages of some `reply_row`s are of known documents, or there are none."""
-    known = [passage["is_known"] for row in rows for passage in row["passages"]]
-    return not known or 2 * sum(known) > len(known)
-
-
-def reply_row(
-    question: str, answer: RagAnswer, files: CorpusFiles | frozenset[str], unread: list[str]
-) -> dict[str, Any]:
-    """Return what was parsed from one reply; `files` has the names of the corpus."""
-    row: dict[str, Any] = msgspec.to_builtins(answer)
-    shown = ("query_id", "status", "answer", "abstained", "error", "error_code", "model", "latency_ms", "usage")
-    return {
-        "question": question,
-        **{name: row[name] for name in shown},
-        "passages": [{**passage, "is_known": passage["document"] in files} for passage in row["contexts"]],
-        "citations": [{**citation, "is_known": citation["file_name"] in files} for citation in row["citations"]],
-        "keys_left_unread": unread,
-    }
-
-
-def _first_converted(workspace: Workspace, system: str) -> str:
-    file = find_system_file(workspace, system)
-    for name in workspace.benchmarks():
-        if file.takes(name) and workspace.benchmark(name).stamp.exists():
-            return name
-    raise InputError(
-        "no_converted_benchmark", workspace.system_file(system), "a system that takes a converted benchmark",
-        hint="Convert one, or name it: --benchmark NAME.",
-    )  # fmt: skip

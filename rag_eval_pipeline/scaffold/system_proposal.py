@@ -10,8 +10,9 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.errors import EndpointError, InputError, ServiceError
-from rag_eval_pipeline.evaluation.asking import names_documents, reply_row, run_queries
+from rag_eval_pipeline.evaluation.asking import run_queries
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents, system_corpus
+from rag_eval_pipeline.evaluation.probing import names_documents, reply_row
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.formats.model import bad_format_of
 from rag_eval_pipeline.scaffold.name_map import MappedName

@@ -1,4 +1,4 @@
-"""Child processes that read untrusted files: bounded memory, and an end with their parent; and the end of servers.
+"""Child processes: limits for those that read untrusted files, the end of servers, and what all of them use.
 
 The parent uses `run_module`, or `child_environment` and `module_command`; the child calls `set_limits` before it
 touches the file.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -21,6 +21,7 @@ import psutil
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2
+_SAMPLE_SECONDS = 1.0  # listing the children reads every process of the machine, which takes some milliseconds
 _KEPT = ("PATH", "PYTHONPATH", "LANG")  # PYTHONPATH may be what makes the package importable
 
 
@@ -191,3 +192,44 @@ def set_cpu_limit(seconds: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds) + 1, hard))
+
+
+@contextlib.contextmanager
+def sample_resources() -> Iterator[dict[str, list[float]]]:
+    """Sample this process and its children once a second while a block runs, and once at its end.
+
+    Memory is in 10^6 bytes; `cpu_percent` is of one core.
+    """
+    samples: dict[str, list[float]] = {"memory_mb": [], "cpu_percent": []}
+    process = psutil.Process()
+    process.cpu_percent()  # the first call sets the mark from which the next one counts
+    known: dict[int, psutil.Process] = {}  # a process counts from the mark that its own object carries
+    stop = threading.Event()
+
+    def take() -> None:
+        memory, percent = process.memory_info().rss, process.cpu_percent()
+        children = {child.pid: known.get(child.pid, child) for child in process.children(recursive=True)}
+        for child in children.values():
+            try:
+                memory += child.memory_info().rss
+                percent += child.cpu_percent()  # 0 when a child is first seen
+            except psutil.Error:
+                continue  # it ended after it was listed
+        known.clear()
+        known.update(children)
+        samples["memory_mb"].append(memory / 1e6)
+        samples["cpu_percent"].append(percent)
+
+    def watch() -> None:
+        while not stop.wait(_SAMPLE_SECONDS):
+            with contextlib.suppress(psutil.Error):  # one sample less, not all that follow
+                take()
+
+    thread = threading.Thread(target=watch, name="resource-sampling", daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stop.set()
+        thread.join()
+        take()
