@@ -257,7 +257,9 @@ def doctor(
 
 
 def worker_queue(as_json: AsJson = False) -> None:
-    """Print the queue that a Celery worker on this machine takes runs from; it carries the renderer's fingerprint.
+    """Print the queue that a Celery worker on this machine takes runs from.
+
+    Its name carries the fingerprint of the renderer, and the Dagster instance of DAGSTER_HOME.
 
     For: dagster-celery worker start -A rag_eval_pipeline.celery.worker -q "$(rag-eval worker-queue)" -y worker.yaml
 
@@ -267,7 +269,12 @@ def worker_queue(as_json: AsJson = False) -> None:
 
     from rag_eval_pipeline.corpus.worker_queues import this_worker
 
+    if not os.environ.get("DAGSTER_HOME"):
+        raise InputError("no_instance", "DAGSTER_HOME", "the folder of the worker's dagster.yaml")
+    from rag_eval_pipeline.serving.instance import run_queue
+
     worker = this_worker()
     if worker.browser.startswith("none"):
         print(f"rag-eval worker-queue: {worker.browser}", file=sys.stderr)
-    emit(msgspec.structs.asdict(worker), as_json, [worker.queue])
+    queue = run_queue(worker.queue)
+    emit({**msgspec.structs.asdict(worker), "queue": queue}, as_json, [queue])

@@ -32,7 +32,7 @@ class Worker(msgspec.Struct, frozen=True):
     Args:
         browser: Name and version; the error where there is none.
         fonts: Digest of the list of installed fonts.
-        queue: Of the runs that this machine can take.
+        queue: First part of the name of the queue whose runs this machine can take; the Dagster instance follows.
     """
 
     version: str

@@ -16,7 +16,7 @@ not again, while there is no code server.
 gRPC would share a port with a server that is there already, and each would answer half of the calls: a port in use is
 refused. If this script is killed, the kernel sends SIGTERM to its server, so that none is left behind on the port.
 
-Where runs go to Celery's workers, they go to the queue of those with this machine's browser and fonts: the launcher
+Where runs go to Celery's workers, they go to the queue of those with this instance, browser and fonts: the launcher
 reads its name from the container context that Dagster keeps with each run.
 """
 
@@ -32,10 +32,16 @@ import threading
 import time
 from pathlib import Path
 
-import dagster as dg
-
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.serving.instance import (
+    claim_instance,
+    fail_runs,
+    find_orphaned_runs,
+    is_launched_by_celery,
+    run_queue,
+)
 from rag_eval_pipeline.storage.process import end_tree, end_with_parent
+from rag_eval_pipeline.workspace import Workspace, default_root
 
 MODULE = "rag_eval_pipeline.definitions"
 # Long enough for a run to close its browser, and several times within the grace period.
@@ -49,7 +55,8 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT, and then until the last run has ended.
 
     Returns:
-        The exit code of Dagster's server; 0 after a signal, 2 if the port is in use or DAGSTER_HOME is not set.
+        The exit code of Dagster's server; 0 after a signal, 2 if the port is in use, or DAGSTER_HOME is not set or
+        another workspace's.
     """
     arguments = argparse.ArgumentParser(description="The gRPC server of this code location, and its runs.")
     arguments.add_argument(
@@ -72,6 +79,11 @@ def main() -> int:
             "running, or wait for its runs to end: stop it, or choose another --port.",
             file=sys.stderr,
         )
+        return 2
+    try:
+        claim_instance(Workspace(Path(default_root()).resolve()))
+    except InputError as error:
+        print(f"code server: {error}", file=sys.stderr)
         return 2
     orphaned = find_orphaned_runs()
     dagster = Path(sys.executable).with_name("dagster")
@@ -134,13 +146,11 @@ def _prepare_server() -> None:
 
 def _celery_queue() -> list[str]:
     """Return the option that names the queue of this machine's runs; nothing unless Celery launches them."""
-    with dg.DagsterInstance.get() as instance:
-        launcher = type(instance.run_launcher)
-    if "CeleryRunLauncher" not in (base.__name__ for base in launcher.__mro__):
+    if not is_launched_by_celery():
         return []
     from rag_eval_pipeline.corpus.worker_queues import this_worker
 
-    return ["--container-context", json.dumps({"celery": {"queue": this_worker().queue}})]
+    return ["--container-context", json.dumps({"celery": {"queue": run_queue(this_worker().queue)}})]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""The Dagster instance beside the runs: fail orphaned runs, delete old ones."""
+"""The Dagster instance beside the runs: whose it is, its queue, orphaned runs, old runs."""
 
+import contextlib
+import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,11 +9,72 @@ from pathlib import Path
 import dagster as dg
 
 from rag_eval_pipeline.defs.execution import UNFINISHED
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.workspace import Workspace
 
 DEFAULT_LAUNCHER = "DefaultRunLauncher"
+CELERY_LAUNCHER = "CeleryRunLauncher"
+WORKSPACE_KEY = "rag_eval_workspace"  # in the instance's storage: the workspace's id and where it was first seen
+_DIGITS = 8
 # Not those that are starting: run monitoring finds within minutes that they never did.
 EXECUTING = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 FINISHED = [status for status in dg.DagsterRunStatus if status not in UNFINISHED]
+
+
+def claim_instance(workspace: Workspace) -> None:
+    """Record in the instance of DAGSTER_HOME that its runs are of this workspace.
+
+    Two workspaces with one instance would share partitions and the states of sensors, and the code server of one would
+    fail the runs of the other.
+
+    Raises:
+        InputError: `other_workspace`: the instance has another workspace's runs.
+    """
+    own = _workspace_id(workspace)
+    with dg.DagsterInstance.get() as instance:
+        known = instance.daemon_cursor_storage.get_cursor_values({WORKSPACE_KEY}).get(WORKSPACE_KEY)
+        if known is None:
+            instance.daemon_cursor_storage.set_cursor_values({WORKSPACE_KEY: f"{own} {workspace.root}"})
+            return
+    theirs, _, root = known.partition(" ")
+    if theirs != own:
+        raise InputError(
+            "other_workspace",
+            "DAGSTER_HOME",
+            f"a Dagster instance of {workspace.root} or a new one",
+            found=f"that of {root}",
+            hint="Give each workspace its own DAGSTER_HOME, or its own database in Postgres. If this one takes "
+            f"the place of the other, write {theirs} into {workspace.identity}.",
+        )
+
+
+def _workspace_id(workspace: Workspace) -> str:
+    with contextlib.suppress(FileNotFoundError):
+        return workspace.identity.read_text().strip()
+    workspace.identity.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(workspace.identity, f"{uuid.uuid4()}\n".encode())
+    return workspace.identity.read_text().strip()
+
+
+def is_launched_by_celery() -> bool:
+    """Return whether the runs of the instance are tasks of Celery workers."""
+    with dg.DagsterInstance.get() as instance:
+        return CELERY_LAUNCHER in (base.__name__ for base in type(instance.run_launcher).__mro__)
+
+
+def run_queue(renderer_queue: str) -> str:
+    """Return the name of the queue for an instance's runs on machines with one browser and fonts.
+
+    It carries the instance: a worker looks for a run in its own instance, so that a run of another one, which may
+    share the broker, would never begin.
+
+    Args:
+        renderer_queue: `Worker.queue`.
+    """
+    with dg.DagsterInstance.get() as instance:
+        identity = instance.run_storage.get_run_storage_id()  # type: ignore[attr-defined]  # of all SQL storages
+        return f"{renderer_queue}-{identity[:_DIGITS]}"
 
 
 def find_orphaned_runs() -> list[str]:

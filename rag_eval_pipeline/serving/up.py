@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs
+from rag_eval_pipeline.serving.instance import claim_instance, fail_runs, find_orphaned_runs
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.process import end_tree, end_with_parent, is_answering
@@ -58,7 +58,7 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
     home = os.environ.get("DAGSTER_HOME")
     if report_port is None:
         report_port = port + 1 if port < MAX_PORT else port - 1
-    with _own_instance(home), _report(Workspace(root).reports, host, report_port) as report_url:
+    with _own_instance(home, Workspace(root)), _report(Workspace(root).reports, host, report_port) as report_url:
         environment = _environment(root, report_url)
         process = _start_dagster(host, port, environment, home)
         forwarding = threading.Thread(target=_forward_output, args=(process.stdout, stop), daemon=True)
@@ -80,10 +80,11 @@ def serve(root: Path, host: str, port: int, report_port: int | None = None) -> i
 
 
 @contextlib.contextmanager
-def _own_instance(home: str | None) -> Iterator[None]:
+def _own_instance(home: str | None, workspace: Workspace) -> Iterator[None]:
     """Lock the instance, and fail the runs that an earlier server lost.
 
     Raises:
+        InputError: `other_workspace`.
         ServiceError: `locked`: another server has it, and two daemons of one instance are not supported by Dagster.
     """
     if home is None or not Path(home).is_dir():
@@ -91,6 +92,7 @@ def _own_instance(home: str | None) -> Iterator[None]:
         return
     holder = f"rag-eval up, process {os.getpid()}"
     with locked(Path(home).resolve() / "serve.lock", holder=holder, exclusive=True, wait_seconds=0.0):
+        claim_instance(workspace)
         fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
         yield
 

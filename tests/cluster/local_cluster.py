@@ -49,7 +49,7 @@ CAPTURED = "query($key: [String!]!) { capturedLogs(logKey: $key) { stdout stderr
 
 def missing_programs() -> list[str]:
     """Return what of Debian's packages `postgresql` and `redis-server` is not installed."""
-    return [name for name in ("postgres", "initdb", "redis-server", "redis-cli") if program(name) is None]
+    return [name for name in ("postgres", "initdb", "createdb", "redis-server", "redis-cli") if program(name) is None]
 
 
 def program(name: str) -> str | None:
@@ -59,17 +59,24 @@ def program(name: str) -> str | None:
 
 
 class LocalCluster(Services):
-    """Postgres, Redis and Dagster's services, with machines that are started and killed one by one."""
+    """Postgres, Redis and Dagster's services, with machines that are started and killed one by one.
 
-    def __init__(self, folder: Path, workspace: Path) -> None:
+    Args:
+        beside: A started cluster whose Postgres and Redis this one uses, with a database of its own.
+    """
+
+    def __init__(self, folder: Path, workspace: Path, *, beside: "LocalCluster | None" = None) -> None:
         super().__init__(folder, workspace, compose=COMPOSE, settings=f"{CELERY}/dagster.yaml")
         self.workspace = Workspace(workspace)
-        self.postgres_port, self.redis_port = free_port(), free_port()
+        self.beside = beside
+        self.postgres_port = beside.postgres_port if beside else free_port()
+        self.redis_port = beside.redis_port if beside else free_port()
+        self.database = "other" if beside else "postgres"
         (workspace / "data" / "compute_logs").mkdir(parents=True, exist_ok=True)
         self.environment |= {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY),
-            "DAGSTER_POSTGRES_URL": f"postgresql+psycopg2://rag_eval@127.0.0.1:{self.postgres_port}/postgres",
+            "DAGSTER_POSTGRES_URL": f"postgresql+psycopg2://rag_eval@127.0.0.1:{self.postgres_port}/{self.database}",
             "CELERY_BROKER_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "CELERY_BACKEND_URL": f"redis://127.0.0.1:{self.redis_port}/1",
             "RAG_EVAL_COMPUTE_LOGS": str(workspace / "data" / "compute_logs"),
@@ -119,8 +126,12 @@ class LocalCluster(Services):
 
     def start_all(self, machines: Sequence[str]) -> None:
         """Start everything, with sensors off: who drives the cluster says what runs."""
-        self.start_postgres()
-        self.start_redis()
+        if self.beside:
+            server = ["--host", "127.0.0.1", "--port", str(self.postgres_port), "--username", "rag_eval"]
+            subprocess.run([str(program("createdb")), *server, self.database], check=True)
+        else:
+            self.start_postgres()
+            self.start_redis()
         self.start("code")
         self.wait_healthy("code")
         for machine in machines:

@@ -68,12 +68,21 @@ def test_doctor_compares_the_workers_with_each_other_and_with_this_machine(works
     )
 
 
-def test_queue_of_a_machine_without_a_browser_has_a_name_too(monkeypatch):
+def test_queue_of_a_machine_without_a_browser_has_a_name_too_and_each_instance_its_own(monkeypatch, tmp_path):
     monkeypatch.setenv(EXECUTABLE_VARIABLE, "/nowhere/chromium")
     workers.this_worker.cache_clear()
-
-    done = CliRunner().invoke(app, ["worker-queue"])
+    named = []
+    for name in ("one", "other", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / name))
+        done = CliRunner().invoke(app, ["worker-queue"])
+        assert done.exit_code == 0
+        assert "[browser_missing]" in done.stderr
+        named.append(done.stdout)
     workers.this_worker.cache_clear()
 
-    assert (done.exit_code, done.stdout) == (0, f"rag-eval-{version('rag-eval-pipeline')}-nobrowser\n")
-    assert "[browser_missing]" in done.stderr
+    assert named[0].startswith(f"rag-eval-{version('rag-eval-pipeline')}-nobrowser-")
+    assert named[0] != named[1] == named[2]
+
+    monkeypatch.delenv("DAGSTER_HOME")
+    assert "[no_instance]" in str(CliRunner().invoke(app, ["worker-queue"]).exception)

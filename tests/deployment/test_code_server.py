@@ -98,7 +98,7 @@ def start(tmp_path: Path, shared_home: Path) -> Iterator[Start]:
         paths = os.pathsep.join([str(tmp_path), str(REPOSITORY), *site.getsitepackages()])
         process = subprocess.Popen(
             [python, "-m", "rag_eval_pipeline.serving.code_server", "--port", "0", *options],
-            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home)}, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home), "RAG_EVAL_WORKSPACE": str(shared_home)}, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
         started.append(process)
         return process
@@ -207,4 +207,6 @@ def test_runs_that_celery_launches_carry_the_queue_of_this_machine_and_a_server_
 
     assert process.returncode == 3
     context = json.loads(said[said.index("--container-context") + 1])
-    assert context == {"celery": {"queue": this_worker().queue}}
+    queue = context["celery"].pop("queue")
+    assert context == {"celery": {}}
+    assert queue.startswith(f"{this_worker().queue}-")

@@ -7,7 +7,9 @@ import dagster as dg
 import pytest
 
 from rag_eval_pipeline import cli
-from rag_eval_pipeline.serving.instance import fail_runs, find_orphaned_runs, prune_runs
+from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.serving.instance import claim_instance, fail_runs, find_orphaned_runs, prune_runs
+from rag_eval_pipeline.workspace import Workspace
 
 NO_TELEMETRY = "telemetry: {enabled: false}\n"
 
@@ -129,3 +131,15 @@ def test_orphaned_runs_are_the_started_ones_of_the_default_launcher(stored, home
     assert find_orphaned_runs() == []
     assert sorted(run.status.value for run in stored.get_runs()) == ["FAILURE", "SUCCESS"]
     assert [log.message for log in stored.all_logs(started)].count("The server has ended.") == 1
+
+
+def test_instance_of_another_workspace_is_refused_and_the_same_one_is_not(tmp_path, monkeypatch):
+    one, other = (Workspace(tmp_path / name) for name in ("one", "other"))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+
+    claim_instance(one)
+    claim_instance(one)
+    with pytest.raises(InputError, match=rf"\[other_workspace\].*write [-0-9a-f]{{36}} into .*{other.identity}"):
+        claim_instance(other)
+    other.identity.write_bytes(one.identity.read_bytes())  # what the hint says
+    claim_instance(other)
