@@ -21,7 +21,7 @@ _IMPORTED = [
     "openpyxl",
     "pyarrow.parquet",
     "rag_eval_pipeline.conversion.sql_checks",
-    "rag_eval_pipeline.sources.decoder_worker",
+    "rag_eval_pipeline.sources.decoder",
 ]
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(_IMPORTED)

@@ -1,9 +1,9 @@
-"""Checks of annotations against the documents and against themselves, and spans moved to their texts.
+"""Checks of annotations against the documents, themselves and each other, and spans moved to their texts.
 
 Offsets mean something in one extraction of a text only. A quoted text that is not at its span is searched: first as it
 is, then with white space evened out; of several places the one nearest to the span counts. A document's text is its
 pages joined by one form feed; offsets that count from a page's first character are converted.
-Source: Evaluation Data Formats 2.2, `quality_checks`; Citation Accuracy Evaluation 6.2, `validation_checks`.
+Source: Evaluation Data Formats 2.2, `quality_checks`; Citation Accuracy Evaluation 4.1 (agreement above 0.85), 6.2.
 """
 
 import bisect
@@ -12,6 +12,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import combinations
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.conversion.stamp import Check, make_check
@@ -23,9 +25,16 @@ from rag_eval_pipeline.formats.ground_truth import (
     CitationAnnotation,
     GroundTruth,
 )
+from rag_eval_pipeline.metrics.spans import Span, overlap
 
 OFFENDERS_LISTED = 20
 OVERALL_TOLERANCE = 0.005  # an overall score is written with two decimals
+MEETS_TARGET = "meets_target"
+TARGET = 0.85  # agreement must exceed this
+RECALIBRATE_BELOW = 0.8
+MIN_ANNOTATORS = 2  # questions with fewer are not compared
+DECIMALS = 12  # of comparisons with the thresholds: the last bit of a mean decides nothing
+WORST_LISTED = 10
 
 OffsetBase = Literal["document", "page"]
 Fit = Literal["exact", "white_space", "moved", "moved_white_space", "not_found", "no_document", "no_page"]
@@ -315,3 +324,54 @@ def _nearest(text: str, wanted: str, near: int) -> int | None:
     before = text.rfind(wanted, 0, max(0, near) + len(wanted) - 1)  # begins before `near`
     places = [at for at in (before, after) if at >= 0]
     return min(places, key=lambda at: (abs(at - near), at)) if places else None
+
+
+def annotators_agree(truth: GroundTruth) -> Check:
+    """Check that the annotators of a dataset cite the same characters; an annotator has one annotation of a question.
+
+    Each question counts once, however many annotators it has. Two annotators who both cite nothing are counted and have
+    no Jaccard.
+
+    `jaccard` is the mean over questions of the mean over pairs of annotators; if no pair has one, `verdict` says why.
+    """
+    queries: defaultdict[str, dict[str, CitationAnnotation]] = defaultdict(dict)
+    for annotation in truth.citation_annotations:
+        queries[annotation.query_id][annotation.annotator_id] = annotation
+    compared = {query: group for query, group in queries.items() if len(group) >= MIN_ANNOTATORS}
+    means: dict[str, float] = {}
+    n_pairs = 0
+    for query, group in compared.items():
+        pairs = [_jaccard(*pair) for pair in combinations(group.values(), 2)]
+        known_pairs = [value for value in pairs if value is not None]
+        n_pairs += len(known_pairs)
+        if known_pairs:
+            means[query] = fmean(known_pairs)
+    jaccard = fmean(means.values()) if means else None
+    verdict = "nothing_cited" if compared else "too_few_annotators"
+    if jaccard is not None:
+        verdict = _verdict(round(jaccard, DECIMALS))
+    numbers = {
+        "jaccard": jaccard,
+        "verdict": verdict,
+        "questions": len(means),
+        "pairs": n_pairs,
+        "least_agreed": sorted(means, key=lambda query: (means[query], query))[:WORST_LISTED],
+    }
+    return make_check("annotators_agree", jaccard is None or verdict == MEETS_TARGET, numbers, blocking=False)
+
+
+def _jaccard(one: CitationAnnotation, other: CitationAnnotation) -> float | None:
+    spans: defaultdict[str, tuple[list[Span], list[Span]]] = defaultdict(lambda: ([], []))
+    for side, annotation in enumerate((one, other)):
+        for citation in annotation.citations:
+            spans[citation.file_name][side].append(Span(citation.start_char, citation.end_char))
+    overlaps = [overlap(*sides) for sides in spans.values()]
+    shared = sum(found.shared for found in overlaps)
+    either = sum(found.gold + found.predicted for found in overlaps) - shared
+    return shared / either if either else None
+
+
+def _verdict(jaccard: float) -> str:
+    if jaccard > TARGET:
+        return MEETS_TARGET
+    return "recalibrate" if jaccard < RECALIBRATE_BELOW else "below_target"

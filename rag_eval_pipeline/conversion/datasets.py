@@ -6,6 +6,7 @@ Source: Citation Accuracy Evaluation 4.1 (agreement above 0.85), Evaluation Data
 import errno
 import functools
 import heapq
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,28 +19,37 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pydantic
 
-from rag_eval_pipeline.conversion.annotation_checks import check_quality, citation_name, offset_base, reanchor
-from rag_eval_pipeline.conversion.annotator_agreement import TARGET, annotators_agree
+from rag_eval_pipeline.conversion.annotation_checks import (
+    TARGET,
+    annotators_agree,
+    check_quality,
+    citation_name,
+    offset_base,
+    reanchor,
+)
 from rag_eval_pipeline.conversion.audit_decisions import audit_sha256
 from rag_eval_pipeline.conversion.benchmark_spec import Expect, spec_place
 from rag_eval_pipeline.conversion.document_index import text_of_file
 from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, make_check
-from rag_eval_pipeline.conversion.version_difference import version_difference
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, document_text, pages_by_document, read_pages
 from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
     CitationAnnotation,
     GroundTruth,
     import_annotations,
 )
+from rag_eval_pipeline.formats.model import listed
 from rag_eval_pipeline.storage import parquet_files
 from rag_eval_pipeline.storage.atomic_files import publish, publishing
+from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.storage.json_rows import JsonText, join, lists, objects, texts
 
 LISTED = 20  # names in a check's numbers
@@ -335,3 +345,54 @@ def _moves(made: GroundTruth, placed: GroundTruth) -> Iterator[str]:
                     f"{citation_name(before, index)}: its text is at {new.start_char} to {new.end_char} of "
                     f"{new.file_name}, not at {old.start_char} to {old.end_char}; it was moved there."
                 )
+
+
+def version_difference(old: Path, new: Path) -> str | None:
+    """Return what changed from one evaluation dataset to another; None if both have the same content.
+
+    The order of keys, fields without value, the schema version and the form of the file are no change; the order of the
+    questions is one.
+    """
+    if read_bytes(old) == read_bytes(new):
+        return None
+    return _difference(EvaluationDataset.read(old), EvaluationDataset.read(new))
+
+
+def _difference(old: EvaluationDataset, new: EvaluationDataset) -> str | None:
+    changes = _item_changes("query", "queries", old.queries, new.queries)
+    changes += _item_changes("document", "documents", old.documents or (), new.documents or ())
+    rest = {"schema_version", "queries", "documents"}
+    before, after = (json.loads(one.model_dump_json(exclude=rest, exclude_none=True)) for one in (old, new))
+    for name in sorted(before.keys() | after.keys()):
+        first, second = before.get(name) or None, after.get(name) or None
+        if first != second:
+            changes.append(f"{name} was {excerpt(first)} and is {excerpt(second)}")
+    return "; ".join(changes) or None
+
+
+def _item_changes(
+    kind: str, kinds: str, old: Sequence[pydantic.BaseModel], new: Sequence[pydantic.BaseModel]
+) -> list[str]:
+    before = {getattr(item, f"{kind}_id"): item for item in old}
+    after = {getattr(item, f"{kind}_id"): item for item in new}
+    changed = {one: fields for one in after if one in before and (fields := _changed_fields(before[one], after[one]))}
+    names = ", ".join(sorted({name for fields in changed.values() for name in fields}))
+    found = (
+        ([one for one in after if one not in before], "added"),
+        ([one for one in before if one not in after], "removed"),
+        (list(changed), f"changed in {names}"),
+    )
+    changes = [f"{len(ids)} {kind if len(ids) == 1 else kinds} {verb}: {listed(ids)}" for ids, verb in found if ids]
+    if before.keys() == after.keys() and list(before) != list(after):
+        changes.append(f"{kinds} are in another order")
+    return changes
+
+
+def _changed_fields(old: pydantic.BaseModel, new: pydantic.BaseModel) -> list[str]:
+    before, after = (json.loads(item.model_dump_json(exclude_none=True)) for item in (old, new))
+    return [
+        name
+        for name in before.keys() | after.keys()
+        # As text, because Python finds 1 equal to true.
+        if json.dumps(before.get(name), sort_keys=True) != json.dumps(after.get(name), sort_keys=True)
+    ]

@@ -6,9 +6,10 @@ Metadata is JSON text in one column, so that benchmarks of any shape share one s
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from rag_eval_pipeline.conversion.quarantine import QuarantineRecord
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.storage.arrow import read_batches
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, publishing
 from rag_eval_pipeline.storage.parquet_files import raise_damage
 
@@ -27,6 +29,7 @@ DOCUMENTS_STAGE = "documents"
 
 FileNames = Mapping[tuple[str, str | None], str]  # document key and URL as written -> file name
 Policy = Literal["quarantine", "keep", "fail"]
+Item = TypeVar("Item")
 
 _METADATA = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INTEGERS = ("page", "start", "end", "relevance")
@@ -138,9 +141,7 @@ class QuestionSpool:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield the questions without the file names of their documents."""
-        with pa.OSFile(str(self._path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+        yield from read_batches(self._path)
 
 
 class Missing(NamedTuple):
@@ -233,3 +234,14 @@ def _with_file_names(
     filled = pa.ListArray.from_arrays(contexts.offsets, structs, type=pa.list_(CONTEXT))
     arrays = [filled if name == "contexts" else batch.column(name) for name in SCHEMA.names]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def prefetch(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items in order; while one is used, a thread makes the next: Arrow releases the interpreter's lock."""
+    iterator = iter(items)
+    end = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
+        coming: Future[Item | object] = pool.submit(next, iterator, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, iterator, end)
+            yield item  # type: ignore[misc]  # what is not the end is an item

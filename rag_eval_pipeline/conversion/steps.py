@@ -36,6 +36,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     MissingDocuments,
     count_without_document,
     iterate_batches,
+    prefetch,
     questions_of,
     write_batches,
 )
@@ -64,7 +65,6 @@ from rag_eval_pipeline.formats.ground_truth import Annotation
 from rag_eval_pipeline.formats.row_files import write_with_rows
 from rag_eval_pipeline.sources.source_files import SourceFiles
 from rag_eval_pipeline.storage.atomic_files import TEMP_PREFIX, remove_leftover, sha256_of
-from rag_eval_pipeline.storage.background import prefetch
 from rag_eval_pipeline.storage.json_rows import write_rows
 from rag_eval_pipeline.web.egress import EgressPolicy, read_egress_config
 from rag_eval_pipeline.workspace import BenchmarkPaths

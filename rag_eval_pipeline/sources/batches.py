@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
 from rag_eval_pipeline.errors import InputError, excerpt
 from rag_eval_pipeline.sources.arrow_types import JsonType, infer_type, to_arrow
-from rag_eval_pipeline.sources.source_spec import SourceSpec
+
+if TYPE_CHECKING:
+    from rag_eval_pipeline.sources.source_spec import SourceSpec
 
 UTF8 = frozenset({"utf-8", "utf-8-sig", "ascii"})
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # an undecodable byte, or half of a character
@@ -24,7 +26,7 @@ class InputFile:
     path: Path
     name: str  # relative to the benchmark's folder, with `/`
     shown: str  # the name in messages
-    spec: SourceSpec
+    spec: "SourceSpec"
     encoding: str = "utf-8"
     sample: bytes = field(default=b"", repr=False)  # its first bytes, decompressed; all of a short file
     types: Mapping[str, JsonType] | None = None  # required types of its columns; None: the reader infers them

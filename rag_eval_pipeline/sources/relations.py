@@ -41,6 +41,7 @@ from rag_eval_pipeline.sources.source_files import SourceFile, SourceFiles, shar
 from rag_eval_pipeline.sources.source_spec import Format, SourceSpec, shown_path
 from rag_eval_pipeline.sources.xlsx import read_xlsx
 from rag_eval_pipeline.sources.xml import read_xml
+from rag_eval_pipeline.storage.arrow import read_batches
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -68,9 +69,7 @@ class Relation:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a few thousand at a time."""
-        with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+        yield from read_batches(self.path)
 
     @property
     def all_notes(self) -> list[str]:

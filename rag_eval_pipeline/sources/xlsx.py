@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.ipc
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile
 from rag_eval_pipeline.sources.csv import header_names
-from rag_eval_pipeline.sources.decoder import Decoder, run_decoder
+from rag_eval_pipeline.sources.decoder import Decoder, decoded_batches, run_decoder
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
 _XLSX = Decoder("rag_eval_pipeline.sources.xlsx_worker", "an Excel workbook", "bad_xlsx")
@@ -47,12 +46,8 @@ def read_xlsx(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
         raise InputError("row_width", file.shown, expected, field="columns", found=list(file.spec.columns))
     names = header_names(file.spec.columns or found, file, result["header_row"])
     number, notes = 1, result["notes"]
-    with pa.OSFile(str(folder.path / "rows.arrow")) as rows, pa.ipc.open_file(rows) as reader:
-        for index in range(reader.num_record_batches):
-            batch = reader.get_batch(index)
-            arrays = batch.columns[1 : 1 + len(names)]
-            decoded = pa.RecordBatch.from_arrays(arrays, names=names)
-            numbers = range(number, number + batch.num_rows)
-            lines = batch.column(ROW_NUMBER).to_pylist()
-            yield DecodedBatch(decoded, numbers, lines, types=dict.fromkeys(names, "text"), notes=notes)
-            number, notes = number + batch.num_rows, ()
+    for batch in decoded_batches(folder.path):
+        decoded = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + len(names)], names=names)
+        numbers, lines = range(number, number + batch.num_rows), batch.column(ROW_NUMBER).to_pylist()
+        yield DecodedBatch(decoded, numbers, lines, types=dict.fromkeys(names, "text"), notes=notes)
+        number, notes = number + batch.num_rows, ()

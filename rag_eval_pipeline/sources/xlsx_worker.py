@@ -22,7 +22,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.utils.cell import range_boundaries
 
 from rag_eval_pipeline.sources.compression import WORKBOOK
-from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, RefusedError, run_worker, write_rows
+from rag_eval_pipeline.sources.decoder import STANDARD_INPUT, RefusedError, run_worker, write_rows
 
 ROW_NUMBER = "row"
 BATCH_ROWS = 4_096

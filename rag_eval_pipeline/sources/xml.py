@@ -25,8 +25,15 @@ import pyarrow.ipc
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.arrow_types import Repeats
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile, batch_of_objects
-from rag_eval_pipeline.sources.decoder import Decoder, run_decoder
-from rag_eval_pipeline.sources.decoder_worker import STANDARD_INPUT, RefusedError, run_worker, write_rows
+from rag_eval_pipeline.sources.decoder import (
+    STANDARD_INPUT,
+    Decoder,
+    RefusedError,
+    decoded_batches,
+    run_decoder,
+    run_worker,
+    write_rows,
+)
 from rag_eval_pipeline.sources.detect import SAMPLE_BYTES
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
@@ -58,10 +65,9 @@ def _batches(handle: BinaryIO, file: InputFile, encoding: str | None) -> Iterato
         return
     folder = ScratchFolder("xml")
     run_decoder(_XML, handle, folder.path, file.shown, {"encoding": encoding, "root": file.spec.root})
-    with pa.OSFile(str(folder.path / "rows.arrow")) as rows, pa.ipc.open_file(rows) as reader:
-        for batch in map(reader.get_batch, range(reader.num_record_batches)):
-            objects = [json.loads(row, object_hook=_with_repeats) for row in batch.column("row").to_pylist()]
-            yield list(zip(batch.column("line").to_pylist(), objects, strict=True))
+    for batch in decoded_batches(folder.path):
+        objects = [json.loads(row, object_hook=_with_repeats) for row in batch.column("row").to_pylist()]
+        yield list(zip(batch.column("line").to_pylist(), objects, strict=True))
 
 
 def _with_repeats(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,12 @@
-"""Keep pandas out of processes that run nothing but our code: commands and their child processes."""
+"""Read Arrow files batch by batch, and keep pandas out of processes that run nothing but our code."""
 
 import sys
-from typing import NoReturn
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 is_own_process = False  # set by the command line and by child processes; in a notebook or in Dagster pandas stays
 
@@ -28,3 +33,12 @@ def skip_pandas() -> None:
             pa.scalar(0)
         finally:
             sys.meta_path.remove(_NoPandas)
+
+
+def read_batches(path: Path) -> "Iterator[pa.RecordBatch]":
+    """Yield the batches of an Arrow file, which is not mapped: that would count as memory of this process."""
+    import pyarrow as pa
+    import pyarrow.ipc
+
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        yield from map(reader.get_batch, range(reader.num_record_batches))

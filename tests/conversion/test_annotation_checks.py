@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from rag_eval_pipeline.conversion.annotation_checks import (
     DocumentText,
+    annotators_agree,
     check_quality,
     offset_base,
     reanchor,
 )
-from rag_eval_pipeline.conversion.annotator_agreement import annotators_agree
 from rag_eval_pipeline.formats.ground_truth import DIMENSIONS, AnnotatedCitation, GroundTruth
 
 TEXT = "The lamp was lit at dusk."

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.conversion.version_difference import version_difference
+from rag_eval_pipeline.conversion.datasets import version_difference
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.fields import split_version
 from rag_eval_pipeline.formats.results import EvaluationResults, load_evaluation_results

@@ -21,8 +21,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources import decoder
 from rag_eval_pipeline.sources.batches import InputFile
 from rag_eval_pipeline.sources.compression import DECODED
-from rag_eval_pipeline.sources.parquet import read_parquet
-from rag_eval_pipeline.sources.parquet_worker import plain_type
+from rag_eval_pipeline.sources.parquet import plain_type, read_parquet
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD

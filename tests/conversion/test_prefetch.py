@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rag_eval_pipeline.storage.background import prefetch
+from rag_eval_pipeline.conversion.question_spool import prefetch
 
 
 def test_prefetch_keeps_the_order_and_makes_items_in_another_thread():
