@@ -189,6 +189,8 @@ class LocalCluster(Services):
     def kill_machine(self, name: str) -> None:
         """SIGKILL a machine, or a service, with everything that it has started."""
         process = self.processes.pop(name)
+        if process.poll() is not None:
+            return
         below = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         for child in below:

@@ -27,7 +27,7 @@ def test_runs_of_two_workspaces_go_to_their_own_workers_and_a_shared_database_is
             second.environment["DAGSTER_POSTGRES_URL"] = first.environment["DAGSTER_POSTGRES_URL"]
             second.kill_machine("code")
             second.start("code")
-            refused = second.processes.pop("code").wait(60), second.log("code").read_text()
+            refused = second.processes["code"].wait(60), second.log("code").read_text()
 
     assert converted == [3, 1]
     assert statuses == ["SUCCESS"] * 5
