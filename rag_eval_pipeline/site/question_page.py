@@ -449,7 +449,10 @@ def _facts(query: EvaluationQuery | None) -> list[tuple[str, str]]:
     if query is None:
         return []
     facts: list[tuple[str, object]] = [("Type", query.query_type), ("Difficulty", query.difficulty)]
-    facts += [(name, value) for name, value in query.metadata.items() if name not in OWN_METADATA]
+    stated = {name: value for name, value in query.metadata.items() if name not in OWN_METADATA}
+    if not stated.get("hops"):  # the number of its documents
+        stated.pop("hops", None)
+    facts += stated.items()
     known = [(label, value) for label, value in facts if isinstance(value, (str, int, float))]
     return [(shortened(label, 60), shortened(str(value), 200)) for label, value in known[:FACTS_SHOWN]]
 

@@ -125,7 +125,7 @@ def test_question_page_has_the_conversation_and_what_the_system_wrote():
 
 def test_question_page_has_the_facts_and_the_sentences_that_state_them():
     facts = [{"text": "The chef is Marta"}, {"text": "She is 40", "importance": "okay"}, {"text": "She is kind"}]
-    query = GOLD.model_copy(update={"metadata": {"facts": facts}})
+    query = GOLD.model_copy(update={"metadata": {"facts": facts, "hops": 0, "turn": 0}})
     found = (FactVerdict("support", "Marta", ((0, 11),)), FactVerdict("not_support", "missing 40"), FactVerdict(None))
     answer = RagAnswer("0", "ok", "It's Marta. She cooks.", False, (), (), 1.0)
     row, judged = QuestionRow("0", "Who?", "ok", answer.answer, False, {}), Judgement("0", "completed", facts=found)
@@ -133,6 +133,7 @@ def test_question_page_has_the_facts_and_the_sentences_that_state_them():
     details = question_details(row, answer, query, judged, outcome="right", texts=DocumentTexts([], {}), pictures=[])
 
     shown = [(fact.is_vital, fact.outcome, fact.reason, fact.sentences) for fact in details.judged_facts]
+    assert details.facts == [("turn", "0")]  # no documents, no hops
     vital = [(True, "support", "Marta", ["It's Marta."]), (True, "undecided", "", [])]
     assert shown == [vital[0], (False, "not_support", "missing 40", []), vital[1]]
 
