@@ -270,9 +270,7 @@ async def _ask_missing(
                 batch = missing[start : start + size]
                 await run_queries(
                     system,
-                    with_own_answers(pair.queries, {query.query_id for query in batch}, given)
-                    if is_own
-                    else ([as_asked(query)] for query in batch),
+                    turns_to_ask(pair, batch, given),
                     keep,
                     in_flight=in_flight,
                     timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
@@ -291,9 +289,17 @@ async def _ask_missing(
     atomic_write_json(evaluation.resources, samples)
 
 
-def as_asked(query: EvaluationQuery) -> Query:
-    """Return a question as a system is asked it, with the benchmark's messages before it."""
-    return Query(query.query_id, query.query_text, query.history)
+def turns_to_ask(
+    pair: Pair, chosen: Sequence[EvaluationQuery], given: Mapping[str, str | None]
+) -> Iterable[Iterable[Query | RagAnswer]]:
+    """Return questions as the system is asked them: by conversation, or each with the benchmark's messages before it.
+
+    Args:
+        given: Id of a question -> the answer, None for a failure; of all that were asked before a turn is made.
+    """
+    if pair.settings.history == "own":
+        return with_own_answers(pair.queries, {query.query_id for query in chosen}, given)
+    return ([Query(query.query_id, query.query_text, query.history)] for query in chosen)
 
 
 def _answers_given(evaluation: Evaluation) -> dict[str, str | None]:

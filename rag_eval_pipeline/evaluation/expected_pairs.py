@@ -12,8 +12,8 @@ from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
 from rag_eval_pipeline.errors import InputError, os_fault
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, same_answers, same_scoring
-from rag_eval_pipeline.evaluation.evaluation_settings import digest, merged_settings
-from rag_eval_pipeline.evaluation.pair import fingerprints_of
+from rag_eval_pipeline.evaluation.evaluation_settings import digest
+from rag_eval_pipeline.evaluation.pair import fingerprints_of, settings_of
 from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.systems.config import SystemFile, read_common_settings, read_system_file
 from rag_eval_pipeline.workspace import NAME, RESERVED_SYSTEM, SYSTEM_SUFFIX, Workspace
@@ -134,7 +134,7 @@ def pending_evaluation(workspace: Workspace, registry: Registry, benchmark: str,
     stamp, file = registry.stamps[benchmark], registry.system_files[system]
     try:
         spec = read_spec(workspace.benchmark(benchmark))
-        settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
+        settings = settings_of(workspace, spec, stamp, system, file)
     except InputError:
         return asked_for  # the evaluation will report what is wrong with its settings
     today = fingerprints_of(stamp, file, settings)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rag_eval_pipeline.conversion.benchmark_spec import read_spec
+from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec, read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.conversations import whole_conversations
@@ -100,7 +100,7 @@ def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int |
             raise InputError("no_questions", dataset_path, "one question or more", hint="Fix the benchmark's sources.")
     if limit is not None:  # of a dataset with fewer questions, all are asked, as without a limit
         file = file.model_copy(update={"limit": limit if limit < len(dataset.queries) else None})
-    settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{benchmark} x {system}")
+    settings = settings_of(workspace, spec, stamp, system, file)
     fingerprints = fingerprints_of(stamp, file, settings)
     if settings.history == "own":
         file = file.model_copy(update={"limit": whole_conversations(dataset.queries, file.limit)})
@@ -113,6 +113,22 @@ def load_pair(workspace: Workspace, benchmark: str, system: str, *, limit: int |
         settings=settings,
         fingerprints=fingerprints,
     )
+
+
+def settings_of(
+    workspace: Workspace, spec: BenchmarkSpec, stamp: Stamp, system: str, file: SystemFile
+) -> EvaluationSettings:
+    """Return today's settings of a pair; where a benchmark has no conversations, no history is the system's own.
+
+    Raises:
+        InputError: What `merged_settings` raises, and the errors of the dataset.
+    """
+    settings = merged_settings(workspace, spec.evaluation, file.evaluation, of=f"{stamp.benchmark} x {system}")
+    if settings.history == "own":
+        queries = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries
+        if all(query.conversation is None for query in queries):
+            return settings.model_copy(update={"history": "gold"})
+    return settings
 
 
 def fingerprints_of(stamp: Stamp, file: SystemFile, settings: EvaluationSettings) -> Fingerprints:

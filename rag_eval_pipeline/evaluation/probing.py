@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import as_asked, corpus_of, run_queries
+from rag_eval_pipeline.evaluation.asking import corpus_of, run_queries, turns_to_ask
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -23,6 +23,8 @@ PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by k
 
 def probe(workspace: Workspace, system: str, benchmark: str | None, *, questions: int) -> dict[str, Any]:
     """Ask a system a benchmark's first questions, and return what was parsed from its replies; nothing is written.
+
+    Where its own answers are the history of a conversation, these are all turns of the first conversations.
 
     Args:
         benchmark: None for the first converted one that the system takes.
@@ -49,18 +51,21 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
         settings = settings.model_copy(update={"ingestor": None})  # the collection is asked as it is
     corpus = replace(corpus_of(workspace, pair, started=clock.now()), observe=observe)
     answers: list[RagAnswer] = []
+    given: dict[str, str | None] = {}
     rows: list[dict[str, Any]] = []
     async with open_system(file.kind, settings, corpus) as opened:
-        for query in islice(pair.queries, questions):
+        for query in islice(chain.from_iterable(turns_to_ask(pair, pair.queries, given)), questions):
             await run_queries(
                 opened,
-                [[as_asked(query)]],
+                [[query]],
                 answers.append,
                 in_flight=1,
                 timeout_s=None if file.traits.has_own_limits else pair.settings.timeout_seconds,
             )
             unread = dict.fromkeys(key for reply in replies for key in unread_keys(reply))
-            rows.append(reply_row(query.query_text, answers[-1], pair.files, list(unread)))
+            given[query.query_id] = answers[-1].answer
+            text = next(one.query_text for one in pair.queries if one.query_id == query.query_id)
+            rows.append(reply_row(text, answers[-1], pair.files, list(unread)))
             replies.clear()
         warnings = [*opened.warnings(), *retrieved_documents(answers, pair.files, kind=file.kind).warnings()]
     return {

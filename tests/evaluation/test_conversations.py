@@ -11,12 +11,14 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.asking import ask, ask_in_batches
 from rag_eval_pipeline.evaluation.conversations import own_history
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
+from rag_eval_pipeline.evaluation.expected_pairs import pending_evaluation, read_registry
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.probing import probe
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.comparison import compare_named
-from tests.evaluation.conftest import NIGHT
+from tests.evaluation.conftest import NIGHT, OBSERVATORY, change_defaults
 from tests.json_server import json_server
 from tests.talks import PAGE, answer_with_count, make_talks, question_of, set_chat
 
@@ -94,6 +96,36 @@ def test_interrupted_conversation_goes_on_with_its_answers_and_turns_not_asked_a
 
     assert after["c1 3?"] == ["c1 1?", "own 1", "c1 2?", "own 3", "c1 3?"]
     assert (report.resumed, report.asked, len(after), report.failed) == (2, 8, 8, 0)
+
+
+def test_probe_asks_the_first_conversations_with_the_answers_of_the_system(talks):
+    failing = []
+    with json_server(lambda *of: (500, {}) if question_of(of[1]) in failing else answer_with_count(*of)) as server:
+        set_chat(talks, server)
+        found = [probe(talks, "chat", "chats", questions=4)]
+        sent = asked_of(server)
+        failing.append("c1 2?")
+        found.append(probe(talks, "chat", "chats", questions=4))
+
+    assert [[one["question"] for one in each["questions"]] for each in found] == [
+        ["c1 1?", "c1 2?", "c1 3?", "c2 1?"]
+    ] * 2
+    assert sent["c1 3?"] == ["c1 1?", "own 1", "c1 2?", "own 3", "c1 3?"]
+    assert [one["error_code"] for one in found[1]["questions"]] == [None, "http_500", "earlier_turn_failed", None]
+
+
+def test_history_of_its_own_changes_nothing_where_there_are_no_conversations(workspace):
+    def state():
+        registry = read_registry(workspace)
+        pending = [pending_evaluation(workspace, registry, OBSERVATORY, "embedded")]
+        return load_pair(workspace, OBSERVATORY, "embedded").fingerprints, pending
+
+    evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"))
+    before = state()
+    change_defaults(workspace, history="own")
+
+    assert state() == before
+    assert before[1] == [None]
 
 
 def test_limit_takes_whole_conversations_and_single_turns_are_refused(talks):
