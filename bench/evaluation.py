@@ -1,6 +1,6 @@
 """Asking a server many questions: how near the rate comes to the possible one, what the journal and Dagster cost.
 
-    python bench/evaluation.py [--questions 4000] [--through-dagster 1000] [--rounds 3]
+    python bench/evaluation.py [--questions 4000] [--through-dagster 1000] [--judged 2000] [--rounds 3]
 
 A mock server in a process of its own answers each request after 50 ms. The parts, each measured in this process or
 its children on the same machine, one after the other:
@@ -14,6 +14,8 @@ its children on the same machine, one after the other:
 - Dagster: the same `--through-dagster` questions by `rag-eval evaluate` and by `dagster job execute`, which does what
   Dagster's run worker does, in processes of their own, by turns: processor and wall-clock time of each, and of which
   the time from the first to the last answer.
+- judged: `--judged` questions are asked and their answers judged by a model, each after 1 s and 64 at once, without a
+  reply in the cache; the ideal is the number of requests / 64, in seconds, of each phase.
 
 What is lost and what grows when many evaluations run at once is in `bench/load.py`.
 
@@ -24,6 +26,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import shutil
 import statistics
@@ -33,6 +36,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import dagster as dg
@@ -45,28 +49,37 @@ from examples.mock_server.process import RunningServer, mock_rag_server  # noqa:
 from rag_eval_pipeline.conversion.convert import convert  # noqa: E402
 from rag_eval_pipeline.evaluation.asking import ask  # noqa: E402
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation  # noqa: E402
+from rag_eval_pipeline.evaluation.judging import JudgementCounts  # noqa: E402
 from rag_eval_pipeline.evaluation.pair import load_pair  # noqa: E402
+from rag_eval_pipeline.evaluation.pipeline import evaluate  # noqa: E402
 from rag_eval_pipeline.storage import journal  # noqa: E402
 from rag_eval_pipeline.workspace import Workspace  # noqa: E402
 
 LATENCY_MS = 50.0
 IN_FLIGHT = 64
 DAGSTER_LATENCIES_MS = (LATENCY_MS, 2000.0)
+JUDGED_LATENCY_MS = 1000.0
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--questions", type=int, default=4000)
+    arguments.add_argument("--questions", type=int, default=4000, help="0 leaves the rates out")
     arguments.add_argument("--through-dagster", type=int, default=1000, help="questions; 0 leaves it out")
+    arguments.add_argument("--latencies", type=float, nargs="*", default=DAGSTER_LATENCIES_MS, help="of it, in ms")
+    arguments.add_argument("--judged", type=int, default=2000, help="questions; 0 leaves it out")
     arguments.add_argument("--rounds", type=int, default=3, help="of Dagster's part")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-evaluation-") as folder:
         root = Path(folder)
-        with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
-            rates(root / "rates", server, given.questions)
-        for latency_ms in DAGSTER_LATENCIES_MS if given.through_dagster else ():
+        if given.questions:
+            with mock_rag_server(canned=True, latency_ms=LATENCY_MS) as server:
+                rates(root / "rates", server, given.questions)
+        for latency_ms in given.latencies if given.through_dagster else ():
             with mock_rag_server(canned=True, latency_ms=latency_ms) as server:
                 through_dagster(root / f"dagster-{latency_ms:g}", server, latency_ms, given)
+        if given.judged:
+            with mock_rag_server(canned=True, latency_ms=JUDGED_LATENCY_MS) as server:
+                judged(root / "judged", server, given.judged)
 
 
 def rates(root: Path, server: RunningServer, questions: int) -> None:
@@ -175,6 +188,35 @@ def through_dagster(root: Path, server: RunningServer, latency_ms: float, given:
     alone, run = medians.values()
     shares = [(more - less) / more for less, more in zip(alone[:2], run[:2], strict=True)]
     print(f"Dagster's share: {shares[0]:.1%} of the time, {shares[1]:.1%} of the processor time")
+
+
+def judged(root: Path, server: RunningServer, questions: int) -> None:
+    workspace = make_workspace(root, server, {"load": questions})
+    workspace.defaults_config.write_text(
+        "judge:\n  kind: openai\n  settings:\n    chat: {model: mock-judge}\n"
+        f"    endpoint: {{base_url: '{server.openai}', in_flight: {IN_FLIGHT}}}\n"
+    )
+    pair = load_pair(workspace, "load", "chat")
+    begun: list[tuple[str, float, float]] = []
+
+    def begin(phase: str) -> None:
+        begun.append((phase, time.perf_counter(), time.process_time()))
+
+    evaluate(workspace, pair, begin)
+    begin("end")
+    spent: dict[str, list[float]] = {}
+    for (phase, *start), (_, *end) in pairwise(begun):
+        before = spent.get(phase, [0.0, 0.0])
+        spent[phase] = [sofar + later - earlier for sofar, earlier, later in zip(before, start, end, strict=True)]
+    counts = JudgementCounts.read(newest_evaluation(workspace, "load", "chat"))
+    assert (counts.report.judged, counts.usage["requests"]) == (questions, questions), counts.report
+    ideal = math.ceil(questions / IN_FLIGHT) * JUDGED_LATENCY_MS / 1000
+    print(f"\n{questions} questions, asked and judged by a model after {JUDGED_LATENCY_MS:g} ms, {IN_FLIGHT} in flight")
+    print(f"{'phase':12} {'seconds':>8} {'ideal':>7} {'of the ideal':>13} {'CPU ms each':>12}")
+    ideals = {"asking": ideal, "judging": ideal, "in all": 2 * ideal}
+    for phase, (seconds, cpu) in {**spent, "in all": list(map(sum, zip(*spent.values(), strict=True)))}.items():
+        reached = f"{ideals[phase]:7.1f} {ideals[phase] / seconds:13.2f}" if phase in ideals else f"{'':21}"
+        print(f"{phase:12} {seconds:8.2f} {reached} {1000 * cpu / questions:12.2f}")
 
 
 def measure(words: Sequence[str | Path], variables: Mapping[str, str]) -> tuple[float, float]:

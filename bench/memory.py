@@ -5,8 +5,8 @@
 A benchmark of short questions, each with a gold text in one of 200 short documents, is converted twice, cold and warm;
 a Python function answers with one passage and one citation; the answers are scored and published, and the report is
 written. Each part is a process of its own, and the last line does all parts of an evaluation in one, as `rag-eval
-evaluate` does. Memory is the peak resident set of the process in 10^6 bytes, and of its largest child; CPU is user and
-system time of both. Machines differ; what counts is how memory grows with the questions.
+evaluate` does; like that command they do without pandas. Memory is the peak resident set of the process in 10^6 bytes,
+and of its largest child; CPU is user and system time of both. Machines differ; what counts is how memory grows with the questions.
 """
 
 import argparse
@@ -103,6 +103,9 @@ def write_workspace(root: Path, questions: int) -> None:
 
 
 def measure(part: Callable[[Path], None], root: Path) -> dict[str, float]:
+    from rag_eval_pipeline.storage import arrow
+
+    arrow.is_own_process = True
     started = time.perf_counter()
     part(root)
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

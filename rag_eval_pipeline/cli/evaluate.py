@@ -441,7 +441,7 @@ def calibrate(
     Example: rag-eval calibrate skarn-railway --system embedded --labels labels.csv
     Several: rag-eval calibrate NAME --system a --labels a.csv --system b --labels b.csv
     """
-    from rag_eval_pipeline.evaluation.judging import Labelled, calibrate_judge
+    from rag_eval_pipeline.evaluation.judge_calibration import Labelled, calibrate_judge
     from rag_eval_pipeline.judges.trust_card import summary_lines, write_trust_card
 
     root = find_workspace(workspace)

@@ -5,29 +5,26 @@ Models), with their scores beside the judge's.
 """
 
 import asyncio
-import hashlib
 import math
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
-from itertools import count, islice
-from pathlib import Path
+from itertools import count
 from typing import NamedTuple, Self, get_args
 
 import msgspec
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
-from rag_eval_pipeline.evaluation.pair import Pair, load_pair
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, damaged
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
-from rag_eval_pipeline.judges.calibration import AnswersOf, CalibrationRequest, calibrate
 from rag_eval_pipeline.judges.evaluators import Event, evaluate_events, evaluations_path
 from rag_eval_pipeline.judges.judge_settings import JudgeSettings
 from rag_eval_pipeline.judges.judgement import (
@@ -40,21 +37,10 @@ from rag_eval_pipeline.judges.judgement import (
     Judgement,
     is_refusal,
 )
-from rag_eval_pipeline.judges.labels import Label, labels_path, name_by_system, read_labels
 from rag_eval_pipeline.judges.open_judge import open_judge
-from rag_eval_pipeline.judges.recheck import (
-    Judging,
-    KeptAnswers,
-    find_kept,
-    judge_again,
-    keep_answers,
-    read_judging,
-    repeat_of,
-)
-from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
 from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES, PARTIAL, JudgedFact, fact_scores
-from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing
+from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -65,7 +51,6 @@ SUPPORT_MEASURES = (
     "consistency_of_resolved", "faithfulness", "hallucination_vs_citations", "hallucination_vs_retrieved",
 )  # fmt: skip
 OPPOSITE_SHARE = 0.1  # of the answers, from which two judges that are sure of opposite verdicts are worth a warning
-KEPT_JUDGINGS = 5  # of a calibration; the first night's verdicts are compared with them
 _SUPPORT = {"support": 1.0, "partial_support": PARTIAL, "not_support": 0.0, None: None}
 CASES_AT_ONCE = 256  # in memory; the judge limits how many are sent at once
 PREFIX = "evaluator/"  # of an evaluator's score among the judge's
@@ -295,29 +280,46 @@ async def _judge_answers(
             skipped = (QueryScores(query.query_id, "skipped", NO_JUDGE) for query in pair.queries)
             return JudgedAnswers(ScoreTable.of(skipped, []), counts, events)
         parts = [ScoreTable.of([], [])]  # a list of rows would need ten times as much memory
+        rows: list[QueryScores] = []
         with BudgetedJudge(judge, workspace, settings, account) as paid, publishing(evaluation.judgements) as file:
-            while batch := list(islice(cases, CASES_AT_ONCE)):
-                rows: list[QueryScores] = []
-                judgements = await _judge_batch(paid, [case for _, case in batch], report)
-                for (answer, case), judgement in zip(batch, judgements, strict=True):
+            async with aclosing(_judged_in_order(paid, cases, report)) as judged:
+                async for answer, case, judgement in judged:
                     add_event(case, judgement)
                     if case is None or judgement is None:
                         rows.append(_not_judged(answer))
-                        continue
-                    counts.add(judgement)
-                    file.write(msgspec.json.encode(judgement) + b"\n")
-                    rows.append(judgement_scores(case, judgement, judges_support=judge.judges_support))
-                parts.append(ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores))))
-        return JudgedAnswers(ScoreTable.joined(parts), counts, events)
+                    else:
+                        counts.add(judgement)
+                        file.write(msgspec.json.encode(judgement) + b"\n")
+                        rows.append(judgement_scores(case, judgement, judges_support=judge.judges_support))
+                    if len(rows) == CASES_AT_ONCE:
+                        parts.append(ScoreTable.of_all(rows))
+                        rows.clear()
+        return JudgedAnswers(ScoreTable.joined([*parts, ScoreTable.of_all(rows)]), counts, events)
 
 
-async def _judge_batch(judge: Judge, cases: list[Case | None], report: Callable[[], None]) -> list[Judgement | None]:
+async def _judged_in_order(
+    judge: "BudgetedJudge", cases: Iterable[tuple[RagAnswer, Case | None]], report: Callable[[], None]
+) -> AsyncGenerator[tuple[RagAnswer, Case | None, Judgement | None], None]:
+    """Yield each answer with its judgement; `CASES_AT_ONCE` are begun before the first of them has to be there."""
+
     async def judge_one(case: Case | None) -> Judgement | None:
         judgement = None if case is None else await judge.judge(case)
         report()
         return judgement
 
-    return await asyncio.gather(*map(judge_one, cases))
+    begun: deque[tuple[RagAnswer, Case | None, asyncio.Task[Judgement | None]]] = deque()
+    try:
+        for answer, case in cases:
+            begun.append((answer, case, asyncio.create_task(judge_one(case))))
+            if len(begun) == CASES_AT_ONCE:
+                answer, case, task = begun.popleft()
+                yield answer, case, await task
+        while begun:
+            answer, case, task = begun.popleft()
+            yield answer, case, await task
+    finally:
+        for _, _, task in begun:
+            task.cancel()
 
 
 def _not_judged(answer: RagAnswer) -> QueryScores:
@@ -405,146 +407,6 @@ def label_scores(case: Case, judgement: Judgement) -> dict[str, float]:
     return scores
 
 
-def recheck_judge(workspace: Workspace, evaluation: Evaluation, pair: Pair) -> None:
-    """Let the judge judge the kept labelled answers again, once an evaluation, and store its verdicts.
-
-    Where its daily budget is used up, that is stored; the answers of the evaluation come first.
-    """
-    record = evaluation.record
-    kept = find_kept(workspace.trust_cards, benchmark=record.benchmark, fingerprint=record.fingerprints.judge)
-    known = None if kept is None else read_judging(evaluation.recheck)
-    if kept is None or (known is not None and known.answers == kept.digest and known.reason is None):
-        return
-    settings = pair.settings.judge
-
-    async def run() -> Judging:
-        async with open_judge(settings, workspace.judge_cache) as judge:
-            assert judge is not None
-            with BudgetedJudge(judge, workspace, settings, record.evaluation_id) as paid:
-                return await judge_again(kept, paid, repeat_of(record.evaluation_id))
-
-    try:
-        found = asyncio.run(run())
-    except ServiceError as error:
-        if error.code != "budget_spent":
-            raise
-        found = Judging(kept.digest, reason=error.code)
-    atomic_write(evaluation.recheck, msgspec.json.encode(found) + b"\n")
-
-
-class Labelled(NamedTuple):
-    """A file of labels and what was labelled: the newest evaluation of a system, or an evaluation by its id.
-
-    Args:
-        labels: By default what was saved on the report's pages.
-    """
-
-    labels: Path | None
-    system: str | None = None
-    evaluation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The system's name or the evaluation's id."""
-        return self.system or self.evaluation or ""
-
-
-def calibrate_judge(
-    workspace: Workspace,
-    benchmark: str,
-    labelled: Sequence[Labelled],
-    *,
-    labels_by: LabelsBy,
-    judges_twice: bool,
-    progress: Callable[[str], Callable[[int, int], None]],
-) -> tuple[TrustCard, KeptAnswers | None]:
-    """Compare the judge of one or more evaluations with labels of their answers.
-
-    Returns:
-        The card, and answers that the judge judges again each night; None for a judge that is deterministic or not
-        calibrated.
-
-    Raises:
-        InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what
-            `read_labels` raises.
-    """
-    answered = [_answers_of(workspace, benchmark, one) for one in labelled]
-    files = [
-        one.labels or labels_path(workspace, found.record.evaluation_id)
-        for one, (_, found) in zip(labelled, answered, strict=True)
-    ]
-    labels = [read_labels(path) for path in files]
-    pair, evaluation = answered[0]
-    settings = pair.settings.judge
-    for one, (other, found) in zip(labelled, answered, strict=True):
-        found.require_answered()
-        if found.record.fingerprints.dataset != other.fingerprints.dataset:
-            raise InputError(
-                "other_dataset", found.folder, f"answers to the questions that {benchmark} has now",
-                hint="Evaluate again, and label those answers.",
-            )  # fmt: skip
-        if other.settings.judge != settings:
-            raise InputError(
-                "other_judge", one.name, f"the judge of {labelled[0].name}", field="evaluation.judge",
-                hint="A card is about one judge: calibrate these systems separately.",
-            )  # fmt: skip
-    cases: list[Case] = []
-    pooled: list[Label] = []
-    sources: list[AnswersOf] = []
-    for one, (other, found), given in zip(labelled, answered, labels, strict=True):
-        made = [case for case in make_cases(other, found.answers) if case is not None]
-        several = len(labelled) > 1
-        new_cases, new_labels = name_by_system(one.name, made, given) if several else (made, given)
-        cases += new_cases
-        pooled += new_labels
-        record, prefix = found.record, f"{one.name}/" if several else ""
-        is_same_judge = record.fingerprints.judge == other.fingerprints.judge
-        passed = [judged.correctness.verdict == "correct" for judged in read_judgements(found) if judged.correctness]
-        sources.append(AnswersOf(record.system, record.evaluation_id, prefix, passed if is_same_judge else ()))
-    request = CalibrationRequest(
-        benchmark=benchmark,
-        judge=settings.title,
-        labels_by=labels_by,
-        labels_sha256=hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest(),
-        answers=tuple(sources),
-        min_agreement=settings.min_agreement,
-        judges_twice=judges_twice,
-        seed=pair.settings.random_seed,
-    )
-
-    async def run() -> tuple[TrustCard, KeptAnswers | None]:
-        async with open_judge(settings, workspace.judge_cache) as judge:
-            if judge is None:
-                raise InputError("no_judge", "evaluation settings", "a judge", field="judge.kind", found="none")
-            account = f"calibration_{evaluation.record.evaluation_id}"
-            with BudgetedJudge(judge, workspace, settings, account) as paid:
-                report = progress(f"calibrate {settings.title}")
-                card = await calibrate(paid, cases, pooled, request, progress=report)
-                if not judge.may_differ or not any(task.is_calibrated for task in card.tasks):
-                    return card, None
-                return card, await keep_answers(paid, cases, pooled, judgings=KEPT_JUDGINGS if judges_twice else 1)
-
-    return asyncio.run(run())
-
-
-def _answers_of(workspace: Workspace, benchmark: str, labelled: Labelled) -> tuple[Pair, Evaluation]:
-    if labelled.evaluation is not None:
-        found = load_evaluation(workspace, labelled.evaluation)
-        if found.record.benchmark != benchmark:
-            raise InputError(
-                "bad_option", labelled.evaluation, f"an evaluation of {benchmark}", found=found.record.benchmark
-            )
-        return load_pair(workspace, benchmark, found.record.system), found
-    pair = load_pair(workspace, benchmark, labelled.name)
-    newest = newest_evaluation(workspace, benchmark, labelled.name)
-    if newest is None:
-        raise InputError(
-            "no_evaluation", f"{benchmark} x {labelled.name}", "an evaluation",
-            hint=f"Evaluate first: rag-eval evaluate {benchmark} --system {labelled.name}",
-        )  # fmt: skip
-    return pair, newest
-
-
 def add_evaluator_scores(workspace: Workspace, evaluation: Evaluation, pair: Pair, judged: JudgedAnswers) -> ScoreTable:
     """Run the evaluators that the settings name, publish their records, and add their scores to the judge's rows."""
     config = pair.settings.evaluators
@@ -565,7 +427,7 @@ def add_evaluator_scores(workspace: Workspace, evaluation: Evaluation, pair: Pai
         replace(_joined(row, scores.get(row.query_id, {})), faults=row.faults | faults.get(row.query_id, {}))
         for row in judged.rows
     ]
-    return ScoreTable.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores)))
+    return ScoreTable.of_all(rows)
 
 
 def _joined(row: QueryScores, more: dict[str, float]) -> QueryScores:

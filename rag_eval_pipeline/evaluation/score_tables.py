@@ -164,6 +164,11 @@ class ScoreTable:
         return cls(_table(rows, measures))
 
     @classmethod
+    def of_all(cls, rows: Sequence[QueryScores]) -> Self:
+        """Return the table of rows with every measure that one of them has."""
+        return cls.of(rows, list(dict.fromkeys(name for row in rows for name in row.scores)))
+
+    @classmethod
     def joined(cls, parts: Sequence["ScoreTable"]) -> Self:
         """Return the rows of all parts, whose measures may differ."""
         return cls(pa.concat_tables([part._table for part in parts], promote_options="default").combine_chunks())

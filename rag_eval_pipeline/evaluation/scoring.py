@@ -20,7 +20,8 @@ from rag_eval_pipeline.evaluation.corpus_names import (
 )
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import KIND_OF, load_custom_metrics
-from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers, recheck_judge
+from rag_eval_pipeline.evaluation.judge_calibration import recheck_judge
+from rag_eval_pipeline.evaluation.judging import JudgementCounts, add_evaluator_scores, judge_answers
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import (
     PAGE,

@@ -1,11 +1,14 @@
 """The judge's part of an evaluation: counted by hand on answers written by hand, and failing apart from the rest."""
 
+import threading
+
 import msgspec
 import numpy as np
 import pytest
 
 from examples.mock_server.judge import judge
 from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.evaluation import judging
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import SUPPORT_MEASURES, judgement_scores, read_judgements
 from rag_eval_pipeline.evaluation.means import JudgedShares
@@ -216,6 +219,26 @@ def test_ratings_that_failed_are_null_and_said(reply, values, failed, warned, wo
     lines = [line for line in published.warnings if "[rating_failed]" in line]
     assert [line.split()[3] for line in lines] == warned
     assert all(f"{n} of 16 answers" in line for n, line in zip(failed, lines, strict=False))
+
+
+def test_answer_whose_judgement_takes_long_holds_up_no_other(workspace, monkeypatch):
+    monkeypatch.setattr(judging, "CASES_AT_ONCE", 4)
+    sixth, waited = threading.Event(), []
+
+    def answer(path, body):
+        prompt = body["messages"][-1]["content"]
+        if pair.queries[5].query_text in prompt:
+            sixth.set()
+        if pair.queries[2].query_text in prompt:
+            waited.append(sixth.wait(10))
+        return {"choices": [{"message": {"content": judge(prompt)}, "finish_reason": "stop"}]}
+
+    with json_server(answer) as server:
+        set_judge(workspace, server)
+        pair = load_pair(workspace, "cairnmoor-observatory", "embedded")
+        _, published = evaluate(workspace, pair)
+
+    assert (published.judging.judged, waited) == (16, [True])
 
 
 def test_budget_of_a_judge_holds_for_all_answers_together(workspace, server):
