@@ -6,7 +6,8 @@ A benchmark of short questions, each with a gold text in one of 200 short docume
 a Python function answers with one passage and one citation; the answers are scored and published, and the report is
 written. Each part is a process of its own, and the last line does all parts of an evaluation in one, as `rag-eval
 evaluate` does; like that command they do without pandas. Memory is the peak resident set of the process in 10^6 bytes,
-and of its largest child; CPU is user and system time of both. Machines differ; what counts is how memory grows with the questions.
+and of its largest child; CPU is user and system time of both. Machines differ; what counts is how memory grows with
+the questions.
 """
 
 import argparse
