@@ -46,13 +46,19 @@ class PowerRow(NamedTuple):
 
 
 class Power(NamedTuple):
-    """The table of a benchmark or pair; `n_groups` are by document, as many as questions where none is shared."""
+    """The table of a benchmark or pair.
+
+    Args:
+        n_groups: Of questions that share a document or a conversation; as many as questions where none is shared.
+        shared: What they share: `document`, `conversation`, `document or conversation`.
+    """
 
     n_questions: int
     n_groups: int
     budget: Budget
     n_metrics: int
     rows: Sequence[PowerRow]
+    shared: str = "document"
 
     def record(self) -> dict[str, Any]:
         """Return the table as JSON."""
@@ -89,15 +95,16 @@ class Power(NamedTuple):
         if is_deterministic or self.n_groups >= needed:
             return None
         unless = " (unless the system is deterministic)" if is_deterministic is None else ""
-        few = f"{self.n_questions} questions in {self.n_groups} groups by document, and {needed} groups are needed"
-        return f"{benchmark}: no change can be confirmed by {BASELINE_RUNS} pinned runs{unless}: {few}. Add documents."
+        few = f"{self.n_questions} questions in {self.n_groups} groups by {self.shared}, and {needed} groups are needed"
+        add = f"Add {_plural(self.shared)}."
+        return f"{benchmark}: no change can be confirmed by {BASELINE_RUNS} pinned runs{unless}: {few}. {add}"
 
     def _needed(self, reference: int, runs: int) -> int:
         return needed_units(self.n_metrics, level=self.budget.level(runs), reference=reference, runs=runs)
 
     def _counted(self) -> str:
         is_shared = self.n_groups < self.n_questions
-        return f"{self.n_questions} questions" + (f" in {self.n_groups} groups by document" if is_shared else "")
+        return f"{self.n_questions} questions" + (f" in {self.n_groups} groups by {self.shared}" if is_shared else "")
 
     def lines(self) -> Iterator[str]:
         """Yield the table as lines for a terminal."""
@@ -109,7 +116,7 @@ class Power(NamedTuple):
             name = "by assumption" if row.metric is None else metric_label(row.metric)
             found = f"{_points(row.night):>13}{_points(row.week):>13}{_points(row.with_more):>15}"
             yield f"{name:20}{f'{100 * row.flip_share:.3g} %':>8}{row.runs:>6}{found}"
-        unit = "documents" if self.n_groups < self.n_questions else "questions"
+        unit = _plural(self.shared) if self.n_groups < self.n_questions else "questions"
         for runs in sorted({row.runs for row in self.rows}):
             yield f"With {runs} reference runs at least {self._needed(runs, 2)} {unit} must fall."
 
@@ -123,15 +130,18 @@ def power_of(workspace: Workspace, benchmark: str, assumed: Assumed = ASSUMED) -
 
 def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSettings, assumed: Assumed) -> Power:
     """Return what questions can find by assumption."""
-    return power(list(Counter(question_clusters(queries).values()).values()), settings, assumed)
+    clusters = question_clusters(queries)
+    return power(list(Counter(clusters.values()).values()), settings, assumed, shared=_shared(clusters))
 
 
-def power(sizes: Sequence[int], settings: VerdictSettings, assumed: Assumed = ASSUMED) -> Power:
-    """Return what groups of questions by document can find by assumption; `sizes` are those of the groups."""
+def power(
+    sizes: Sequence[int], settings: VerdictSettings, assumed: Assumed = ASSUMED, *, shared: str = "document"
+) -> Power:
+    """Return what groups of questions can find by assumption; `sizes` are those of the groups."""
     budget = Budget(settings.false_alarms_a_year)
     limits = Limits.of(budget, METRICS, settings.min_effect)
     rows = [_row(None, share, assumed_reference(sizes, share, runs), limits) for share, runs in assumed if sizes]
-    return Power(sum(sizes), len(sizes), budget, METRICS, rows)
+    return Power(sum(sizes), len(sizes), budget, METRICS, rows, shared)
 
 
 def power_of_runs(
@@ -140,12 +150,14 @@ def power_of_runs(
     budget: Budget,
     *,
     n_metrics: int,
+    clusters: Mapping[str, str] | None = None,
     is_deterministic: bool = False,
 ) -> Power:
     """Return what a pair can find by each metric, from its reference runs on either side of a comparison.
 
     Args:
         n_metrics: That its nights compare together.
+        clusters: Question -> its conversation or documents.
     """
     limits = Limits.of(budget, n_metrics, settings.min_effect)
     rows, sizes = [], (0, 0)
@@ -160,7 +172,7 @@ def power_of_runs(
         else:
             reference = reference_of(1 - paired.runs if name == FAILURE_RATE else paired.runs, paired.units)
             rows.append(_row(name, share, reference, limits))
-    return Power(*sizes, budget, n_metrics, rows)
+    return Power(*sizes, budget, n_metrics, rows, _shared(clusters or {}))
 
 
 def _row(metric: str | None, share: float, reference: Reference, limits: Limits) -> PowerRow:
@@ -168,6 +180,17 @@ def _row(metric: str | None, share: float, reference: Reference, limits: Limits)
     night, week = (smallest_drop(reference, partial(kind, reference, limits)) for kind in (night_power, week_power))
     with_more = smallest_drop(larger, partial(night_power, larger, limits))
     return PowerRow(metric, share, reference.n_runs, night, week, with_more)
+
+
+def _shared(clusters: Mapping[str, str]) -> str:
+    """Return what questions share, by the names of `question_clusters`."""
+    shared = [name for name, count in Counter(clusters.values()).items() if count > 1]
+    are_talks = {name.startswith("conversation ") for name in shared} or {False}
+    return " or ".join(word for word, is_talk in (("document", False), ("conversation", True)) if is_talk in are_talks)
+
+
+def _plural(shared: str) -> str:
+    return " or ".join(f"{word}s" for word in shared.split(" or "))
 
 
 def _more(questions: int) -> int:

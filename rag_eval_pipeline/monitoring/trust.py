@@ -119,6 +119,7 @@ def power_of_pair(workspace: Workspace, benchmark: str, system: str) -> Power:
         pinned.settings,
         pinned.budget,
         n_metrics=len(found),
+        clusters=pinned.clusters,
         is_deterministic=runs[0].is_deterministic,
     )
 

@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_eval_pipeline.cli import app
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.monitoring.baselines import pin
-from rag_eval_pipeline.monitoring.power import power
+from rag_eval_pipeline.monitoring.power import USUAL, power, power_of_questions
 from rag_eval_pipeline.monitoring.trust import metric_trust
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 from rag_eval_pipeline.workspace import Workspace
@@ -50,6 +51,24 @@ def test_benchmark_of_few_documents_is_warned_about():
     assert "5 pinned runs (unless the system is deterministic): 36 questions in 2 " in unknown
     assert "5 pinned runs: 36 questions in 2 groups by document, and 3 groups are" in other
     assert (deterministic, three.warning("b", is_deterministic=False)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("shared", "by", "add"),
+    [("tt", "conversation", "conversations"), ("dd", "document", "documents"),
+     ("td", "document or conversation", "documents or conversations")],
+)  # fmt: skip
+def test_power_says_what_the_questions_share(shared, by, add):
+    metadata = {"t": {"conversation": "1"}, "d": {}}
+    queries = [
+        EvaluationQuery(query_id=f"{n}", query_text="Q?", relevant_documents=("a.pdf",), metadata=metadata[kind])
+        for n, kind in enumerate(20 * shared)
+    ]
+
+    found = power_of_questions(queries, VerdictSettings(), [USUAL])
+
+    assert f"{len(queries)} questions in {len(set(shared))} groups by {by}" in found.sentence(VerdictSettings())
+    assert found.warning("b").endswith(f" Add {add}.")
 
 
 def test_power_without_runs_is_printed_by_assumption():
