@@ -1,6 +1,6 @@
 """Files of alerts: their settings, and what `data/reports/alerts/<id>.alert.json` holds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -76,6 +76,7 @@ SUFFIX = ".alert.json"
 Kind = Literal["regressed", "changed", "improved", "declined", "run_failed", "late"]
 LATE = "late_"  # how the ids of alerts of late nights begin
 DECLINE = "decline_"  # and those of declines over many nights
+CLOCKS_DIFFER = timedelta(hours=1)  # at most, of machines that share a workspace
 
 
 class AlertedMetric(Model):
@@ -96,11 +97,15 @@ class LatePair(Model):
     since: pydantic.AwareDatetime  # its newest publication, or else its conversion
     evaluation_id: str | None = None  # its newest evaluation; absent if there is none
     obstacle: str | None = None  # why it cannot be evaluated; absent if it can
+    is_ahead: bool = False  # it is dated later than the present
 
     @property
     def sentence(self) -> str:
         """The pair and its last publication in a line."""
         pair, why = f"{self.system} on {self.benchmark}", f"; {self.obstacle}" if self.obstacle else ""
+        if self.is_ahead:
+            what = f"{self.evaluation_id or 'converted'}, dated {self.since:%Y-%m-%d %H:%M} UTC, is later than now"
+            return f"{pair}: {what}: a clock was wrong, or is; until then a missed night goes unnoticed{why}"
         if self.evaluation_id is None:
             return f"{pair}: never, and converted {self.since:%Y-%m-%d %H:%M} UTC{why}"
         return f"{pair}: not since {self.since:%Y-%m-%d %H:%M} UTC, {self.evaluation_id}{why}"
@@ -181,8 +186,10 @@ def read_alerts(workspace: Workspace) -> StoredAlerts:
     return StoredAlerts(sorted(alerts, key=lambda alert: (alert.night, alert.alert_id)), damaged)
 
 
-def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSettings) -> list[LatePair]:
-    """Return the pairs that are late, by benchmark and system; none if the clock was set back to before a publication.
+def late_pairs(now: datetime, published: Collection[LatePair], settings: AlertSettings) -> list[LatePair]:
+    """Return the pairs that are late, by benchmark and system.
+
+    So is one that was published later than now, by a clock that was ahead: until then it could never be late.
 
     Args:
         published: The newest publication of each nightly pair.
@@ -190,9 +197,9 @@ def late_pairs(now: datetime, published: Iterable[LatePair], settings: AlertSett
     if settings.late_after_hours is None:
         return []
     limit = timedelta(hours=settings.late_after_hours)
-    return sorted(
-        (pair for pair in published if now - pair.since > limit), key=lambda pair: (pair.benchmark, pair.system)
-    )
+    ahead = [pair.model_copy(update={"is_ahead": True}) for pair in published if pair.since - now > CLOCKS_DIFFER]
+    late = [pair for pair in published if now - pair.since > limit]
+    return sorted((*ahead, *late), key=lambda pair: (pair.benchmark, pair.system))
 
 
 def last_published(

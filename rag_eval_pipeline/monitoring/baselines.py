@@ -3,6 +3,7 @@
 A baseline stays until somebody pins another one: one that moved by itself after a regression would hide it.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,8 +36,9 @@ def results_mark(workspace: Workspace) -> str | None:
     """Return a text that changes with the results files, the baselines and the trust cards; None without results."""
     results = list(workspace.results.glob("eval_run_*.results.json"))
     others = (path for folder in (workspace.baselines, workspace.trust_cards) for path in folder.rglob("*.json"))
-    times = [path.stat().st_mtime_ns for path in (*results, *others)]
-    return f"{len(times)}-{max(times)}" if results else None
+    # Not the newest time: a file that is written after the clock was set back may be older than another one.
+    times = sorted((path.name, path.stat().st_mtime_ns) for path in (*results, *others))
+    return f"{len(times)}-{hashlib.sha256(repr(times).encode()).hexdigest()[:16]}" if results else None
 
 
 def needed_runs(evaluation: Evaluation) -> int:
@@ -61,13 +63,20 @@ def pin(
         now: Aware; nights that begin later are compared with it.
 
     Raises:
-        InputError: `no_evaluations`, `other_pair`, `not_published`, `different_runs`, `repeated_runs`.
+        InputError: `no_evaluations`, `other_pair`, `not_published`, `different_runs`, `repeated_runs`; `clock_behind`
+            when an evaluation began after `now`: it would be a night after the baseline.
     """
     path = baseline_file(workspace, benchmark, system)
+    published = published_evaluations(workspace, benchmark, system)
+    if published and published[-1].record.opened_at > now:
+        raise InputError(
+            "clock_behind", published[-1].folder, "no evaluation that began after now",
+            found=str(published[-1].record.opened_at), hint="Nothing was pinned; set the clock.",
+        )  # fmt: skip
     if evaluation_ids:
         chosen = [load_evaluation(workspace, name) for name in evaluation_ids]
     else:
-        chosen = newest_alike(published_evaluations(workspace, benchmark, system))
+        chosen = newest_alike(published)
     if not chosen:
         raise InputError(
             "no_evaluations", path, f"a published evaluation of {benchmark} x {system} with enough answers",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file, read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
@@ -123,7 +124,8 @@ def is_rerun(night: Night, fingerprints: Fingerprints, opened_at: datetime, sett
 
 def _evaluations_since(evaluations: Sequence[Evaluation], baseline: Baseline) -> list[Evaluation]:
     """Return the evaluations, nights and reruns, that began after the baseline was pinned or after its last run."""
-    if baseline.pinned_at is not None:
+    # A baseline that was pinned by a clock that was ahead would leave out all nights until then.
+    if baseline.pinned_at is not None and baseline.pinned_at <= clock.now():
         later = [one for one in evaluations if one.record.opened_at > baseline.pinned_at]
     else:
         order = [one.record.evaluation_id for one in evaluations]
