@@ -15,7 +15,7 @@ COLOURS = {
     **dict.fromkeys(("converted", "nightly", "evaluated"), "green"),
     **dict.fromkeys(("stale", "not converted", "not nightly", "outdated", "unfinished", "not evaluated"), "yellow"),
     **dict.fromkeys(("converting", "running"), "cyan"),
-    **dict.fromkeys(("invalid", "blocked"), "red"),
+    **dict.fromkeys(("invalid", "blocked", "void"), "red"),
 }
 
 
@@ -81,7 +81,7 @@ def _pair_lines(pairs: "tuple[PairState, ...]") -> Iterator[str]:
     for name, one in zip(names, pairs, strict=True):
         when = "" if one.evaluated_at is None else f"{one.evaluation_id}, {local_time(one.evaluated_at)}"
         overdue = painted("overdue", "red") if one.is_overdue else ""
-        verdict = one.verdict or ""
+        verdict = one.void or one.verdict or ""
         colour = "red" if verdict.startswith("regressed") else "green" if verdict.startswith("improved") else None
         nightly = "" if one.is_nightly else "not nightly"
         yield _line(name, width, one.state, overdue, when, painted(verdict, colour), nightly)

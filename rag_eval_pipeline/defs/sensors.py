@@ -19,6 +19,7 @@ from rag_eval_pipeline.errors import InputError, os_fault
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.shard_plan import ShardPlan
+    from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord
     from rag_eval_pipeline.workspace import Workspace
 
 # A tick that requested 1,200 runs blocked the sensor for six minutes; 50 per tick are as fast as the queue takes them.
@@ -322,25 +323,33 @@ def run_failure_alerts(context: dg.RunFailureSensorContext, workspace: Workspace
         record = context.instance.get_run_record_by_id(run.run_id)
         began = record.start_time if record is not None else None
         started = now if began is None else datetime.fromtimestamp(began, UTC)
+        void, again_at = _void_night(workspace.workspace, run, now)
         sent = send_failure_alert(
             workspace.workspace, job=run_name(run), partition=partition, error=error, started=started, now=now,
-            note=_note_on_void_night(workspace.workspace, run, now),
+            void=void, asked_again_at=again_at,
         )  # fmt: skip
     for fault in sent.faults:
         context.log.warning(fault)
     return None
 
 
-def _note_on_void_night(workspace: "Workspace", run: dg.DagsterRun, now: datetime) -> str:
-    """Return when the pair of a failed evaluation is asked again; "" if that is not done by itself."""
+def _void_night(
+    workspace: "Workspace", run: dg.DagsterRun, now: datetime
+) -> tuple["EvaluationRecord | None", datetime | None]:
+    """Return the evaluation that a failed run has left void, and when it is asked again; None if it is not."""
+    from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
     from rag_eval_pipeline.monitoring.nightly import void_pairs
 
-    benchmark, _, system = run.tags.get(PARTITION_TAG, "").partition("|")
-    void = void_pairs(workspace, read_registry(workspace).automatic_pairs(), now=now)
-    if run.job_name != schedules.evaluate.name or (benchmark, system) not in void:
-        return ""
-    return f" The night is void, and is asked again at {void[benchmark, system][0]:%H:%M} UTC."
+    partition = run.tags.get(PARTITION_TAG)
+    if run.job_name != schedules.evaluate.name or partition is None:
+        return None, None
+    benchmark, _, system = partition.partition("|")
+    newest = newest_evaluation(workspace, benchmark, system)
+    if newest is None or not newest.record.is_void:
+        return None, None
+    due = void_pairs(workspace, read_registry(workspace).automatic_pairs(), now=now)
+    return newest.record, due.get((benchmark, system), (None,))[0]
 
 
 def run_name(run: dg.DagsterRun) -> str:

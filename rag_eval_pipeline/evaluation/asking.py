@@ -41,10 +41,17 @@ from rag_eval_pipeline.storage.process import sample_resources
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.config import SystemFile
 from rag_eval_pipeline.systems.open_system import open_system
+from rag_eval_pipeline.web.rate_limits import RETRIED_CODES
 from rag_eval_pipeline.workspace import Workspace
 
 PREVIEW_ROWS = 5
 NOT_VOID = frozenset({"budget_spent", "locked"})  # codes of errors that say nothing of the system
+OUTAGE_CODES = RETRIED_CODES | {"rate_limited", "timeout", "total_timeout"}  # and HTTP 5xx
+OUTAGE_SHARE = 0.5  # of the questions; the night is void if more of them fail with these codes
+NOT_LOST = (
+    "The answers so far are kept, and the same command asks the rest. To ask every question whatever happens, set "
+    "stop_after_failures: null."
+)
 
 Progress = Callable[[int, int], None]
 IsEnough = Callable[[Sequence[RagAnswer]], bool]  # takes all answers so far
@@ -99,7 +106,7 @@ def ask(
 
     Raises:
         InputError: `nothing_failed`.
-        ServiceError: `no_answers` if no question got an answer, `budget_spent` and `failing` (answers so far are kept),
+        ServiceError: `no_answers` if no question got an answer, `budget_spent` and `failing` (good answers are kept),
             `locked`, and the errors of a server that cannot be used.
     """
     with locked_pair(workspace, pair):
@@ -147,8 +154,9 @@ async def _ask(
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
     evaluation = begin_evaluation(workspace, pair, previous, now, which)
     statuses = answer_statuses(evaluation)
-    resumed = len(statuses) if previous is not None and evaluation.folder == previous.folder else 0
-    missing = unanswered_queries(pair, statuses, which)
+    missing = unanswered_queries(pair, statuses, "failed" if evaluation.record.is_void else which)
+    is_same = previous is not None and evaluation.folder == previous.folder
+    resumed = len(pair.queries) - len(missing) if is_same else 0
     # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
     try:
@@ -164,9 +172,8 @@ async def _ask(
         raise
     answered_at = evaluation.record.answered_at if evaluation.record.rescored_from else None
     warnings = evaluation.record.warnings
-    if void := evaluation.record.void:
-        times = " and ".join(f"{one.ended_at:%H:%M}" for one in void)
-        warnings += (f"void at {times} UTC ({void[-1].reason}), asked again at {now:%H:%M}: fine",)
+    if evaluation.record.void:
+        warnings += (f"{evaluation.record.void_text}, asked again at {now:%H:%M}: fine",)
     evaluation.save(
         state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage, warnings=warnings
     )
@@ -363,8 +370,7 @@ class Breaker:
                 "failing",
                 f"{self._system} was not asked any more: {self._limit} questions in a row failed with "
                 f"{_kind_of(answer)}: {answer.error}",
-                hint="The answers so far are kept, and the same command asks the rest. To ask every question whatever "
-                "happens, set stop_after_failures: null.",
+                hint=NOT_LOST,
             )  # fmt: skip
 
     def flush(self) -> None:
@@ -403,6 +409,17 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         evaluation.journal.unlink()
         message = next(text for (code, text), _ in errors.most_common() if code != EARLIER_TURN_FAILED)
         raise ServiceError("no_answers", f"{pair.system} answered none of {failed} questions: {message}")
+    causes = _failure_causes(errors)
+    outage = [one for one in causes if one.code in OUTAGE_CODES or one.code.startswith("http_5")]
+    down = sum(one.questions for one in outage)
+    limit = None if pair.system_file.traits.is_free or not asked else pair.settings.stop_after_failures
+    if limit is not None and down >= limit and down > OUTAGE_SHARE * len(pair.queries):
+        raise ServiceError(
+            "failing",
+            f"{pair.system} was out of order: {down} of {len(pair.queries)} questions failed, most with "
+            f"{outage[0].code}: {outage[0].message}",
+            hint=NOT_LOST,
+        )
     return AskingReport(
         evaluation_id=evaluation.record.evaluation_id,
         questions=len(pair.queries),
@@ -413,7 +430,7 @@ def _write_answers(evaluation: Evaluation, pair: Pair, *, asked: int, resumed: i
         abstained=counts["abstained"],
         is_covered=(len(pair.queries) - failed) / len(pair.queries) >= pair.settings.min_coverage,
         preview=preview,
-        causes=_failure_causes(errors),
+        causes=causes,
         in_flight=evaluation.record.in_flight,
     )
 

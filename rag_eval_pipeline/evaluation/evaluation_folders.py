@@ -88,6 +88,17 @@ class EvaluationRecord(FileModel):
     # The evaluation all of whose answers are scored again here; absent where a system was asked.
     rescored_from: str | None = None
 
+    @property
+    def is_void(self) -> bool:
+        """Whether the system was out of order when it was last asked, so that nothing is scored."""
+        return self.state == "open" and bool(self.void)
+
+    @property
+    def void_text(self) -> str:
+        """When and why the system was out of order, such as `void at 02:00 and 03:00 UTC (... [failing])`."""
+        times = " and ".join(f"{one.ended_at:%H:%M}" for one in self.void)
+        return f"void at {times} UTC ({self.void[-1].reason})"
+
 
 class Evaluation:
     """The record and the files of one evaluation."""
@@ -398,7 +409,8 @@ def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missin
         return ()
     if previous is None or (start == "new" and not _can_reuse_answers(previous, pair)):
         return pair.queries
-    return unanswered_queries(pair, answer_statuses(previous), "failed" if start == "new" else which)
+    which = "failed" if start == "new" or previous.record.is_void else which
+    return unanswered_queries(pair, answer_statuses(previous), which)
 
 
 def new_evaluation(workspace: Workspace, pair: Pair, now: datetime) -> Evaluation:

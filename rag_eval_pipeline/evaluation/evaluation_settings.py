@@ -79,8 +79,10 @@ class EvaluationSettings(Model):
     stop_after_failures: int | None = pydantic.Field(
         20,
         ge=2,
-        description="Stop asking after this many failures of one kind in a row, and ask them again the next time; null "
-        "to ask every question all the same. Recordings and the built-in system are always asked.",
+        description="Stop asking after this many failures of one kind in a row, and ask them again the next time. "
+        "Nothing is scored either if as many questions fail in all, more than half of them, with HTTP 429, 5xx, a "
+        "timeout or no connection. null to ask and score every question all the same. Recordings and the built-in "
+        "system are always asked.",
     )
     judge: JudgeSettings = pydantic.Field(JudgeSettings(), description="The judge of correctness and support.")
     evaluators: EvaluationConfig | None = pydantic.Field(

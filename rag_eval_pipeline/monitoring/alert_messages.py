@@ -104,6 +104,8 @@ def _next_step(alert: Alert) -> str:
     if alert.late:
         first = alert.late[0]
         return "rag-eval status" if first.obstacle else f"rag-eval evaluate {first.benchmark} --system {first.system}"
+    if alert.kind == "run_failed" and alert.system:  # of a void night
+        return f"rag-eval evaluate {alert.benchmark} --system {alert.system}"
     if alert.kind == "run_failed":
         return "Open the run in Dagster, and materialize its partition again."
     return ""

@@ -9,10 +9,11 @@ address of the receiver is a secret: it is in an environment variable and never 
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord, newest_evaluation
 from rag_eval_pipeline.monitoring.alert_files import (
     DECLINE,
     LATE,
@@ -108,8 +109,9 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
     """Write an alert for each incident that has none, bring the others' course up to date, and send what is due."""
     settings = read_alert_settings(workspace).settings
     folder = alerts_folder(workspace)
-    found, newer = [], []
+    found: list[Alert] = []
     known = {alert.alert_id: alert for alert in read_alerts(workspace).alerts}
+    newer = [over for alert in known.values() if (over := _of_void_night(workspace, alert, now)) is not None]
     for pair in nights:
         earlier = (alert for alert in known.values() if _is_open_under_another(alert, pair))
         newer += [_of_earlier_baseline(alert, pair, now) for alert in earlier]
@@ -131,12 +133,19 @@ def send_change_alerts(workspace: Workspace, nights: Iterable[Nights], *, now: d
 
 def send_failure_alert(
     workspace: Workspace, *, job: str, partition: str | None, error: str, started: datetime, now: datetime,
-    note: str = "",
+    void: EvaluationRecord | None = None, asked_again_at: datetime | None = None,
 ) -> DeliveryReport:  # fmt: skip
-    """Write and send an alert about a failed run, once a day for the same job, partition and error, with any note."""
+    """Write and send an alert about a failed run, once a day for the same job, partition and error.
+
+    Args:
+        void: The evaluation that the run has left void; the alert is closed once the pair's newest one is published.
+        asked_again_at: When that is asked again; None if it is not.
+    """
     what = f"{job} {partition}" if partition else job
     line = error.strip().partition("\n")[0]
-    same = hashlib.sha256(f"{what}\n{line}\n{now:%Y-%m-%d}".encode()).hexdigest()[:12]
+    key = void.evaluation_id if void else line  # the numbers in the line differ from attempt to attempt
+    same = hashlib.sha256(f"{what}\n{key}\n{now:%Y-%m-%d}".encode()).hexdigest()[:12]
+    note = f" The night is void, and is asked again at {asked_again_at:%H:%M} UTC." if asked_again_at else ""
     alert = Alert(
         alert_id=f"run_failed_{now:%Y%m%d}_{same}",
         kind="run_failed",
@@ -144,8 +153,22 @@ def send_failure_alert(
         night=started,
         created_at=now,
         error=line + note,
+        **({name: getattr(void, name) for name in ("benchmark", "system", "evaluation_id")} if void else {}),
     )
     return send_alerts(workspace, [alert], now)
+
+
+def _of_void_night(workspace: Workspace, alert: Alert, now: datetime) -> Alert | None:
+    """Return the alert of a void night as it is closed by a published evaluation; None if there is none yet."""
+    if alert.kind != "run_failed" or alert.closed or not (alert.benchmark and alert.system):
+        return None
+    newest = newest_evaluation(workspace, alert.benchmark, alert.system)
+    if newest is None or newest.record.state != "published":
+        return None
+    record = newest.record
+    text = next((one for one in reversed(record.warnings) if one.startswith("void at ")), "asked again: fine")
+    step = CourseStep(night=record.opened_at, evaluation_id=record.evaluation_id, text=text)
+    return alert.model_copy(update={"course": (step,), "closed": True, "resolved_at": now})
 
 
 def send_alerts(
@@ -317,7 +340,7 @@ def _alerted(night: Night, name: str, *, joined: str | None = None) -> AlertedMe
     )
 
 
-def send_late_alerts(workspace: Workspace, published: Iterable[LatePair], *, now: datetime) -> DeliveryReport:
+def send_late_alerts(workspace: Workspace, published: Collection[LatePair], *, now: datetime) -> DeliveryReport:
     """Send one alert for all pairs that have become late since the last check; `published` as for `late_pairs`."""
     late = late_pairs(now, published, read_alert_settings(workspace).settings)
     alerts = read_alerts(workspace).alerts
@@ -330,10 +353,11 @@ def _late_alert(late: Sequence[LatePair], now: datetime) -> Alert:
     names = "\n".join(f"{one.benchmark}|{one.system}|{one.since.isoformat()}" for one in late)
     first = min(one.since for one in late)
     what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else f"{len(late)} pairs"
+    dated = all(one.is_ahead for one in late)
     return Alert(
         alert_id=f"{LATE}{first.astimezone(UTC):%Y%m%d}_{hashlib.sha256(names.encode()).hexdigest()[:12]}",
         kind="late",
-        subject=f"Overdue: nothing was published of {what}",
+        subject=f"Dated later than now: {what}" if dated else f"Overdue: nothing was published of {what}",
         night=first,
         created_at=now,
         late=tuple(late),

@@ -224,6 +224,7 @@ def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
         baseline.settings,
         baseline.budget,
         n_metrics=max([1, *(len(leading(night.metrics)) for night in nights[-1:])]),
+        clusters=baseline.clusters,
         is_deterministic=runs[0].is_deterministic,
     )
     return known.sentence(baseline.settings) if known.rows else None
@@ -263,14 +264,15 @@ def void_pairs(
 ) -> dict[tuple[str, str], tuple[datetime, str]]:
     """Return the pairs whose newest evaluation is void: when each may be asked again, and a key of that attempt.
 
-    A pair that was asked again `VOID_RERUNS` times this night is left out.
+    A pair that was asked again `VOID_RERUNS` times this night is left out. One whose last attempt ended after `now`,
+    by a clock that has been set back since, is asked at once.
     """
     found = {}
     for pair in pairs:
         newest = newest_evaluation(workspace, *pair)
-        if newest is not None and newest.record.state == "open":
-            tonight = [one for one in newest.record.void if now - one.ended_at < NIGHT]
-            if 1 <= len(tonight) <= VOID_RERUNS:
+        if newest is not None and newest.record.is_void:
+            ended = [one.ended_at for one in newest.record.void if now - one.ended_at < NIGHT]
+            if 1 <= len(ended) <= VOID_RERUNS:
                 key = f"{newest.record.evaluation_id}#{len(newest.record.void)}"
-                found[pair] = tonight[-1].ended_at + VOID_WAIT, key
+                found[pair] = (now if ended[-1] > now else ended[-1] + VOID_WAIT), key
     return found

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
-from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, pair_pointer
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, newest_evaluation, pair_pointer
 from rag_eval_pipeline.evaluation.expected_pairs import Registry, is_evaluated, read_registry
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
@@ -29,7 +29,9 @@ from rag_eval_pipeline.monitoring.verdict_records import (
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace
 
-EvaluationState = Literal["evaluated", "outdated", "unfinished", "running", "not evaluated", "excluded", "blocked"]
+EvaluationState = Literal[
+    "evaluated", "outdated", "unfinished", "void", "running", "not evaluated", "excluded", "blocked"
+]
 
 REASONS = {
     "no_baseline": "no baseline yet, and no earlier evaluation",
@@ -43,9 +45,10 @@ class PairState:
     """A benchmark and a system that takes it or has results of it.
 
     Args:
-        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published; blocked:
-            the benchmark is not converted, or the system's file is invalid; excluded: the system's file no longer takes
-            the benchmark.
+        state: outdated: benchmark, system or settings have changed since; unfinished: not all is published; void:
+            the system was out of order when it was last asked; blocked: the benchmark is not converted, or the system's
+            file is invalid; excluded: the system's file no longer takes the benchmark.
+        void: When and why the newest evaluation is void; None if it is not.
         evaluation_id: The newest published evaluation; `evaluated_at` is when it began.
         is_overdue: The nightly schedule should have published one since.
         verdict: Of that evaluation against its baseline; None while there is no evaluation.
@@ -59,6 +62,7 @@ class PairState:
     evaluation_id: str | None = None
     evaluated_at: datetime | None = None
     verdict: str | None = None
+    void: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Ite
     for benchmark in registry.benchmarks:
         for system in registry.systems:
             pair = benchmark, system
-            state = _pair_state(workspace, registry, *pair)
+            asked = newest_evaluation(workspace, *pair)
+            state = _pair_state(workspace, registry, *pair, asked)
             if state in ("excluded", "blocked") and pair not in published and pair not in nightly:
                 continue
             evaluations = published.get(pair, ())
@@ -114,10 +119,13 @@ def _pair_states(workspace: Workspace, registry: Registry, now: datetime) -> Ite
                 evaluation_id=newest.evaluation_id if newest else None,
                 evaluated_at=newest.opened_at if newest else None,
                 verdict=verdict_text(verdicts, pair, newest.evaluation_id) if newest else None,
+                void=asked.record.void_text if asked is not None and state == "void" else None,
             )
 
 
-def _pair_state(workspace: Workspace, registry: Registry, benchmark: str, system: str) -> EvaluationState:
+def _pair_state(
+    workspace: Workspace, registry: Registry, benchmark: str, system: str, newest: Evaluation | None
+) -> EvaluationState:
     file = registry.system_files.get(system) or registry.broken[system]
     if file is not None and not file.takes(benchmark):
         return "excluded"
@@ -125,11 +133,10 @@ def _pair_state(workspace: Workspace, registry: Registry, benchmark: str, system
         return "blocked"
     if is_locked(pair_pointer(workspace, benchmark, system).with_suffix(".lock")):
         return "running"
-    newest = newest_evaluation(workspace, benchmark, system)
     if newest is None:
         return "not evaluated"
     if newest.record.state != "published":
-        return "unfinished"
+        return "void" if newest.record.is_void else "unfinished"
     return "evaluated" if is_evaluated(workspace, registry, benchmark, system) else "outdated"
 
 
@@ -170,7 +177,7 @@ def _next(
     if not systems:
         yield "rag-eval system init NAME --url URL"
     for pair in pairs:
-        if pair.state in ("not evaluated", "unfinished", "outdated"):
+        if pair.state in ("not evaluated", "unfinished", "void", "outdated"):
             yield f"rag-eval evaluate {pair.benchmark} --system {pair.system}"
     if any(pair.verdict == NOT_COMPARED for pair in pairs):
         yield "rag-eval report --open"

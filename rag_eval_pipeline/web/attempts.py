@@ -11,12 +11,9 @@ from typing import NamedTuple
 import httpx
 
 from rag_eval_pipeline.web.content_types import DEFLATED, TruncatedBody, inflated
-from rag_eval_pipeline.web.rate_limits import RETRIED_STATUSES
+from rag_eval_pipeline.web.rate_limits import RETRIED_CODES, RETRIED_STATUSES
 from rag_eval_pipeline.web.sse import Event, EventParser
 
-RETRIED_CODES = frozenset(
-    {"connection_refused", "connection_reset", "connection_broken", "dns", "connect_timeout", "attempt_timeout"}
-)
 # Nothing was sent yet, so nothing is counted or billed.
 UNSENT_CODES = frozenset({"connection_refused", "dns", "tls", "connect_timeout"})
 CUT_CODES = frozenset({"connection_broken", "connection_reset"})

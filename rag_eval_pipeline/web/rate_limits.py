@@ -12,6 +12,10 @@ from contextlib import asynccontextmanager
 from rag_eval_pipeline.web.egress import origin_of
 
 RETRIED_STATUSES = frozenset({408, 409, 425, 429, *range(500, 600)})  # which may pass, of servers of any kind
+# Codes of attempts without a whole response which may pass as well.
+RETRIED_CODES = frozenset(
+    {"connection_refused", "connection_reset", "connection_broken", "dns", "connect_timeout", "attempt_timeout"}
+)
 PERMANENT_STATUSES = frozenset(range(400, 500)) - RETRIED_STATUSES
 PAUSE_MAX_S = 60.0  # a `Retry-After: 86400` must not hold up a whole run
 BACKOFF_MAX_S = 30.0  # longest wait without a `Retry-After`

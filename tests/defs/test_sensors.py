@@ -539,6 +539,7 @@ def test_void_night_is_asked_again_an_hour_later_three_times_at_most(
 
     [alert] = read_alerts(paid).alerts
     assert alert.error.endswith(" The night is void, and is asked again at 03:00 UTC.")
+    assert alert.evaluation_id == newest_evaluation(paid, RAILWAY, "paid").record.evaluation_id
     assert len(published_evaluations(paid, RAILWAY, "paid")) == before + recovers
     assert at("12:00") == []
     if recovers:

@@ -296,7 +296,8 @@ CASES = {
     "never, and converted long ago":       ([published(31, evaluation_id=None)],      {},                         ["s"]),
     "another limit":                       ([published(5)],                           {"late_after_hours": 4},    ["s"]),
     "turned off":                          ([published(999)],                         {"late_after_hours": None}, []),
-    "published after now: the clock fell": ([published(-48)],                         {},                         []),
+    "after now, by clocks that differ":    ([published(-1)],                          {},                         []),
+    "after now: a clock was wrong":        ([published(-48)],                         {},                         ["s"]),
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ So does a bisection, which starts the versions of a service.
 import json
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from rag_eval_pipeline import clock
+from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.evaluation_settings import ComparedName
@@ -25,69 +25,16 @@ from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.metrics.early_stop import plan_looks
 from rag_eval_pipeline.monitoring.baselines import pin
 from rag_eval_pipeline.monitoring.canary import question_order
-from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.json_server import json_server
+from tests.monitoring.conftest import RAILWAY, RUNS
 from tests.ports import free_port
-
-RAILWAY, RUNS = "skarn-railway", 5
-
-
-class Service:
-    """Answers each question right unless `is_wrong` of its number, from 1; counts what it is asked."""
-
-    def __init__(self, root):
-        self.root = root
-        self.gold = {
-            one.query_text: one.accepted_answers[0]
-            for one in load_pair(Workspace(root), RAILWAY, "embedded").queries
-            if one.accepted_answers
-        }
-        self.reset()
-
-    def reset(self):
-        self.asked = Counter()
-        self.is_wrong = lambda number: False
-        self.status = 200
-
-    def answer(self, path, body):
-        question = body["question"]
-        self.asked[question] += 1
-        is_wrong = self.is_wrong(len(self.asked))
-        return self.status, {"answer": "something else" if is_wrong else self.gold.get(question, "not known")}
-
-
-@pytest.fixture(scope="module")
-def evaluated_service(_converted, tmp_path_factory):
-    """A service with a pinned baseline of the railway's 40 questions."""
-    root = tmp_path_factory.mktemp("canary") / "workspace"
-    shutil.copytree(_converted, root, symlinks=True)
-    workspace, service = Workspace(root), Service(root)
-    with json_server(service.answer) as server:
-        settings = {
-            "endpoint": {"base_url": server.url, "in_flight": 8, "max_retries": 0},
-            "path": "/ask",
-            "body": {"question": "{question}"},
-            "answer": "answer",
-        }
-        workspace.system_file("own").write_text(yaml.safe_dump({"kind": "http", "settings": settings}))
-        for _ in range(RUNS):
-            evaluate(workspace, load_pair(workspace, RAILWAY, "own"))
-        pin(workspace, RAILWAY, "own", now=clock.now())
-        yield service
+from tests.talks import make_talks, question_of, set_chat
 
 
 @pytest.fixture
-def service(evaluated_service):
-    evaluated_service.reset()
-    return evaluated_service
-
-
-@pytest.fixture
-def workspace(service, tmp_path):
-    root = tmp_path / "workspace"
-    shutil.copytree(service.root, root, symlinks=True)
-    return Workspace(root)
+def workspace(served):
+    return served
 
 
 def ids(workspace):
@@ -169,6 +116,41 @@ def test_gate_shows_an_advisory_metric_that_fell_and_passes(service, workspace, 
 
     assert code == 0, out + err
     assert "Advisory: −" in out
+
+
+def test_gate_asks_whole_conversations_with_the_systems_own_history(tmp_path, monkeypatch, capsys):
+    talks, worse = make_talks(tmp_path / "talks"), []
+
+    def gate(*options):
+        monkeypatch.setattr("sys.argv", ["rag-eval", "gate", "chats", "chat", *options])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        return exit_.value.code, *capsys.readouterr()
+
+    def answer(path, body):
+        turn = question_of(body).split()[-1][:-1]
+        return {"answer": worse[0] if worse else f"gold {turn}"}
+
+    monkeypatch.chdir(talks.root)
+    talks.config.mkdir(parents=True, exist_ok=True)
+    (talks.config / "verdicts.config.yaml").write_text("min_questions: 5\n")
+    with json_server(answer) as server:
+        set_chat(talks, server, "own")
+        for _ in range(RUNS):
+            evaluate(talks, load_pair(talks, "chats", "chat"), which="all")
+        pin(talks, "chats", "chat", now=clock.now())
+        code, _, err = gate()
+        assert (code, "rag-eval gate --canary 0" in err) == (2, True)
+        server.bodies.clear()
+        assert gate("--canary", "0")[0] == 0
+        assert Counter(map(question_of, server.bodies)).most_common()[0][1] == 1
+        assert [one["content"] for one in server.bodies[-1]["messages"]][1::2] == ["gold 1", "gold 2", "gold 3"]
+        worse.append("no")
+        code, out, _ = gate("--canary", "0")
+
+    assert (code, out.startswith("REGRESSED  ")) == (3, True), out
+    assert len(server.bodies) == 20
+    assert len(published_evaluations(talks, "chats", "chat")) == RUNS + 2
 
 
 def test_critical_metrics_are_the_compared_ones():
