@@ -266,7 +266,7 @@ async def print_prepared(urls: Sequence[str], folder: Path) -> Digests:
                 await navigate(call, session, url)
                 await evaluate(call, session, script("settle"), json.dumps(SETTLE_OPTIONS))
                 await evaluate(call, session, script("measure"))
-                seen = await evaluate(call, session, script("seen"))
+                seen, _ = await evaluate(call, session, script("seen"))
                 await call("Emulation.setEmulatedMedia", session, media="print")
                 await evaluate(call, session, script("repair"))
                 pdf = await print_page(call, session)

@@ -5,6 +5,7 @@ Each step is bounded. A page whose scripts hang is printed without scripts, and 
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import re
 import unicodedata
@@ -271,23 +272,30 @@ async def _print(page: Page, *, scale: float = 1.0) -> tuple[bytes, list[str]]:
 
 def count_printed_words(seen: str, pages: Sequence[str]) -> PrintedWords:
     """Compare the text that `seen.js` found on a page with the texts of its PDF."""
-    seen, text = _normalized(seen), _normalized("\n".join(pages))
-    wanted, printed = Counter(tokenize(seen)), Counter(tokenize(text))
-    printed.update(first + second for first, second in _HYPHENATED.findall(text))
+    seen, text = _normalized(seen), "\n".join(pages)
+    wanted, (printed, letters) = Counter(tokenize(seen)), _printed_words(text)
     words = PrintedWords(wanted.total(), (wanted & printed).total())
-    if words.share >= WORDS_SHARE:
-        letters = "".join(tokenize(text))  # words side by side may have been extracted as one
+    if words.share >= WORDS_SHARE:  # words side by side may have been extracted as one
         lost = sum(max(0, wanted[word] - letters.count(word)) for word in wanted - printed)
         return words._replace(printed=words.seen - lost)
     # A PDF has gaps instead of spaces: spaced-out letters are extracted as words, and cells side by side as one word.
-    trigrams = _letter_trigrams(seen)
-    share = (trigrams & _letter_trigrams(text)).total() / max(1, trigrams.total())
+    trigrams = _letter_trigrams("".join(tokenize(seen)))
+    share = (trigrams & _letter_trigrams(letters)).total() / max(1, trigrams.total())
     return words._replace(printed=max(words.printed, int(share * words.seen)))
 
 
-def _letter_trigrams(text: str) -> Counter[str]:
-    """Count every three consecutive letters, whatever is between them."""
-    letters = "".join(tokenize(text))
+@functools.lru_cache(maxsize=8)  # the text of a PDF is compared with its page twice
+def _printed_words(text: str) -> tuple[Counter[str], str]:
+    """Return the words of a PDF's text, those divided at the end of a line also as one, and its letters."""
+    text = _normalized(text)
+    words = list(tokenize(text))
+    printed = Counter(words)
+    printed.update(first + second for first, second in _HYPHENATED.findall(text))
+    return printed, "".join(words)
+
+
+def _letter_trigrams(letters: str) -> Counter[str]:
+    """Count every three consecutive letters."""
     return Counter(letters[place : place + 3] for place in range(len(letters) - 2))
 
 
