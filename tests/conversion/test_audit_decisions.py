@@ -13,6 +13,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.conftest import HEAD, PLAIN
+from tests.corpus.making import simple_pdf
 
 ROWS = "q,a\nWho sails?,Ines\nWho rows?,Udo\nWho rows?,Ada\nWho steers?,n/a\nWho swims?,\n"
 AUDIT = """decisions:
@@ -62,17 +63,17 @@ def test_decisions_change_questions_everywhere_and_none_is_lost(benchmark, tmp_p
 
 
 ADDED = """decisions:
-  - {id: trace-1, question: "Who dives?", decision: add, answers: Bo, documents: [a.html], finding: suggested}
+  - {id: trace-1, question: "Who dives?", decision: add, answers: Bo, documents: [a.pdf], finding: suggested}
   - {id: trace-2, question: "Who rests?", decision: add, unanswerable: true}
   - {id: trace-3, question: "Who waits?", decision: add, finding: suggested}
   - {id: trace-4, question: "Who left?", decision: drop, finding: suggested}
-  - {id: trace-5, question: "Who hides?", decision: add, answers: Ada, documents: [b.html]}
+  - {id: trace-5, question: "Who hides?", decision: add, answers: Ada, documents: [b.pdf]}
 """
 
 
 def test_taken_questions_are_asked_once_they_have_a_gold_answer(benchmark, tmp_path):
-    spec = PLAIN + "tables: {docs: {files: '*.html'}}\ndocuments: SELECT name, file FROM docs\n"
-    files = {"questions.csv": "q,a\nWho sails?,Ines\n", "a.html": "<p>Bo dives.</p>", "audit.yaml": ADDED}
+    spec = PLAIN + "tables: {docs: {files: '*.pdf'}}\ndocuments: SELECT name, file FROM docs\n"
+    files = {"questions.csv": "q,a\nWho sails?,Ines\n", "a.pdf": simple_pdf("Bo dives."), "audit.yaml": ADDED}
 
     found = plan(benchmark(spec, files))
     convert(Workspace(tmp_path), "scratch")

@@ -7,6 +7,7 @@ from rag_eval_pipeline.conversion.stamp import current_stamp, source_digest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.workspace import Workspace
+from tests.corpus.making import simple_pdf
 
 SPEC = "name: scratch\nversion: {}\nsource: q.csv\nquestions: {{question: q, answer: a}}\n"
 
@@ -39,9 +40,9 @@ def test_dataset_version_keeps_its_content_unless_it_is_replaced(benchmark, tmp_
 
 REFUSED = {
     "a source that cannot be read": ("other,names\none,1\n", "bad_sql"),
-    "another question": ("q,a,d\nWho leads?,Ines,a.md\n", "1 query changed in query_text"),
-    "another document": ("q,a,d\nWho sails?,Ines,b.md\n", "1 query changed in relevant_documents"),
-    "one more": ("q,a,d\nWho sails?,Ines,a.md\nWho rows?,Udo,b.md\n", "1 query added.*version_conflict"),
+    "another question": ("q,a,d\nWho leads?,Ines,a.pdf\n", "1 query changed in query_text"),
+    "another document": ("q,a,d\nWho sails?,Ines,b.pdf\n", "1 query changed in relevant_documents"),
+    "one more": ("q,a,d\nWho sails?,Ines,a.pdf\nWho rows?,Udo,b.pdf\n", "1 query added.*version_conflict"),
 }
 
 
@@ -50,12 +51,12 @@ def contents(paths):
     return {path: path.read_bytes() for path in files if path.name not in {".lock", "refused.txt"}}
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(("table", "reason"), REFUSED.values(), ids=REFUSED)
 def test_source_that_is_refused_leaves_the_earlier_conversion(table, reason, benchmark, tmp_path):
     questions = "questions: 'SELECT q AS question, a AS answer, [{file: d, text: a}] AS contexts FROM source'\n"
-    spec = "name: scratch\nversion: 1.0.0\nsource: q.csv\ntables: {docs: {files: '*.md'}}\n" + questions
-    files = {"q.csv": "q,a,d\nWho sails?,Ines,a.md\n", "a.md": "Ines sails.", "b.md": "Ines and Udo."}
+    spec = "name: scratch\nversion: 1.0.0\nsource: q.csv\ntables: {docs: {files: '*.pdf'}}\n" + questions
+    documents = {"a.pdf": simple_pdf("Ines sails."), "b.pdf": simple_pdf("Ines and Udo.")}
+    files = {"q.csv": "q,a,d\nWho sails?,Ines,a.pdf\n", **documents}
     paths = benchmark(spec, files)
     convert(Workspace(tmp_path), "scratch")
     made = contents(paths)
