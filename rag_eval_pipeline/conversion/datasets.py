@@ -93,7 +93,7 @@ def train_rows(batch: pa.RecordBatch) -> dict[str, JsonText]:
     items = contexts.flatten()
     names, gold = items.field("file_name"), texts(items.field("text"))
     if names.null_count < len(names):
-        named = objects({"filename": texts(names), "text": gold}, TRAIN_DEPTH + 2)
+        named = objects({"filename": texts(pc.fill_null(names, "")), "text": gold}, TRAIN_DEPTH + 2)
         gold = [pc.if_else(names.is_valid(), join(named), join(gold))] if names.null_count else named
     answer = pc.if_else(batch.column("is_impossible"), "", batch.column("answer"))
     columns = {

@@ -4,7 +4,6 @@ The text is what `json.dumps(..., ensure_ascii=False)` writes row by row, but no
 million rows need no more memory than a thousand. `bench/conversion.py` compares the ways to write rows.
 """
 
-import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,12 +30,12 @@ JsonText = Sequence[str | pa.Array]
 nulls. Text is copied once, when all parts are joined."""
 
 
-def texts(column: pa.Array, depth: int | None = None) -> JsonText:
+def texts(column: pa.Array, depth: int = 0) -> JsonText:
     """Return JSON text of each value; null where the value is null.
 
     Args:
-        column: Text, whole numbers, booleans, or lists and structs of them. In a struct null fields are left out.
-        depth: Nesting level of the values in a file indented by two spaces; None: on one line, with `, ` and `: `.
+        column: Text, whole numbers, booleans, or lists of them.
+        depth: Nesting level of the lists in a file indented by two spaces.
     """
     kind = column.type
     if pa.types.is_string(kind):
@@ -46,13 +45,8 @@ def texts(column: pa.Array, depth: int | None = None) -> JsonText:
     if pa.types.is_integer(kind):
         return [column.cast(pa.string())]
     if pa.types.is_list(kind):
-        inner = texts(column.flatten(), None if depth is None else depth + 1)
-        return lists(column, [pc.fill_null(inner[0], "null")] if _has_nulls(inner) else inner, depth)
-    if pa.types.is_struct(kind):
-        below = None if depth is None else depth + 1
-        fields = zip(kind, column.flatten(), strict=True)
-        written = objects({field.name: texts(values, below) for field, values in fields}, depth)
-        return [_null_where_null(column, join(written))] if column.null_count else written
+        inner = texts(column.flatten(), depth + 1)
+        return lists(column, [pc.fill_null(inner[0], "null")] if _count_nulls(inner) else inner, depth)
     raise TypeError(f"no JSON text for a column of {kind}")
 
 
@@ -67,42 +61,27 @@ def join(text: JsonText) -> pa.Array:
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")
 
 
-def objects(members: Mapping[str, JsonText], depth: int | None) -> JsonText:
-    """Return objects of members; a null member is left out."""
+def objects(members: Mapping[str, JsonText], depth: int) -> JsonText:
+    """Return objects of members, the first of which is there in all; a null one of the others is left out."""
     before, between, after = _layout(depth)
-    given = {name: value for name, value in members.items() if not _has_nulls(value, all_of=True)} or members
-    names = [json.dumps(name, ensure_ascii=False) + ": " for name in given]
-    first, *others = given.values()
-    if _has_nulls(first):
-        return [_sparse(names, [join(value) for value in given.values()], depth)]
-    parts = ["{" + before + names[0], *first]
-    for name, value in zip(names[1:], others, strict=True):
-        if _has_nulls(value):
-            parts.append(pc.fill_null(pc.binary_join_element_wise(between + name, value[0], ""), ""))
+    parts: list[str | pa.Array] = ["{" + before]
+    for number, (name, value) in enumerate(members.items()):
+        key = (between if number else "") + json.dumps(name, ensure_ascii=False) + ": "
+        nulls = _count_nulls(value)
+        if nulls and nulls == len(value[0]):
+            continue
+        if nulls:
+            parts.append(pc.fill_null(pc.binary_join_element_wise(key, value[0], ""), ""))
         else:
-            parts += [between + name, *value]
+            parts += [key, *value]
     return [*parts, after + "}"]
 
 
-def _has_nulls(text: JsonText, *, all_of: bool = False) -> bool:
-    if len(text) > 1 or isinstance(text[0], str):
-        return False
-    return bool(text[0].null_count == len(text[0]) if all_of else text[0].null_count)
+def _count_nulls(text: JsonText) -> int:
+    return 0 if len(text) > 1 or isinstance(text[0], str) else int(text[0].null_count)
 
 
-def _sparse(names: Sequence[str], columns: Sequence[pa.Array], depth: int | None) -> pa.Array:
-    """Return objects whose first member may be missing, so that the commas differ."""
-    before, between, after = _layout(depth)
-    filled = functools.reduce(pc.or_, (column.is_valid() for column in columns))
-    present = [column.filter(filled) for column in columns]  # Arrow joins nothing but nulls to nothing at all
-    named = [pc.binary_join_element_wise(name, column, "") for name, column in zip(names, present, strict=True)]
-    inner = pc.binary_join_element_wise(*named, between, null_handling="skip")
-    written = pc.binary_join_element_wise("{" + before, inner, after + "}", "")
-    places = pc.if_else(filled, pc.subtract(pc.cumulative_sum(filled.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
-    return pc.fill_null(written.take(places), "{}")
-
-
-def lists(column: pa.Array, items: JsonText, depth: int | None) -> JsonText:
+def lists(column: pa.Array, items: JsonText, depth: int) -> JsonText:
     """Return lists of items, which have no nulls; null where the list is null."""
     before, between, after = _layout(depth)
     lengths = pc.fill_null(pc.list_value_length(column), 0)
@@ -116,11 +95,9 @@ def lists(column: pa.Array, items: JsonText, depth: int | None) -> JsonText:
     is_empty = pc.equal(lengths, 0)
     if is_empty.true_count:
         written = [pc.if_else(is_empty, "[]", join(written))]
-    return [_null_where_null(column, join(written))] if column.null_count else written
-
-
-def _null_where_null(column: pa.Array, text: pa.Array) -> pa.Array:
-    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string()))
+    return (
+        [pc.if_else(column.is_valid(), join(written), pa.scalar(None, pa.string()))] if column.null_count else written
+    )
 
 
 def consecutive(members: Mapping[str, JsonText], depth: int) -> memoryview:
@@ -130,10 +107,8 @@ def consecutive(members: Mapping[str, JsonText], depth: int) -> memoryview:
     return memoryview(_values(column))[: -len(between)]
 
 
-def _layout(depth: int | None) -> tuple[str, str, str]:
+def _layout(depth: int) -> tuple[str, str, str]:
     """Return the text after a bracket, between members, and before the closing bracket."""
-    if depth is None:
-        return "", ", ", ""
     return "\n" + INDENT * (depth + 1), ",\n" + INDENT * (depth + 1), "\n" + INDENT * depth
 
 
