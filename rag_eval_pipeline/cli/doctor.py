@@ -76,8 +76,8 @@ class Machine:
 def browser(machine: Machine) -> Finding:
     """Chromium and its driver are found, both run, and it can be given the authorities of `ca_file`."""
     from rag_eval_pipeline.corpus.rendering.browser import browser_version, check_driver, find_browser
-    from rag_eval_pipeline.corpus.rendering.trust_store import missing_certutil
     from rag_eval_pipeline.web.egress import read_egress_config
+    from rag_eval_pipeline.web.tls import missing_certutil
 
     try:
         found = find_browser()

@@ -194,7 +194,7 @@ def test_printed_page_is_the_same_again_and_with_too_few_words_no_document(print
 
 
 def test_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
-    monkeypatch.setattr(render, "RENDER_LIMIT_S", 1.0)
+    monkeypatch.setattr(render, "RENDER_LIMIT_S", 0.5)
 
     [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], QUICKLY)
 
@@ -205,7 +205,7 @@ def test_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_tem
 def test_page_that_hangs_is_not_tried_again(tmp_path, own_temp, monkeypatch):
     slow = page("x", *SLOW)
     with monkeypatch.context() as patch:
-        patch.setattr(render, "RENDER_LIMIT_S", 0.5)
+        patch.setattr(render, "RENDER_LIMIT_S", 0.2)
         patch.setattr(render, "PLAIN_LIMIT_S", 0.001)
         rows = build_corpus([slow], tmp_path / "c", [], QUICKLY)
     write_manifest(tmp_path / "documents.parquet", rows)

@@ -14,12 +14,11 @@ from corpus.hostile.drawing import shows
 from corpus.making import png, simple_pdf
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
-from rag_eval_pipeline.corpus.rendering.trust_store import missing_certutil, write_trust_store
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, read_egress_config
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import fetcher
-from rag_eval_pipeline.web.tls import authorities, tls_context
+from rag_eval_pipeline.web.tls import authorities, missing_certutil, tls_context, write_trust_store
 from tests.web.certificates import Authority
 from tests.web.site import Site, serve
 

@@ -408,11 +408,13 @@ from rag_eval_pipeline.sources.compression import UNPACKED
 from rag_eval_pipeline.errors import InputError
 used = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20),) * 2)
-folder, size = Path(sys.argv[1]), int(sys.argv[2])
-try:
-    print(extract(folder / "a", folder / "out", shown="a", caps=Caps(sizes=UNPACKED._replace(ratio=1e9, max_bytes=size))).members[0].size)
-except InputError as error:
-    print(error.code)
+folder, *sizes = sys.argv[1:]
+for size in map(int, sizes):
+    caps = Caps(sizes=UNPACKED._replace(ratio=1e9, max_bytes=size))
+    try:
+        print(extract(Path(folder, "a"), Path(folder, "out"), shown="a", caps=caps).members[0].size)
+    except InputError as error:
+        print(error.code)
 """
 
 
@@ -421,9 +423,7 @@ def test_archive_unpacks_large_members_in_constant_memory(tmp_path, kind):
     large = {"a": bytes(50_000_000)}
     (tmp_path / "a").write_bytes(zip_of(large) if kind == "zip" else gzip.compress(tar_of(large), 1))
 
-    def run(cap):
-        command = [sys.executable, "-c", LIMITED, str(tmp_path), str(cap)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout.strip()
+    command = [sys.executable, "-c", LIMITED, str(tmp_path), "49000000", "50000000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
 
-    assert run(49_000_000) == "archive_bomb"
-    assert run(50_000_000) == "50000000"
+    assert done.stdout.split() == ["archive_bomb", "50000000"]

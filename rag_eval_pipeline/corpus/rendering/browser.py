@@ -25,10 +25,9 @@ from playwright._impl import _driver
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, ViewportSize, async_playwright
 
 from rag_eval_pipeline.corpus.rendering.text_pages import TextPage, open_text_page
-from rag_eval_pipeline.corpus.rendering.trust_store import write_trust_store
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
-from rag_eval_pipeline.web.tls import authorities
+from rag_eval_pipeline.web.tls import authorities, write_trust_store
 
 try:
     from playwright._impl import transport
