@@ -19,19 +19,16 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, with_own_answers
 from rag_eval_pipeline.evaluation.corpus_names import system_corpus
-from rag_eval_pipeline.evaluation.evaluation_folders import (
-    Evaluation,
-    VoidAttempt,
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, VoidAttempt, locked_pair, newest_evaluation
+from rag_eval_pipeline.evaluation.evaluation_settings import digest
+from rag_eval_pipeline.evaluation.evaluation_start import (
     Which,
     answer_statuses,
     begin_evaluation,
-    locked_pair,
     new_evaluation,
-    newest_evaluation,
     open_evaluation,
     unanswered_queries,
 )
-from rag_eval_pipeline.evaluation.evaluation_settings import digest
 from rag_eval_pipeline.evaluation.known_state import KnownState, workspace_commit
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
@@ -39,8 +36,7 @@ from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal
 from rag_eval_pipeline.storage.process import sample_resources
 from rag_eval_pipeline.systems.base import Query, RagAnswer, System, SystemCorpus, failed_answer
-from rag_eval_pipeline.systems.config import SystemFile
-from rag_eval_pipeline.systems.open_system import open_system
+from rag_eval_pipeline.systems.config import SystemFile, open_system
 from rag_eval_pipeline.web.rate_limits import RETRIED_CODES
 from rag_eval_pipeline.workspace import Workspace
 

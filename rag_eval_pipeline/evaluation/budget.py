@@ -18,14 +18,8 @@ from typing import NamedTuple, Self
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.evaluation_folders import (
-    Evaluation,
-    Which,
-    id_order,
-    load_evaluation,
-    newest_evaluation,
-    questions_to_ask,
-)
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.evaluation_start import Which, questions_to_ask
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage

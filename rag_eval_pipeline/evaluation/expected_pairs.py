@@ -11,8 +11,9 @@ from typing import NamedTuple
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.stamp import Stamp, is_converted, source_digest
 from rag_eval_pipeline.errors import InputError, os_fault
-from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, same_answers, same_scoring
+from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
+from rag_eval_pipeline.evaluation.evaluation_start import same_answers, same_scoring
 from rag_eval_pipeline.evaluation.pair import fingerprints_of, settings_of
 from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.systems.config import SystemFile, read_common_settings, read_system_file

@@ -8,15 +8,8 @@ from typing import Any
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import AskingReport, Progress, ask_questions
-from rag_eval_pipeline.evaluation.evaluation_folders import (
-    SCORE_FILES,
-    Evaluation,
-    Which,
-    evaluation_to_score,
-    locked_pair,
-    required_evaluation,
-    same_answers,
-)
+from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, Evaluation, locked_pair, required_evaluation
+from rag_eval_pipeline.evaluation.evaluation_start import Which, evaluation_to_score, same_answers
 from rag_eval_pipeline.evaluation.judging import JudgingReport
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.publishing import Scores, publish, read_all_scores

@@ -14,8 +14,8 @@ from rag_eval_pipeline.evaluation.asking import corpus_of, run_queries, turns_to
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.systems.base import RagAnswer
+from rag_eval_pipeline.systems.config import open_system
 from rag_eval_pipeline.systems.json_paths import CHAT_COMPLETION, GENERATE_EVENT, mark_read, observed, unread_keys
-from rag_eval_pipeline.systems.open_system import open_system
 from rag_eval_pipeline.workspace import Workspace
 
 PUBLISHED_FIELDS = {"openai": CHAT_COMPLETION, "nvidia": GENERATE_EVENT}  # by kind: not listed as left unread

@@ -19,13 +19,8 @@ from rag_eval_pipeline.errors import InputError, ServiceError, shortened
 from rag_eval_pipeline.evaluation.asking import Progress, ask_in_batches
 from rag_eval_pipeline.evaluation.baseline_files import required_baseline
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, SHARED_FINGERPRINTS, ScoredRun, with_levels
-from rag_eval_pipeline.evaluation.evaluation_folders import (
-    Evaluation,
-    load_evaluation,
-    locked_pair,
-    make_newest,
-    open_evaluation,
-)
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, locked_pair, make_newest
+from rag_eval_pipeline.evaluation.evaluation_start import open_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import PAGE
 from rag_eval_pipeline.evaluation.scoring import SCORERS

@@ -7,13 +7,12 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_folders import (
     Evaluation,
-    copy_for_scoring,
     id_order,
     load_evaluation,
     locked_pair,
     published_evaluations,
-    same_scoring,
 )
+from rag_eval_pipeline.evaluation.evaluation_start import copy_for_scoring, same_scoring
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.pipeline import score_all
 from rag_eval_pipeline.evaluation.publishing import publish

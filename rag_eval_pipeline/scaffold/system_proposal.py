@@ -18,8 +18,7 @@ from rag_eval_pipeline.formats.model import bad_format_of
 from rag_eval_pipeline.scaffold.name_map import MappedName
 from rag_eval_pipeline.storage.yaml_files import parse_yaml, resolve_scalars
 from rag_eval_pipeline.systems.base import Query, RagAnswer, SystemCorpus
-from rag_eval_pipeline.systems.config import SystemFile, parse_system
-from rag_eval_pipeline.systems.open_system import open_system
+from rag_eval_pipeline.systems.config import SystemFile, open_system, parse_system
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from rag_eval_pipeline.workspace import Workspace
 

@@ -1,8 +1,10 @@
 """`data/config/systems/<system>.config.yaml`: one file, one system under test.
 
-`kind` selects the system; the other keys are common to all kinds, and `settings` belongs to the kind.
+`kind` selects the system; the other keys are common to all kinds, and `settings` belongs to the kind. This is the one
+place that knows which module is a kind's.
 """
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,17 +16,18 @@ import pydantic
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.formats.model import Model, bad_format_of
 from rag_eval_pipeline.storage.yaml_files import read_settings
+from rag_eval_pipeline.systems.base import System, SystemCorpus
 from rag_eval_pipeline.systems.kind_settings import (
     EMBEDDED_VERSION,
     EmbeddedSettings,
     HttpSettings,
     JsonPath,
-    NvidiaSettings,
     OpenAiSettings,
     PythonSettings,
     ReplaySettings,
     takes,
 )
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from rag_eval_pipeline.web.server_settings import Budget, EndpointSettings
 
 
@@ -227,3 +230,37 @@ def answer_settings(settings: Model) -> dict[str, Any]:
 def _model_of(kind: str) -> type[SystemFile]:
     """Return the model of a kind's files, so that a bad setting is named by its place in the file."""
     return pydantic.create_model(f"SystemFile_{kind}", __base__=SystemFile, settings=(KINDS[kind].settings, ...))
+
+
+def open_system(kind: str, settings: Any, corpus: SystemCorpus) -> AbstractAsyncContextManager[System]:
+    """Return a context manager whose value is the system, ready to answer; no other kind's module is loaded.
+
+    Args:
+        kind: One of `KINDS`, of whose model the settings are.
+    """
+    match kind:
+        case "embedded":
+            from rag_eval_pipeline.systems.embedded_bm25 import open_embedded
+
+            return open_embedded(settings, corpus)
+        case "nvidia":
+            from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+
+            return open_nvidia(settings, corpus)
+        case "openai":
+            from rag_eval_pipeline.systems.openai import open_openai
+
+            return open_openai(settings, corpus)
+        case "http":
+            from rag_eval_pipeline.systems.http import open_http
+
+            return open_http(settings, corpus)
+        case "python":
+            from rag_eval_pipeline.systems.python_callable import open_python
+
+            return open_python(settings, corpus)
+        case "replay":
+            from rag_eval_pipeline.systems.replay import open_replay
+
+            return open_replay(settings, corpus)
+    raise ValueError(f"no kind of system: {kind}")

@@ -13,8 +13,12 @@ import msgspec
 from rag_eval_pipeline.systems.base import Citation, Query, RagAnswer, Usage
 from rag_eval_pipeline.systems.citations import cited_place
 from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, is_amount, part, peek, whole_number
-from rag_eval_pipeline.systems.messages import (
+from rag_eval_pipeline.systems.parsing import AnswerReader
+from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, is_passage, parse_passages
+from rag_eval_pipeline.systems.reply import (
+    COMPLETION_TOKENS,
     CONTEXTS,
+    PROMPT_TOKENS,
     message_text,
     newest_turn,
     retrieved_by_tools,
@@ -24,9 +28,6 @@ from rag_eval_pipeline.systems.messages import (
     summed_usage,
     unread_documents,
 )
-from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, is_passage, parse_passages
-from rag_eval_pipeline.systems.reply import COMPLETION_TOKENS, PROMPT_TOKENS
 from rag_eval_pipeline.systems.user_streams import first_choice
 from rag_eval_pipeline.text.normalise import plain_text, scalar_text
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import jmespath
 import pydantic
@@ -16,9 +16,6 @@ from pydantic_core import PydanticCustomError
 from rag_eval_pipeline.formats.model import JsonObject, JsonValue, Model
 from rag_eval_pipeline.systems.base import SystemCorpus
 from rag_eval_pipeline.web.server_settings import ChatSettings, EndpointSettings, Prices, is_free_header
-
-if TYPE_CHECKING:
-    from rag_eval_pipeline.systems.base import SystemCorpus
 
 
 def _compiles(path: str) -> str:
@@ -84,22 +81,40 @@ class ContextNames(Model):
         "name.",
     )
 
-    def path_of_names(self, corpus: "SystemCorpus") -> Path | None:
+    def path_of_names(self, corpus: SystemCorpus) -> Path | None:
         """Return where the map of names for a corpus is; None if there is none."""
         if self.names is None:
             return None
         return corpus.settings_folder / self.names.replace("{benchmark}", corpus.benchmark)
 
 
-class ReadingSettings(Model):
-    """How the answers of a system are read; part of most kinds' settings."""
+class CommonReading(Model):
+    """How the answers of a system are read, whatever its kind."""
 
     contexts: ContextNames | None = pydantic.Field(None, description="How the system names documents.")
-    page_base: PageBase = None
-    citation_base: CitationBase = None
     offset_base: OffsetBase = "document"
     abstention: AbstentionPatterns = None
+
+    def reading(self, **of_the_kind: Any) -> "ReadingSettings":
+        """Return these settings with those that the kind has or reads in its own way."""
+        return ReadingSettings(**{name: getattr(self, name) for name in CommonReading.model_fields} | of_the_kind)
+
+
+class ReadingSettings(CommonReading):
+    """How the answers of a system are read; part of most kinds' settings."""
+
+    page_base: PageBase = None
+    citation_base: CitationBase = None
     empty_answer: EmptyAnswers = "error"
+
+
+PublishedConfiguration = Annotated[
+    dict[str, str | int | float | bool | None],
+    pydantic.Field(
+        default_factory=dict,
+        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
+    ),
+]
 
 
 EMBEDDED_VERSION = "embedded/4"  # raised whenever equal settings may answer differently
@@ -209,10 +224,7 @@ class HttpSettings(ReadingSettings):
         "a refused one, error a failed one.",
     )
     prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost, if the server states none.")
-    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict,
-        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
-    )
+    configuration: PublishedConfiguration
 
     @pydantic.field_validator("headers")
     @classmethod
@@ -233,115 +245,6 @@ class HttpSettings(ReadingSettings):
         if not takes(_QUESTIONS, self.body, self.params):
             raise ValueError("a body or params with {question} in a text, or {messages}")
         return self
-
-
-class UploadSettings(Model):
-    """How the corpus is uploaded."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"enabled", "batch_documents", "total_seconds", "poll_seconds"})
-
-    enabled: bool = pydantic.Field(
-        True, description="Create the collection and upload missing documents; false: it must be complete already."
-    )
-    batch_documents: int = pydantic.Field(50, ge=1, le=1000, description="Documents uploaded with one request.")
-    total_seconds: float = pydantic.Field(7200.0, gt=0, description="Time limit for the upload of the whole corpus.")
-    poll_seconds: float = pydantic.Field(
-        2.0, gt=0, le=60, description="Longest pause between two requests for the status of a batch."
-    )
-    chunk_size: int | None = pydantic.Field(
-        None, ge=1, description="Tokens of a chunk; the collection's name then ends with it. None: the server's own."
-    )
-    chunk_overlap: int | None = pydantic.Field(None, ge=0, description="Tokens that neighbouring chunks share.")
-
-    @pydantic.model_validator(mode="after")
-    def _together(self) -> Self:
-        if (self.chunk_size is None) != (self.chunk_overlap is None):
-            raise ValueError("chunk_size and chunk_overlap together, or neither")
-        return self
-
-
-CORPUS_DIGITS = 12  # of the corpus's fingerprint in a collection's name
-NAME_LENGTH = 255  # characters of a collection's name in Milvus
-BLUEPRINT_FIELDS = frozenset({"messages", "use_knowledge_base", "enable_citations", "collection_names"})
-_FIELD = re.compile(r"\{([^{}]*)\}")
-_FIELDS = {"benchmark", "corpus"}
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
-
-
-def _template(value: str) -> str:
-    if unknown := sorted(set(_FIELD.findall(value)) - _FIELDS):
-        raise ValueError(f"a name with {{benchmark}} and {{corpus}}, not {{{unknown[0]}}}")
-    if _NOT_IN_NAMES.search(_FIELD.sub("", value).replace("-", "_")):
-        raise ValueError("letters, digits, - and _, with {benchmark} and {corpus}")
-    return value
-
-
-class NvidiaSettings(Model):
-    """Where the servers are, which collection is asked, and how its answers are read."""
-
-    operational: ClassVar[frozenset[str]] = frozenset({"check_dependencies", "prices"})
-
-    rag: EndpointSettings = pydantic.Field(description="The RAG server, such as base_url: http://host:8081.")
-    ingestor: EndpointSettings | None = pydantic.Field(
-        None,
-        description="The ingestor, such as base_url: http://host:8082; without it nothing is uploaded or verified.",
-    )
-    collection: Annotated[str, pydantic.AfterValidator(_template)] = pydantic.Field(
-        "{benchmark}_{corpus}",
-        min_length=1,
-        description="Name of the collection; {benchmark} is the benchmark's name, {corpus} the first 12 digits of its "
-        "corpus's fingerprint, so that a changed corpus is a new collection.",
-    )
-    upload: UploadSettings = pydantic.Field(
-        UploadSettings(), description="How the corpus is uploaded; false: not at all."
-    )
-    allow_other_documents: bool = pydantic.Field(
-        False,
-        description="Accept a collection that holds other documents too, as distractors; false: that is an error.",
-    )
-    check_dependencies: bool = pydantic.Field(
-        True, description="Ask /v1/health also about the services behind the server, and do not start if one is down."
-    )
-    extra_body: JsonObject = pydantic.Field(
-        default_factory=dict,
-        description="Further fields of every request to /v1/generate, such as reranker_top_k and "
-        "temperature; the server's defaults hold for the others.",
-    )
-    contexts: ContextNames | None = pydantic.Field(None, description="How the collection names documents.")
-    page_base: Literal["auto", 0, 1] = pydantic.Field(
-        "auto",
-        description="Number of a document's first page on this server; auto finds it by comparing passages"
-        " with the pages.",
-    )
-    offset_base: OffsetBase = "document"
-    unescape_html: bool = pydantic.Field(
-        True, description="The server escapes & < > as HTML entities; they are unescaped before scoring."
-    )
-    abstention: AbstentionPatterns = None
-    empty_answer: EmptyAnswers = "error"
-    prices: Prices = pydantic.Field(Prices(), description="Prices for the estimated cost.")
-
-    @pydantic.field_validator("upload", mode="before")
-    @classmethod
-    def _switch(cls, value: Any) -> Any:
-        return {"enabled": value} if isinstance(value, bool) else value
-
-    @pydantic.field_validator("extra_body")
-    @classmethod
-    def _is_further(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if BLUEPRINT_FIELDS & value.keys():
-            raise ValueError(
-                f"fields other than {', '.join(sorted(BLUEPRINT_FIELDS))}, which are set for each question"
-            )
-        return value
-
-    def collection_name(self, benchmark: str, corpus_fingerprint: str) -> str:
-        """Return the collection of a corpus, in the letters that Milvus allows."""
-        name = self.collection.replace("{benchmark}", benchmark).replace("{corpus}", corpus_fingerprint[:CORPUS_DIGITS])
-        if self.upload.chunk_size is not None:
-            name += f"_c{self.upload.chunk_size}_{self.upload.chunk_overlap}"
-        name = _NOT_IN_NAMES.sub("_", name)
-        return (name if not name[0].isdigit() else f"c_{name}")[:NAME_LENGTH]
 
 
 class Retrieval(Model):
@@ -436,10 +339,7 @@ class PythonSettings(ReadingSettings):
     version_of: tuple[str, ...] = pydantic.Field(
         (), description="Installed packages whose versions are published; another version is another system."
     )
-    configuration: dict[str, str | int | float | bool | None] = pydantic.Field(
-        default_factory=dict,
-        description="Configuration to publish with the results, such as model, embedding_model and retrieval_k.",
-    )
+    configuration: PublishedConfiguration
 
     @pydantic.field_validator("callable")
     @classmethod
@@ -475,7 +375,7 @@ class PythonSettings(ReadingSettings):
 PLACEHOLDERS = ("benchmark", "system", "started")
 
 
-class ReplaySettings(Model):
+class ReplaySettings(CommonReading):
     """Where the recorded answers are."""
 
     operational: ClassVar = frozenset({"ids"})  # the server's configuration states what they are
@@ -491,10 +391,7 @@ class ReplaySettings(Model):
         default_factory=dict,
         description="Configuration of the recorded system to publish, such as model and retrieval_k.",
     )
-    contexts: ContextNames | None = pydantic.Field(None, description="How the recorded system names documents.")
     page_base: PageBase = None
-    offset_base: OffsetBase = "document"
-    abstention: AbstentionPatterns = None
     empty_answer: EmptyAnswers | None = pydantic.Field(
         None,
         description="How an empty answer counts, unless the recording states that the system abstained; "

@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import EndpointError, ServiceError, os_fault
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import SystemCorpus
-from rag_eval_pipeline.systems.kind_settings import UploadSettings
+from rag_eval_pipeline.systems.nvidia_settings import UploadSettings
 from rag_eval_pipeline.web.client import Endpoint, Reply
 from rag_eval_pipeline.web.rate_limits import PERMANENT_STATUSES
 

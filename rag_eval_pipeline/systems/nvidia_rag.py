@@ -11,7 +11,6 @@ import msgspec
 from rag_eval_pipeline.errors import EndpointError, ServiceError
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus, Usage
 from rag_eval_pipeline.systems.foreign_values import is_amount, whole_number
-from rag_eval_pipeline.systems.kind_settings import NvidiaSettings, ReadingSettings
 from rag_eval_pipeline.systems.nvidia_ingest import DOCUMENT_BYTES, StoredNames, ensure_collection
 from rag_eval_pipeline.systems.nvidia_replies import (
     Base,
@@ -23,6 +22,7 @@ from rag_eval_pipeline.systems.nvidia_replies import (
     read_chunks,
     read_stream,
 )
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from rag_eval_pipeline.systems.parsing import AnswerReader, estimated_usage, failed_request
 from rag_eval_pipeline.web.client import Endpoint, StreamReply
 from rag_eval_pipeline.web.sse import EventParser
@@ -187,13 +187,7 @@ async def open_nvidia(settings: NvidiaSettings, corpus: SystemCorpus) -> AsyncIt
         base: Base | None = None if settings.page_base == "auto" else settings.page_base
         if settings.page_base == "auto":
             base = await find_page_base(rag, collection, corpus.pages(), names)
-        reading = ReadingSettings(
-            contexts=settings.contexts,
-            page_base=1 if base is None else base,
-            offset_base=settings.offset_base,
-            abstention=settings.abstention,
-            empty_answer=settings.empty_answer,
-        )
+        reading = settings.reading(page_base=1 if base is None else base, empty_answer=settings.empty_answer)
         reader = AnswerReader(dataclasses.replace(corpus, aliases=names.aliases(corpus.aliases)), reading)
         yield NvidiaSystem(rag, settings, _Server(collection, configuration, base), reader)
 

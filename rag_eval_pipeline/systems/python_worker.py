@@ -22,12 +22,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rag_eval_pipeline.systems import citations, foreign_values, frameworks, messages, parsing, passages, reply
+from rag_eval_pipeline.systems import citations, foreign_values, frameworks, parsing, passages, reply
 from rag_eval_pipeline.systems.user_code import CodeError, CodeFacts, CodeSettings, Outcome, Question
 from rag_eval_pipeline.systems.worker_main import OLDEST
 
 # The modules that read what was returned.
-READERS = (citations, frameworks, messages, parsing, passages, reply, foreign_values)
+READERS = (citations, frameworks, parsing, passages, reply, foreign_values)
 SCRIPT = Path(__file__).with_name("worker_main.py")
 HELLO_SECONDS = 60.0  # from the start of the interpreter to its first line
 OPENING_SECONDS = 1800.0  # for importing the code and making its objects, which may load models

@@ -17,10 +17,9 @@ from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.frameworks import to_rag_answer
-from rag_eval_pipeline.systems.kind_settings import ReadingSettings, ReplaySettings
+from rag_eval_pipeline.systems.kind_settings import ReplaySettings
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.systems.recording_files import read_recordings
-from rag_eval_pipeline.systems.recordings import NO_ERROR_GIVEN, Recording, Recordings
+from rag_eval_pipeline.systems.recording_files import NO_ERROR_GIVEN, Recording, Recordings, read_recordings
 
 PUBLISHED = ("model", "embedding_model", "retrieval_k", "reranking_enabled")
 WARNINGS_SHOWN = 3
@@ -80,13 +79,8 @@ async def open_replay(settings: ReplaySettings, corpus: SystemCorpus) -> AsyncIt
         recordings = recordings.with_ids(settings.ids, corpus.source_ids(), path)
     if recordings.rows[0].fault is not None and all(recording.fault is not None for recording in recordings.rows):
         raise recordings.rows[0].fault
-    reading = ReadingSettings(
-        contexts=settings.contexts,
-        page_base=settings.page_base,
-        offset_base=settings.offset_base,
-        abstention=settings.abstention,
-        empty_answer=settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error"),
-    )
+    empty = settings.empty_answer or ("abstained" if recordings.form == "predictions" else "error")
+    reading = settings.reading(page_base=settings.page_base, empty_answer=empty)
     yield ReplaySystem(recordings, path, settings, AnswerReader(corpus, reading))
 
 

@@ -11,17 +11,15 @@ import yaml
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation import score_tables as storage
-from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, performance
-from rag_eval_pipeline.evaluation.answer_notes import language_warnings
+from rag_eval_pipeline.evaluation.answer_facts import AnswerFacts, language_warnings, performance
 from rag_eval_pipeline.evaluation.compared_runs import run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import SCORE_FILES, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
 from rag_eval_pipeline.evaluation.means import MeanGroup, Means, named, overall_row, retrieval_level
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate, score_all
-from rag_eval_pipeline.evaluation.publishing import publish
+from rag_eval_pipeline.evaluation.publishing import metadata, publish
 from rag_eval_pipeline.evaluation.quality_thresholds import breaks, check_thresholds
-from rag_eval_pipeline.evaluation.results_builder import metadata
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, read_scores, write_scores
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.formats.dataset import EvaluationQuery

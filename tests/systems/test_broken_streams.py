@@ -7,8 +7,9 @@ import pytest
 
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.http import open_http
-from rag_eval_pipeline.systems.kind_settings import HttpSettings, NvidiaSettings, OpenAiSettings
+from rag_eval_pipeline.systems.kind_settings import HttpSettings, OpenAiSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from rag_eval_pipeline.systems.openai import open_openai
 from tests.systems.conftest import corpus_in
 from tests.web.scripted_server import reply, serving, stream

@@ -16,9 +16,9 @@ from rag_eval_pipeline.systems.base import Citation, Query, RetrievedPassage, Sy
 from rag_eval_pipeline.systems.foreign_values import WrongShape
 from rag_eval_pipeline.systems.frameworks import parse_answer, to_rag_answer
 from rag_eval_pipeline.systems.kind_settings import ReadingSettings
-from rag_eval_pipeline.systems.messages import retrieved_by_tools
 from rag_eval_pipeline.systems.parsing import AnswerReader
 from rag_eval_pipeline.systems.python_worker import decode, names_read
+from rag_eval_pipeline.systems.reply import retrieved_by_tools
 from rag_eval_pipeline.systems.worker_main import Encoder
 
 QUERY = Query("1", "?")

@@ -5,8 +5,8 @@ import contextlib
 import pytest
 
 from examples.mock_server.process import mock_rag_server
-from rag_eval_pipeline.systems.kind_settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from tests.examples import plain_http
 from tests.examples.papers import papers_corpus
 

@@ -169,7 +169,7 @@ async def test_list_longer_than_expected_is_read_whole(server, corpus, opened, s
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from rag_eval_pipeline.systems.kind_settings import NvidiaSettings
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
 from tests.examples.papers import papers_corpus
 

@@ -14,8 +14,8 @@ from examples.mock_server.nvidia_rag import GenerateRequest, SearchRequest
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
 from rag_eval_pipeline.systems.json_paths import GENERATE_EVENT
-from rag_eval_pipeline.systems.kind_settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from tests.examples import plain_http
 from tests.examples.papers import BELL, LIGHT
 from tests.json_server import json_server

@@ -9,8 +9,8 @@ import pytest
 from examples.mock_server.process import mock_rag_server
 from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.kind_settings import NvidiaSettings
 from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
+from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 from tests.json_server import json_server
 
