@@ -30,11 +30,12 @@ from rag_eval_pipeline.monitoring.alert_files import (
     read_alerts,
 )
 from rag_eval_pipeline.monitoring.alert_messages import PAYLOADS, Message, mail_of, message_of, text_lines
-from rag_eval_pipeline.monitoring.declines import DeclineAlert, decline_alerts
 from rag_eval_pipeline.monitoring.incidents import (
     Course,
+    DeclineAlert,
     change_text,
     courses,
+    decline_alerts,
     incident_of,
     means_text,
     strongest_change,
@@ -232,17 +233,11 @@ def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertS
         raise ValueError(f"a night that alerts without a change: {night.evaluation_id}")
     cause = incident.cause
     return Alert(
+        **_of_night(pair, night, now),
         alert_id=night.evaluation_id,
         kind=incident.kind,
         subject=incident.headline,
-        night=night.opened_at,
-        created_at=now,
-        benchmark=pair.benchmark,
-        system=pair.system,
-        evaluation_id=night.evaluation_id,
         rerun=night.rerun,
-        page=f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
-        baseline=pair.baseline,
         changes=tuple(_alerted(night, name) for name, _ in incident.changes),
         together=tuple(incident.unsure),
         cause=cause.sentence if cause else None,
@@ -257,20 +252,26 @@ def _change(workspace: Workspace, pair: Nights, course: Course, settings: AlertS
     )  # fmt: skip
 
 
+def _of_night(pair: Nights, night: Night, now: datetime) -> dict[str, Any]:
+    return {
+        "night": night.opened_at,
+        "created_at": now,
+        "benchmark": pair.benchmark,
+        "system": pair.system,
+        "evaluation_id": night.evaluation_id,
+        "page": f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
+        "baseline": pair.baseline,
+    }
+
+
 def _decline_alert(pair: Nights, found: DeclineAlert, now: datetime) -> Alert:
     """Return the alert of a decline that no single night was sure of."""
     night, change = found.night, found.declines[0].summary.partition(" (")[0]
     return Alert(
+        **_of_night(pair, night, now),
         alert_id=f"{DECLINE}{night.evaluation_id}",
         kind="declined",
         subject=f"{pair.system} on {pair.benchmark} declines: {change}",
-        night=night.opened_at,
-        created_at=now,
-        benchmark=pair.benchmark,
-        system=pair.system,
-        evaluation_id=night.evaluation_id,
-        page=f"comparisons/{pair.benchmark}.{pair.system}.against.baseline.html",
-        baseline=pair.baseline,
         changes=tuple(
             AlertedMetric(metric=one.metric, kind="declined", sentence=one.sentence, summary=one.summary)
             for one in found.declines

@@ -38,7 +38,7 @@ from rag_eval_pipeline.metrics.early_stop import (
 from rag_eval_pipeline.metrics.intervals import Values
 from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
 from rag_eval_pipeline.monitoring.night_records import read_nights
-from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
+from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, atomic_write
 from rag_eval_pipeline.systems.base import RagAnswer

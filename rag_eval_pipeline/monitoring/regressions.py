@@ -37,14 +37,12 @@ from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs,
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin_first_nights
 from rag_eval_pipeline.monitoring.comparison import ComparedRun, compare_runs, compared_run, not_comparable
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
-from rag_eval_pipeline.monitoring.declines import declines
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
-from rag_eval_pipeline.monitoring.incidents import headline_order, means_text
+from rag_eval_pipeline.monitoring.incidents import declines, headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.night_records import Night, Nights, read_nights
-from rag_eval_pipeline.monitoring.nightly import new_night, update_nights, write_nights
+from rag_eval_pipeline.monitoring.nightly import new_night, read_baseline_runs, update_nights, write_nights
 from rag_eval_pipeline.monitoring.prometheus import write_metrics
-from rag_eval_pipeline.monitoring.reference_runs import read_baseline_runs
 from rag_eval_pipeline.monitoring.states import config_faults
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,

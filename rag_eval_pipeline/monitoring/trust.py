@@ -16,8 +16,8 @@ from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, ROUNDING
 from rag_eval_pipeline.metrics.verdicts import flip_share
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.night_records import read_nights
+from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.power import FIRST_METRIC, Power, power_of_runs
-from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns, read_baseline_runs
 from rag_eval_pipeline.monitoring.regressions import nightly_pairs
 from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace

@@ -6,9 +6,8 @@ from typing import Any
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.metrics.watch import Watched
-from rag_eval_pipeline.monitoring.declines import decline_of, follow_declines
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import headline_order, verdict_order
+from rag_eval_pipeline.monitoring.incidents import decline_of, follow_declines, headline_order, verdict_order
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.audit_page import Counts

@@ -7,8 +7,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import create_evaluation, m
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.formats.results import Fingerprints
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
-from rag_eval_pipeline.monitoring.nightly import add_run
-from rag_eval_pipeline.monitoring.reference_runs import BaselineRuns
+from rag_eval_pipeline.monitoring.nightly import BaselineRuns, add_run
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
 
 START = datetime(2026, 9, 7, 2, tzinfo=UTC)

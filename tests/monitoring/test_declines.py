@@ -7,7 +7,7 @@ import pytest
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings, alerts_folder, read_alerts
 from rag_eval_pipeline.monitoring.alert_messages import message_of, text_lines
 from rag_eval_pipeline.monitoring.alerts import send_change_alerts
-from rag_eval_pipeline.monitoring.declines import decline_alerts, declines, follow_declines
+from rag_eval_pipeline.monitoring.incidents import decline_alerts, declines, follow_declines
 from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.nightly import alerts_due
 from rag_eval_pipeline.monitoring.status import verdict_text

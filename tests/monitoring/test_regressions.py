@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
@@ -125,7 +126,7 @@ def test_results_have_tests_against_the_pinned_runs(workspace):
         workspace.system_file("embedded").write_text(yaml.safe_dump(settings))
         _, published = evaluate(workspace, load_pair(workspace, RAILWAY, "embedded"))
         if system == "embedded":
-            pin(workspace, RAILWAY, "embedded", [published.evaluation_id], now=FIRST)
+            pin(workspace, RAILWAY, "embedded", [published.evaluation_id], now=clock.now())
 
     found = EvaluationResults.read(workspace.results_file(published.evaluation_id))
     tests = found.statistical_analysis.significance_tests

@@ -15,6 +15,8 @@ from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import schedules, sensors
 from rag_eval_pipeline.defs.partitions import benchmarks, systems
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 
@@ -93,7 +95,7 @@ class World:
         self.instance.add_dynamic_partitions(systems.name, [name])
 
     def run(self, job, request):
-        (self.folder / "now.json").write_text(json.dumps({"asked": str(self.now), "planted": self.planted}))
+        self.write_state()
         result = defs.resolve_job_def(job).execute_in_process(
             instance=self.instance,
             partition_key=request.partition_key,
@@ -119,6 +121,17 @@ class World:
         self.aggregate()
         self.now = started + timedelta(days=1)
         return [request.tags["confirms"] for request in reruns]
+
+    def evaluation(self):
+        """A night of which only the evaluations count, without Dagster."""
+        started = self.now
+        for system in self.workspace.systems():
+            self.write_state()
+            evaluate(self.workspace, load_pair(self.workspace, LEDGER, system), which="all")
+        self.now = started + timedelta(days=1)
+
+    def write_state(self):
+        (self.folder / "now.json").write_text(json.dumps({"asked": str(self.now), "planted": self.planted}))
 
     def tick(self):
         return dg.build_schedule_context(
