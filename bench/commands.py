@@ -4,10 +4,10 @@
 
 The workspace is made by the commands themselves, with two evaluations of which the first is the baseline. Each
 command then runs `--runs` times as users run it, a process each, with compiled modules; the least times are printed,
-and the heavy packages that the command's own process loaded. `--before` is another checkout (`git worktree add TREE
-COMMIT`), whose commands run in turn with these in a workspace of its own. The aim is 1.0 s by the clock on a quiet
-machine of two cores for all but `audit`, `report`, `convert` and `evaluate`, and 0.15 s for `--help`. On a busy machine
-only the processor time says something.
+and the heavy packages that the command's own process loaded, as the table in docs/explanation/scale.md. `--before` is
+another checkout (`git worktree add TREE COMMIT`), whose commands run in turn with these in a workspace of its own. The
+aim is 1.0 s by the clock on a quiet machine of two cores for all but `audit`, `report`, `convert` and `evaluate`, 0.5 s
+for `score` and 0.15 s for `--help`. On a busy machine only the processor time says something.
 """
 
 import argparse
@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "system probe": ("system", "probe", SYSTEM),
     "audit": ("audit", BENCHMARK),
     "recipes": ("recipes",),
+    "score": ("score", "--qrels", "qrels.test", "--run", "results.test"),
     "report": ("report",),
     "convert": ("convert", BENCHMARK),
     "evaluate": ("evaluate", BENCHMARK, "--system", SYSTEM),
@@ -49,6 +50,8 @@ class Tree:
         self.code, self.root = code, root
         self.run("new", str(root), cwd=root.parent)
         (root / "train.csv").write_text("question,answer,url\nWhich colour?,Blue,https://example.org/blue.html\n")
+        for file in ("qrels.test", "results.test"):
+            shutil.copy(REPOSITORY / "tests" / "oracles" / "trec_eval" / file, root)
         shutil.copytree(REPOSITORY / "data" / "sources" / BENCHMARK, root / "data" / "sources" / BENCHMARK)
         self.run("convert", BENCHMARK)
         self.run("evaluate", BENCHMARK, "--system", SYSTEM)
@@ -88,9 +91,11 @@ def main() -> None:
     arguments.add_argument("--before", type=Path, help="another checkout, to compare with")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-commands-") as folder:
-        codes = {"before": given.before and given.before.resolve(), "now": REPOSITORY}
-        trees = {name: Tree(code, Path(folder).resolve() / name) for name, code in codes.items() if code}
-        columns = " | ".join(f"{name}: processor s | wall s" for name in trees)
+        codes = {"before": given.before.resolve()} if given.before else {}
+        codes["now"] = REPOSITORY
+        trees = {name: Tree(code, Path(folder).resolve() / name) for name, code in codes.items()}
+        tags = [f"{name}: " if given.before else "" for name in trees]
+        columns = " | ".join(f"{tag}processor s | {tag}by the clock, s" for tag in tags)
         print(f"| command | {columns} | loads |\n|---{'|---:|---:' * len(trees)}|---|")
         for name in given.only or COMMANDS:
             tries = [[tree.run(*COMMANDS[name])[:2] for tree in trees.values()] for _ in range(given.runs)]

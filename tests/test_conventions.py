@@ -1,12 +1,12 @@
 """Conventions of the code that a reader cannot check at a glance."""
 
-import ast
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -14,58 +14,82 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-HEAVY = ("apprise", "duckdb", "pandas", "playwright", "pypdfium2", "scipy", "tantivy")
-ARROW = ("numpy", "pyarrow")
-# A command on an evaluated benchmark -> the packages that it has no use for.
+HEAVY = {"apprise", "dagster", "duckdb", "pandas", "playwright", "pypdfium2", "scipy", "tantivy"}
+ARROW = {"numpy", "pyarrow"}
+NEW = ("init", "new", "--from", "data/sources/skarn-railway/questions.jsonl")
+# Processes -> the commands on an evaluated benchmark that they run in turn, and the packages that these and those before
+# them have no use for.
 UNUSED_BY = {
-    ("list",): {*HEAVY, *ARROW, "httpx", "rich"},
-    ("status",): {*HEAVY, "httpx", "rich"},
-    ("history",): {*HEAVY, "httpx", "rich"},
-    ("leaderboard",): {*HEAVY, "httpx"},
-    ("recipes",): {*HEAVY, "httpx", "rich"},
-    ("init", "new", "--from", "data/sources/skarn-railway/questions.jsonl"): {*HEAVY, "httpx", "rich"},
-    ("plan", "skarn-railway"): {*HEAVY, "httpx", "rich"},
-    ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"},
-    ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
-}
+    "what is only looked at": {
+        ("list",): {*HEAVY, *ARROW, "httpx", "rich"},
+        ("status",): {*HEAVY, "httpx", "rich"},
+        ("history",): {*HEAVY, "httpx", "rich"},
+        ("recipes",): {*HEAVY, "httpx", "rich"},
+        ("score", "--qrels", "qrels.test", "--run", "results.test"): {*HEAVY, "httpx", "rich"},
+        NEW: {*HEAVY, "httpx", "rich"},
+        ("plan", "skarn-railway"): {*HEAVY, "httpx", "rich"},
+        ("leaderboard",): {*HEAVY, "httpx"},
+        ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"},
+    },
+    "what is asked, converted and reported": {
+        ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
+        ("evaluate", "skarn-railway", "--system", "embedded"): HEAVY - {"tantivy"},
+        ("report",): HEAVY - {"tantivy", "playwright"},
+        ("convert", "skarn-railway"): HEAVY - {"tantivy", "playwright"},
+    },
+}  # fmt: skip
 PACKAGE = REPOSITORY / "rag_eval_pipeline"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?$)", re.MULTILINE)
+RUN = """
+import json, sys
+from rag_eval_pipeline.cli import main
+loaded = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["rag-eval", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, words
+    loaded.append(sorted({name.partition(".")[0] for name in sys.modules}))
+print(json.dumps(loaded))
+"""
 
 
-def loaded_by(statement: str, cwd: Path = REPOSITORY) -> set[str]:
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+def printed_by(code: str, *arguments: str, cwd: Path = REPOSITORY) -> str:
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=cwd, env=environment
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, cwd=cwd, env=environment
     )
-    return {name.partition(".")[0] for name in result.stdout.splitlines()[-1].split()}
+    return result.stdout.splitlines()[-1]
 
 
 def test_definitions_load_without_heavy_packages():
-    assert loaded_by("import rag_eval_pipeline.definitions").isdisjoint({*HEAVY, "pyarrow"})
+    modules = printed_by("import rag_eval_pipeline.definitions, sys\nprint(*sys.modules)").split()
+
+    assert {name.partition(".")[0] for name in modules} & (HEAVY | {"pyarrow"}) == {"dagster"}
 
 
 def test_help_loads_without_heavy_packages():
-    statement = "from typer.testing import CliRunner; from rag_eval_pipeline.cli import app\n"
-    statement += "assert CliRunner().invoke(app, ['--help']).exit_code == 0"
+    code = "from typer.testing import CliRunner; from rag_eval_pipeline.cli import app; import sys\n"
+    code += "assert CliRunner().invoke(app, ['--help']).exit_code == 0\nprint(*sys.modules)"
+    loaded = {name.partition(".")[0] for name in printed_by(code).split()}
 
-    assert loaded_by(statement).isdisjoint({*HEAVY, *ARROW, "msgspec", "pydantic", "rich"})
+    assert loaded.isdisjoint({*HEAVY, *ARROW, "msgspec", "pydantic", "rich"})
 
 
-def test_commands_load_no_package_that_they_have_no_use_for(evaluated):
+@pytest.mark.parametrize("commands", UNUSED_BY.values(), ids=UNUSED_BY)
+def test_commands_load_no_package_that_they_have_no_use_for(commands, evaluated):
     [newest, *_] = sorted(path.name for path in evaluated.runs.glob("eval_run_*"))
-    loaded = {}
-    for command, unused in UNUSED_BY.items():
-        words = [newest if word == "EVALUATION" else word for word in command]
-        code = f"import sys\nsys.argv = {['rag-eval', *words]}\nfrom rag_eval_pipeline.cli import main\n"
-        code += "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
-        loaded[command] = loaded_by(code, evaluated.root) & unused
+    for file in ("qrels.test", "results.test"):
+        shutil.copy(REPOSITORY / "tests" / "oracles" / "trec_eval" / file, evaluated.root)
+    words = [[newest if word == "EVALUATION" else word for word in command] for command in commands]
+    loaded = json.loads(printed_by(RUN, json.dumps(words), cwd=evaluated.root))
 
-    assert loaded == dict.fromkeys(UNUSED_BY, set())
-
-
-def test_library_loads_without_dagster():
-    assert "dagster" not in loaded_by("import rag_eval_pipeline.cli, rag_eval_pipeline.conversion.convert")
+    found = {
+        command: unused.intersection(names) for (command, unused), names in zip(commands.items(), loaded, strict=True)
+    }
+    assert found == dict.fromkeys(commands, set())
 
 
 @pytest.mark.fault(63)
@@ -98,16 +122,9 @@ def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency()
     }
 
 
-@cache
 def imported_by(path: Path) -> set[str]:
     """Return the top-level packages that a module imports, in functions too."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add((node.module or "").partition(".")[0])
-    return names
+    return {one or other for one, other in IMPORT.findall(path.read_text())}
 
 
 def test_dagster_is_imported_where_it_is_defined_served_and_launched_only():

@@ -21,7 +21,6 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, id_order, load_evaluation, newest_evaluation
 from rag_eval_pipeline.evaluation.evaluation_start import Which, questions_to_ask
 from rag_eval_pipeline.evaluation.pair import Pair
-from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.judges.judgement import JudgeUsage
 from rag_eval_pipeline.storage.atomic_files import atomic_write, replace_file
 from rag_eval_pipeline.systems.base import Usage as AnswerUsage
@@ -256,6 +255,8 @@ class MeasuredUsage(NamedTuple):
 
 def newest_usage(workspace: Workspace, pair: Pair) -> MeasuredUsage | None:
     """Return the usage of the system's newest answered evaluation, on this benchmark if possible; None without any."""
+    from rag_eval_pipeline.evaluation.score_tables import iter_responses  # its functions on columns load slowly
+
     for evaluation in _answered_evaluations(workspace, pair):
         total, n = Usage(), 0
         try:

@@ -174,7 +174,7 @@ class SourceDocument(Model):
 class DatasetMetadata(pydantic.BaseModel):
     """Facts about the dataset; further keys are allowed."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
 
     domain: str | None = pydantic.Field(None, description="Knowledge domain.")

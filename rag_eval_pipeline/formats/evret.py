@@ -85,7 +85,7 @@ _Labels = Annotated[list[str], pydantic.BeforeValidator(_as_labels)]
 class _Record(pydantic.BaseModel):
     """A record, which keeps the fields that Evret does not know."""
 
-    model_config = pydantic.ConfigDict(strict=True, extra="allow")
+    model_config = pydantic.ConfigDict(strict=True, extra="allow", defer_build=True)
 
 
 class _Query(_Record):

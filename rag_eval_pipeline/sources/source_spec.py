@@ -18,7 +18,7 @@ Format = Literal["csv", "tsv", "jsonl", "json", "yaml", "xlsx", "xml", "parquet"
 class SpecPart(BaseModel):
     """A part of benchmark.yaml; immutable, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def check_relative(path: str) -> str:

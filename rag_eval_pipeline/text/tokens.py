@@ -5,13 +5,11 @@ character is a word.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
+from typing import Any
 
 import regex
-
-# The module itself: the package hands out a C extension where one is installed, of another version.
-from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it has no stubs
 
 # Inside a character class.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々〆"
@@ -25,7 +23,6 @@ _TOKEN_WITH_APOSTROPHES = regex.compile(rf"[0-9A-Za-z_]++(?![\w\p{{M}}'’])|{CH
 _UNSPACED = regex.compile(rf"[{UNSPACED}]")
 
 _LONGEST_STEMMED = 40  # letters; longer ones are not words, and a stemmer's time grows with them
-_STEMMER = EnglishStemmer()
 _STEMMING = Lock()  # a Snowball stemmer keeps the word it works on
 
 
@@ -50,7 +47,16 @@ def english_stem(folded: str) -> str:
     if not folded.isascii() or len(folded) > _LONGEST_STEMMED:
         return folded
     with _STEMMING:
-        return str(_STEMMER.stemWord(folded))
+        return str(_stemmer().stemWord(folded))
+
+
+@cache
+def _stemmer() -> Any:
+    # The module itself: the package hands out a C extension where one is installed, of another version. It loads the
+    # stemmers of all languages, and few commands stem.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it has no stubs
+
+    return EnglishStemmer()
 
 
 def _pattern(keep_apostrophes: bool) -> "regex.Pattern[str]":

@@ -36,7 +36,7 @@ class HostPort(NamedTuple):
 class AllowedHost(BaseModel):
     """An entry of `allowed_hosts`: `host:port` alone, or `{host: host:port, for: [host:port, ...]}`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     host: str = Field(description="Private host as exact `host:port`. Documents that come from it may ask it for more.")
     for_: tuple[str, ...] = Field(
@@ -63,7 +63,7 @@ class EgressConfig(BaseModel):
     """`data/config/egress.config.yaml`."""
 
     # The text of an error that becomes the cause of ours must not show a secret in the wrong place.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     allowed_hosts: tuple[AllowedHost, ...] = Field(
         default=(),
