@@ -4,10 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.evaluation.compared_runs import are_alike
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
-from rag_eval_pipeline.monitoring.incidents import Incident, headline_order
-from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict, leading, tested_text
+from rag_eval_pipeline.monitoring.incidents import Incident, change_text, headline_order
+from rag_eval_pipeline.monitoring.verdict_records import (
+    CONFIRMED,
+    IN_SENTENCES,
+    Comparison,
+    Verdict,
+    leading,
+    segment_text,
+    tested_text,
+)
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import milliseconds, points
 from rag_eval_pipeline.site.metric_labels import shown
@@ -26,6 +35,28 @@ def by_weight(verdicts: Mapping[str, Verdict], names: Iterable[str] | None = Non
     """Return metrics and verdicts, regressions first and what cannot fall last, each kind in the order of `names`."""
     found = ((name, verdicts[name]) for name in names or verdicts)
     return sorted(found, key=lambda item: (item[1].is_at_floor, ORDER.index(item[1].kind)))
+
+
+def verdict_note(found: Verdict) -> str:
+    """Return what a row of numbers does not say: how far a change is confirmed, why there is no verdict; or nothing."""
+    if found.is_at_floor:
+        return f"cannot fall below 0{IN_SENTENCES if found.metric == 'exact_match' else ''}"
+    if found.is_advisory:
+        return "advisory: not tested"
+    parts = [found.reason, CONFIRMED[found.confirmation] if found.confirmation else None]
+    if found.kind in CHANGES and found.segment:
+        parts.append(segment_text(found).partition("; ")[2])
+    if found.kind in ("inconclusive", "no_verdict") and not found.confirmation and not found.is_certain:
+        change, least = "drops" if found.higher_is_better else "rises", found.smallest_drop
+        parts.append(f"no {change} detectable" if least is None else f"detects {change} of {100 * least:.1f} at best")
+    return "; ".join(filter(None, parts))
+
+
+def result_text(name: str, found: Verdict) -> str:
+    """Return a verdict in a line: the means with their change and p, else why there is none."""
+    if found.reason or found.is_at_floor or found.estimate is None:
+        return f"{metric_label(name)}: {verdict_note(found) or 'no score on both sides'}"
+    return change_text(name, found)
 
 
 class PairBaseline(NamedTuple):

@@ -1,6 +1,7 @@
 """The report's charts as SVG: colours come from the style sheet; each has a title for screen readers."""
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -203,7 +204,8 @@ def _mark(kind: str, x: float, y: float) -> str:
     return f'<g class="{kind}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6.5"/><path d="{arrow}"/></g>'
 
 
-_ROW, _LABEL, _VALUE, _AXIS = 25, 118, 48, 22
+_ROW, _LABEL, _VALUE, _AXIS = 29, 124, 48, 22
+_LABEL_CHARS = 20  # of a line of a label
 _CHANGE_ENDS = 0.05  # five points each way, when no interval is wider
 CHANGES_WIDTH = 420  # of its drawing; a phone shows it at four fifths
 
@@ -233,7 +235,9 @@ def changes_chart(rows: Sequence[Change], title: str, *, margin: float) -> Marku
         parts.append(text(x(tick), height - 6, f"{100 * tick:g}".replace("-", "−"), anchor="middle"))
     for number, row in enumerate(rows):
         y = _ROW * number + _ROW / 2
-        parts.append(text(0, y + 4, row.label, css="label"))
+        words = textwrap.wrap(row.label, _LABEL_CHARS, max_lines=2, placeholder=" …")
+        for line, part in enumerate(words):
+            parts.append(text(0, y + 4 + 13 * (line - (len(words) - 1) / 2), part, css="label"))
         if row.interval:
             parts.append(path(f"whisker {row.css}", f"M{x(row.interval[0]):.1f} {y}H{x(row.interval[1]):.1f}"))
         parts.append(f'<circle class="dot {row.css}" cx="{x(row.value):.1f}" cy="{y}" r="4"/>')

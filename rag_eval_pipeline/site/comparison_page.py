@@ -1,6 +1,6 @@
 """The page of a comparison, with its chart and its table of questions, and that of all systems side by side."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,7 +9,7 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
-from rag_eval_pipeline.monitoring.verdict_records import Comparison, metric_of
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict, metric_of, tested_text
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.site.benchmark_page import NIGHTS_DRAWN, NIGHTS_FOR_TREND, night_days, trend_chart
 from rag_eval_pipeline.site.charts import Change, changes_chart
@@ -104,6 +104,7 @@ def comparison_values(
         "new_run": new.evaluation_id,
         "old_runs": [one for one in old_ids if one in readable],
         "n_old": len(old_ids),
+        "evidence": _evidence(row, ordered),
         "n_quiet": _quiet_nights(row, len(old_ids)),
         "provisional": provisional,
         "rerun_page": f"runs/{row.rerun}/index.html" if row.rerun in nights else None,
@@ -117,6 +118,19 @@ def comparison_values(
         "n_shown": len(file.query_results) if file else 0,
         "n_rows": len(nights[new.evaluation_id].scores),
     }, table
+
+
+def _evidence(row: Comparison, ordered: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Return how the metrics were tested, how steady the unchanged system is, and the first metric that declines."""
+    tested = sorted(
+        (found for _, found in ordered if found.p_corrected is not None or found.is_certain), key=lambda one: one.n
+    )
+    meanings = (
+        "A question counts as lower (higher) if each of its scores now is below (above) each of its scores before. The "
+        "effect is the mean change divided by the spread of the questions' changes."
+    )
+    declines = (f"{one.sentence}." for one in row.declines[:1])
+    return [*map(tested_text, tested[-1:]), meanings, *filter(None, [row.note]), *declines]
 
 
 def _trends(report: ReportData, row: Comparison, new: ResultsHeader) -> list[tuple[str, Any]]:

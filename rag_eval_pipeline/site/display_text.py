@@ -69,7 +69,7 @@ _SHOWN = (
 
 def replace_control_chars(text: str) -> str:
     """Replace control and direction characters by visible signs; the length stays."""
-    return text.translate(_SHOWN)
+    return text if text.isprintable() else text.translate(_SHOWN)  # what is printable is none of these: a fast check
 
 
 def shortened(text: str, length: int) -> str:
@@ -110,7 +110,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 
 def safe_cell(cell: Cell) -> Cell:
     """Put an apostrophe before text that a spreadsheet could take for a formula; numbers stay."""
-    if not isinstance(cell, str):
+    if not isinstance(cell, str) or (cell[:1].isalnum() and cell.isascii() and cell.isprintable()):
         return cell
     shown = replace_control_chars(cell)
     # Programs trim what looks empty before they look for a sign, and take the full-width signs of Asian keyboards too.

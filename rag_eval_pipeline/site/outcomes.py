@@ -2,6 +2,8 @@
 
 from typing import Final, Literal, NamedTuple
 
+import msgspec
+
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.judge_settings import LexicalSettings
@@ -30,7 +32,7 @@ MEANING = (
 _BY_WORDS = ("lexical/", "nli/")  # fingerprints of judges whose correctness is the lexical judge's
 
 
-class Given(NamedTuple):
+class Given(msgspec.Struct, frozen=True, gc=False):
     """What a system answered on one night; the answer is None if nothing arrived."""
 
     answer: str | None

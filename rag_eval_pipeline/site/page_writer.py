@@ -17,6 +17,7 @@ from markupsafe import Markup
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.monitoring.incidents import p_text
 from rag_eval_pipeline.site import display_text as numbers
+from rag_eval_pipeline.site.baseline_runs import result_text, verdict_note
 from rag_eval_pipeline.site.charts import legend_mark
 from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.storage.atomic_files import atomic_write
@@ -58,6 +59,8 @@ def _environment() -> Any:
         percent=numbers.percent,
         p_value=numbers.p_value,
         p=p_text,
+        note=verdict_note,
+        result=lambda one: result_text(*one),
         day=lambda moment: f"{moment:%Y-%m-%d}",
         minute=lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
         metric=metric_label,
@@ -124,14 +127,14 @@ class SiteFolder:
         """Return whether a file belongs to the site so far."""
         return name in self._kept
 
-    def is_made(self, run: str, key: str, *, enough: str | None = None) -> bool:
-        """Return whether a run's files exist and were made from this key; if so, they are kept.
+    def is_made(self, run: str, *keys: str, enough: str | None = None) -> bool:
+        """Return whether a run's files exist and were made from one of these keys; if so, they are kept.
 
         Args:
             enough: A beginning of the key that suffices, where the files could not be made as well again.
         """
         made_from, files = self._old.runs.get(run, ("", []))
-        is_same = made_from == key or (enough is not None and made_from.startswith(enough))
+        is_same = made_from in keys or (enough is not None and made_from.startswith(enough))
         if not is_same or not all((self.root / name).is_file() for name in files):
             return False
         self._runs[run] = (made_from, files)

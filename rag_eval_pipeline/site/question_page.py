@@ -45,9 +45,8 @@ def answer_diff(gold: str, given: str) -> list[Segment]:
     wanted, had = _TOKEN.findall(gold), _TOKEN.findall(given)
     if max(len(wanted), len(had)) > _TOKENS_MAX:
         return []
-    matcher = SequenceMatcher(None, _normal(wanted), _normal(had), autojunk=False)
     segments: list[Segment] = []
-    for kind, first, last, start, end in matcher.get_opcodes():
+    for kind, first, last, start, end in _differences(_normal(wanted), _normal(had)):
         if kind == "equal":
             segments.append(Segment("same", "".join(had[start:end])))
             continue
@@ -56,6 +55,13 @@ def answer_diff(gold: str, given: str) -> list[Segment]:
         if end > start:
             segments.append(Segment("extra", "".join(had[start:end])))
     return segments
+
+
+def _differences(before: Sequence[str], now: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """Return the operations of `difflib`, at once where no word is the same."""
+    if set(before).isdisjoint(now):
+        return [("replace", 0, len(before), 0, len(now))]
+    return SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
 
 
 def nearest_gold_answer(golds: Sequence[str], given: str) -> str | None:
@@ -86,11 +92,11 @@ def changed_words(before: str, now: str) -> tuple[list[Span], list[Span]]:
         return [], []
     texts = [_without_citations(text) for text in (before, now)]
     tokens = [list(re.finditer(r"\S+", text)) for text in texts]
-    if max(map(len, tokens)) > _TOKENS_MAX:
-        return [], []
     words = [_normal([token[0] for token in side]) for side in tokens]
+    if words[0] == words[1] or max(map(len, tokens)) > _TOKENS_MAX:
+        return [], []
     marked: tuple[list[Span], list[Span]] = ([], [])
-    for kind, first, last, start, end in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
+    for kind, first, last, start, end in _differences(*words):
         if kind != "equal":
             for side, low, high in ((0, first, last), (1, start, end)):
                 if high > low:
@@ -158,14 +164,14 @@ FACTS_SHOWN = 8
 MESSAGES_SHOWN = 20
 
 
-class SupportShown(msgspec.Struct, frozen=True, omit_defaults=True):
+class SupportShown(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The judge's verdict on a claim against some texts."""
 
     outcome: str
     reason: str = ""
 
 
-class ClaimShown(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClaimShown(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A claim, the numbers of its citations, and its support; None if there was nothing to support it."""
 
     text: str
@@ -174,7 +180,7 @@ class ClaimShown(msgspec.Struct, frozen=True, omit_defaults=True):
     by_contexts: SupportShown | None = None
 
 
-class FactShown(msgspec.Struct, frozen=True, omit_defaults=True):
+class FactShown(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A gold fact, the judge's verdict (`undecided` without one), and the answer's sentences that state it."""
 
     text: str
@@ -184,7 +190,7 @@ class FactShown(msgspec.Struct, frozen=True, omit_defaults=True):
     sentences: list[str] = []
 
 
-class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
+class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A retrieved passage; `is_gold` when it overlaps a gold span, `is_relevant` when its document is relevant."""
 
     rank: int
@@ -196,7 +202,7 @@ class PassageShown(msgspec.Struct, frozen=True, omit_defaults=True):
     is_gold: bool = False
 
 
-class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
+class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A citation with its text; `file` is the document's name in the corpus, `is_gold` when it overlaps a gold span."""
 
     document: str
@@ -209,7 +215,7 @@ class CitationShown(msgspec.Struct, frozen=True, omit_defaults=True):
     support: SupportShown | None = None
 
 
-class EarlierAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+class EarlierAnswer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was answered before: in which run, its parts, and its F1 score there."""
 
     run: str
@@ -221,7 +227,7 @@ class EarlierAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     f1: float | None = None
 
 
-class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The data of a question's page.
 
     Args:

@@ -30,7 +30,7 @@ from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 from rag_eval_pipeline.workspace import Workspace
 
 
-class CitedPlace(msgspec.Struct, frozen=True):
+class CitedPlace(msgspec.Struct, frozen=True, gc=False):
     """A citation as the results file has it."""
 
     file_name: str
@@ -39,7 +39,7 @@ class CitedPlace(msgspec.Struct, frozen=True):
     page_number: int | None = None
 
 
-class Retrieved(msgspec.Struct, frozen=True):
+class Retrieved(msgspec.Struct, frozen=True, gc=False):
     """Documents by rank, and those that are relevant."""
 
     retrieved_docs: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Retrieved(msgspec.Struct, frozen=True):
     ground_truth_relevant: tuple[str, ...] = ()
 
 
-class QuestionRow(msgspec.Struct, frozen=True):
+class QuestionRow(msgspec.Struct, frozen=True, gc=False):
     """A question with its answer and scores."""
 
     query_id: str
@@ -66,7 +66,7 @@ class QuestionRow(msgspec.Struct, frozen=True):
         return self.individual_metrics.get(name)
 
 
-class _ShownScores(msgspec.Struct, frozen=True):
+class _ShownScores(msgspec.Struct, frozen=True, gc=False):
     """The scores that are shown over nights; decoding no others halves the time."""
 
     exact_match: float | None = None
@@ -78,7 +78,7 @@ class _ShownScores(msgspec.Struct, frozen=True):
     vital_score: float | None = None
 
 
-class NightRow(msgspec.Struct, frozen=True):
+class NightRow(msgspec.Struct, frozen=True, gc=False):
     """A question on one night."""
 
     query_id: str
@@ -87,7 +87,7 @@ class NightRow(msgspec.Struct, frozen=True):
     individual_metrics: _ShownScores
 
 
-class _AnsweredRow(NightRow, frozen=True):
+class _AnsweredRow(NightRow, frozen=True, gc=False):
     generated_answer: str | None
     abstained: bool
 
@@ -182,12 +182,18 @@ class DatasetSources:
     texts: DocumentTexts
     has_corpus: bool
 
+    @property
+    def missing(self) -> list[str]:
+        """`dataset`, `corpus`, or both: what has changed since."""
+        return [name for name, has in (("dataset", self.queries), ("corpus", self.has_corpus)) if not has]
+
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
     """One run; answers and judgements are by question id, `lost` has a line for each part that is missing.
 
     Args:
+        is_damaged: Whether its own files are damaged or gone, not only those of the dataset or corpus.
         file: With the questions that are shown; answers and judgements are theirs.
         rows: All questions.
     """
@@ -199,6 +205,7 @@ class RunSources:
     judgements: Mapping[str, Judgement]
     dataset: DatasetSources
     lost: Sequence[str]
+    is_damaged: bool
 
     def history(self, query: EvaluationQuery) -> list[Message]:
         """Return the messages before a question, with the system's answers if asked with these; none if not asked."""
@@ -245,6 +252,9 @@ class DatasetCache:
         return DatasetSources(queries, turns, texts, True)
 
 
+_NOT_SHOWN = {"dataset": "gold answers", "corpus": "cited texts and pages"}
+
+
 def read_run(
     workspace: Workspace, header: ResultsHeader, datasets: DatasetCache, hidden: Collection[str] = ()
 ) -> RunSources:
@@ -264,15 +274,13 @@ def read_run(
         judgements = {one.query_id: one for one in read_judgements(evaluation)}
     except (InputError, FileNotFoundError, ValueError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
+    is_damaged = bool(lost)
     dataset = datasets.of(header, file.dataset_id)
-    if not dataset.queries:
-        lost.append("The dataset has changed since this run: gold answers are not shown.")
-    if not dataset.has_corpus:
-        lost.append("The corpus has changed since this run: cited texts and pages are not shown.")
+    lost += [f"The {name} has changed since this run: {_NOT_SHOWN[name]} are not shown." for name in dataset.missing]
     for row in file.query_results:
         if row.query_id not in answers:
             answers[row.query_id] = _answer_of(row)
-    return RunSources(header, file, rows, answers, judgements, dataset, lost)
+    return RunSources(header, file, rows, answers, judgements, dataset, lost, is_damaged)
 
 
 def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Mapping[str, EvaluationQuery]:
@@ -308,7 +316,7 @@ def _answer_of(row: QuestionRow) -> RagAnswer:
 MEASURES = (("f1", "F1"), ("rank", "nDCG@10"), ("citations", "Citation overlap"))
 
 
-class Scores(NamedTuple):
+class Scores(msgspec.Struct, frozen=True, gc=False):
     """A question's scores on one night."""
 
     text: int  # checksum of the question: equal ids of two dataset versions are not always one question

@@ -219,11 +219,15 @@ def _write_pair(
         is_full = header.evaluation_id in full
         drawn = pictured if is_full and header.evaluation_id in pictured_runs else []
         key = _key(report, night, earlier, baseline, is_full=is_full, drawn=drawn, hidden=hidden)
+        # Pages that were made with the dataset and the corpus stay while these are missing.
+        missing = datasets.of(header, night.dataset_id).missing if is_full else ()
+        key_now = "-".join([key, *missing])
         # Without the run's folder there are no passages and claims to make its pages from again.
         is_pruned = not (report.workspace.runs / header.evaluation_id).is_dir()
-        if site.is_made(header.evaluation_id, key, enough=key.partition("-")[0] if is_pruned else None):
+        enough = key.partition("-")[0] if is_pruned else None
+        if site.is_made(header.evaluation_id, key, key_now, enough=enough):
             continue
-        site.making(header.evaluation_id, key)
+        site.making(header.evaluation_id, key_now)
         if is_full:
             run = read_run(report.workspace, header, datasets, hidden)
             drawing = None
@@ -235,7 +239,7 @@ def _write_pair(
             write_run(
                 site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing, pictured=drawn
             )
-            site.made(is_whole=not run.lost)
+            site.made(is_whole=not run.is_damaged)
         else:
             write_run_page(site, report, header, baseline=baseline)
             site.made()

@@ -43,7 +43,10 @@ def many(count, tmp_path_factory):
 def pages(site):
     """A page of each kind."""
     run = run_folder(site)
-    names = ["index.html", f"benchmarks/{RAILWAY}.html", f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"]
+    names = [
+        "index.html", f"benchmarks/{RAILWAY}.html", f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html",
+        f"comparisons/{RAILWAY}.systems.html",
+    ]  # fmt: skip
     return [*(site.reports / name for name in names), run / "index.html", run / "question.html"]
 
 
@@ -167,6 +170,8 @@ def test_no_page_scrolls_sideways_and_colours_are_those_of_the_system(width, sch
         if width == 390:
             cut = "regions => regions.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)"
             assert page.locator(".wide").evaluate_all(cut) == [], path
+            low = "rows => rows.filter(row => row.scrollHeight > row.clientHeight + 1).map(row => row.innerText)"
+            assert page.locator(".rows tbody tr:not(.gap)").evaluate_all(low) == [], path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
 

@@ -67,6 +67,8 @@ def test_changes_chart_is_in_points_with_a_sign():
     )
 
     assert texts == ["−5", "−2.5", "0", "2.5", "5", "F1", "−3.1"]
+    long = Change("Citation overlap of section tariffs", -0.257, None, "regressed")
+    assert {"Citation overlap of", "section tariffs"} < {*read(changes_chart([long], "c", margin=0.02)).itertext()}
 
 
 def test_latency_histogram_counts_every_question():

@@ -8,17 +8,20 @@ import pytest
 
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, read_scores, write_scores
+from rag_eval_pipeline.metrics.intervals import Interval
+from rag_eval_pipeline.metrics.verdicts import Segment
 from rag_eval_pipeline.monitoring.incidents import comparison_headline
 from rag_eval_pipeline.monitoring.leaderboard import Trust, ranked
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
-from rag_eval_pipeline.monitoring.verdict_records import Comparison
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.badges import GROUNDS, badge, badge_state
+from rag_eval_pipeline.site.baseline_runs import result_text, verdict_note
 from rag_eval_pipeline.site.data import read_report_data
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
-from tests.verdict_examples import verdict_of
+from tests.verdict_examples import DROP, FIRST, SMALL, UNCLEAR, replace, verdict_of
 
 
 @pytest.fixture(scope="module")
@@ -186,10 +189,43 @@ def test_run_page_has_the_cause_before_the_numbers_and_tiles_with_a_verdict_firs
     assert tiles[-2:] == [(" idle", "Failure rate"), (" idle", "Latency p50")]
 
 
+TARIFFS = Segment(
+    column="section", value="tariffs", n_others=193, others_estimate=0.004, others_interval=Interval(-0.03, 0.03)
+)  # fmt: skip
+NOTES = {
+    "confirmed": (Verdict.of(DROP, confirmation="confirmed"), "confirmed by a rerun"),
+    "of a segment": (
+        Verdict.of(replace(FIRST, segment=TARIFFS), confirmation="no_rerun"), "single runs; the other 193: +0.4 points",
+    ),
+    "equivalent": (Verdict.of(SMALL), ""),
+    "inconclusive": (Verdict.of(UNCLEAR), "detects drops of 2.0 at best"),
+    "too few questions": (
+        Verdict.of(replace(UNCLEAR, n=16, smallest_drop=None)), "16 questions, 30 are needed; no drops detectable",
+    ),
+    "0 before and now": (
+        Verdict.of(replace(UNCLEAR, metric="exact_match", baseline_mean=0.0, current_mean=0.0)),
+        "cannot fall below 0: an answer in sentences equals no gold answer; read F1 and the judge",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "note"), NOTES.values(), ids=NOTES)
+def test_verdict_note(found, note):
+    assert verdict_note(found) == note
+
+
+def test_result_is_the_means_with_their_change_or_why_there_is_none():
+    few, drop = NOTES["too few questions"][0], NOTES["confirmed"][0]
+    assert result_text("f1", few) == "F1: 16 questions, 30 are needed; no drops detectable"
+    assert result_text("f1", drop) == "F1 75 → 69 (−6.0 points, p = 3e-9, confirmed by a rerun)"
+
+
 def test_page_of_two_systems_names_them_and_calls_one_better(regressed):
     page = text_of((regressed.reports / "comparisons/harbour.rarely.against.asked.html").read_text())
 
     assert re.search(r"On harbour\. rarely: \S+ ; asked: \S+ \.", page)
-    assert re.search(r"Exact match better Exact match is \d\d\.\d points higher", page)
-    assert "Metric asked rarely n Lower Higher p Effect" in page
+    assert "Metric Verdict asked → rarely Change Adjusted interval Questions Test Effect Note" in page
+    assert re.search(
+        r"Exact match better \S+ → \S+ \+\d\d\.\d points \S+ to \S+ \d+ lower, \d+ higher p [=<] \S+", page
+    )
     assert "improved" not in page

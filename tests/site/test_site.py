@@ -364,6 +364,7 @@ def test_report_shows_gold_answers_again_when_a_missing_dataset_is_back(small, r
 
     assert report(small)[0] == 0
     assert "The dataset has changed since this run" in page.read_text()
+    assert write_site(small).written == 0
     kept.rename(path)
     report(small)
 

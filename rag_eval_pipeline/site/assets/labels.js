@@ -60,6 +60,7 @@ class Labels {
         if (this.given.get(question.id) === label) this.given.delete(question.id);
         else this.given.set(question.id, label);
         ragEval.store(this.key, Object.fromEntries(this.given));
+        this.saved = null; // until it is
         show();
         await this.save(question.id, this.given.get(question.id));
         show();

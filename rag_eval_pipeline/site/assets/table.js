@@ -3,8 +3,15 @@
 
 const SPARE_ROWS = 12; // drawn above and below what is in sight
 const PRINTED_ROWS = 2000;
+const LINE_LENGTH = 40; // characters of a narrow screen
 const GROUPS = ["", "Answers", "Scores", "Properties"];
 const CLASSES = { id: "w-id", outcome: "w-outcome", number: "number w-short", ms: "number w-short", points: "number w-short" };
+
+// Whether more than a tenth of a column's texts need two lines of a narrow screen.
+function isLong({ kind, name, values }) {
+  if (kind !== "text" || name === "gold") return false;
+  return name === "question" || !values || values.filter((value) => value?.length > LINE_LENGTH).length > values.length / 10;
+}
 
 class RowTable {
   // data: {caption, page, columns: [{name, label, kind, values or src, group?, page?, below?, meaning?}], facets, outcomes, keys?,
@@ -190,7 +197,10 @@ class RowTable {
     this.columns = filter.all.filter((column) => filter.isShown(column));
     const [texts, chips] = ["text", "outcome"].map((kind) => this.columns.filter((column) => column.kind === kind).length);
     const others = this.columns.length - texts - chips;
-    const widths = { "--texts": texts, "--lines": Math.ceil(chips / 2 + others / 3), "--wide": `${texts * 170 + chips * 150 + others * 88}px` };
+    // On a narrow screen: a line for each text and each named outcome, two for a question and for texts that are mostly long.
+    const named = this.columns.filter((column) => column.kind === "outcome" && column.name !== "outcome").length;
+    this.long = new Set(this.columns.filter((column) => isLong(column)));
+    const widths = { "--texts": texts + this.long.size, "--chips": named, "--lines": 1 + (others > 5 ? Math.ceil((others - 1) / 3) : Math.min(1, others - 1)), "--wide": `${texts * 170 + chips * 150 + others * 88}px` };
     for (const [name, value] of Object.entries(widths)) this.region.style.setProperty(name, value);
     this.rows = filter.rows();
     this.query = isFirst ? filter.write() : this.keep();
@@ -273,7 +283,7 @@ class RowTable {
   cell(column, value, index) {
     const { element } = ragEval;
     const key = encodeURIComponent(this.filter.key(index));
-    const cell = element("td", { class: [CLASSES[column.kind], `c-${column.name}`].filter(Boolean).join(" "), "data-label": column.label });
+    const cell = element("td", { class: [CLASSES[column.kind], `c-${column.name}`, this.long.has(column) && "is-long"].filter(Boolean).join(" "), "data-label": column.label });
     const colour = (inner) => element("span", { class: value > 0 ? "better" : value < 0 ? "worse" : "absent" }, inner);
     if (column.kind === "outcome" && value === null) cell.append("–");
     else if (column.kind === "outcome") {
