@@ -123,7 +123,7 @@ def cut(planned, tmp_path_factory):
     return Workspace(root)
 
 
-@settings(max_examples=10)  # each builds, merges and reads three to nine files
+@settings(max_examples=6)  # each builds, merges and reads three to nine files
 @given(
     data=st.data(),
     limit=st.integers(2, len(BODIES) - 1),

@@ -198,7 +198,7 @@ ENDLESS = """SELECT (SELECT sum(a.range * b.range) FROM range(10000000) a, range
 @pytest.mark.usefixtures("started_workers")
 def test_query_that_does_not_end_is_killed(relations):
     with pytest.raises(InputError) as caught:
-        run(relations, ENDLESS, limits=Limits(seconds=1.5))
+        run(relations, ENDLESS, limits=Limits(seconds=1.0))
     assert caught.value.code == "query_deadline"
 
 

@@ -141,9 +141,10 @@ def server(folder: Path) -> Iterator[Server]:
 def _serve(output: Path) -> None:
     import gc
 
-    import pandas  # noqa: F401  # pyarrow imports it where it is installed: once here, and not in each process
+    from rag_eval_pipeline.storage import arrow, process
 
-    from rag_eval_pipeline.storage import process
+    arrow.is_own_process = True  # else pyarrow imports pandas, in each process
+    arrow.skip_pandas()
     from tests import forked_workers
     from tests.faults.writers import WRITERS
 
