@@ -5,6 +5,7 @@ deterministic: one writer thread, and ties ordered by document, page and start, 
 """
 
 import contextlib
+import functools
 import math
 import re
 import time
@@ -35,6 +36,7 @@ from rag_eval_pipeline.text.tokens import STOP_WORDS, english_stem, has_unspaced
 
 INDEX_HEAP_BYTES = 50_000_000  # one segment for corpora of some 100,000 passages; tantivy needs 15 MB at least
 OVERFETCH = 4  # candidates a retrieved passage: ties at the edge are then ordered by us, and reranking has a choice
+SENTENCES_KEPT = 20_000  # whose terms are remembered, some 50 MB: many questions find the same sentences
 CHARACTERS_PER_WORD = 2  # about; in scripts that are written without spaces
 
 
@@ -76,6 +78,7 @@ class EmbeddedSystem:
         self._passages = list(split_passages(pages, words=settings.passage_words))
         self._weights = inverse_document_frequency(s.text for p in self._passages for s in p.sentences)
         self._rarest = max(self._weights.values(), default=1.0)
+        self._terms = functools.lru_cache(SENTENCES_KEPT)(lambda text: frozenset(terms(text)))
         self._index = _build_index(self._passages)
         self._searcher = self._index.searcher()
 
@@ -124,12 +127,17 @@ class EmbeddedSystem:
     def _search(self, question: str) -> list[_Hit]:
         # An unknown term weighs as much as the rarest known one: what the corpus lacks is not covered.
         weights = {term: self._weights.get(term, self._rarest) for term in dict.fromkeys(terms(question))}
-        hits = [_best_sentence(passage, score, weights) for passage, score in self._candidates(question)]
+        hits = [self._best_sentence(passage, score, weights) for passage, score in self._candidates(question)]
         if self._settings.rerank:
             # Coverage alone prefers long sentences about everything; BM25 alone, short ones about little.
             hits = [hit._replace(score=hit.score * (1 + hit.covered)) for hit in hits]
             hits.sort(key=lambda hit: (-hit.score, hit.passage[:3]))
         return hits[: self._settings.k]
+
+    def _best_sentence(self, passage: Passage, score: float, weights: Mapping[str, float]) -> _Hit:
+        covered = [(coverage(weights, self._terms(sentence.text)), sentence) for sentence in passage.sentences]
+        best, sentence = max(covered, key=lambda pair: (pair[0], -pair[1].start))
+        return _Hit(passage, score, sentence, best)
 
     def _candidates(self, question: str) -> list[tuple[Passage, float]]:
         """Return passages with their BM25 scores, best first."""
@@ -167,12 +175,6 @@ def _build_index(all_passages: Sequence[Passage]) -> tantivy.Index:
     writer.wait_merging_threads()
     index.reload()
     return index
-
-
-def _best_sentence(passage: Passage, score: float, weights: Mapping[str, float]) -> _Hit:
-    covered = [(coverage(weights, terms(sentence.text)), sentence) for sentence in passage.sentences]
-    best, sentence = max(covered, key=lambda pair: (pair[0], -pair[1].start))
-    return _Hit(passage, score, sentence, best)
 
 
 def _cited_answer(question: str, sentence: Sentence, settings: EmbeddedSettings) -> tuple[str, tuple[Citation, ...]]:
@@ -330,7 +332,7 @@ def coverage(question: Mapping[str, float], text_terms: Iterable[str]) -> float:
     Returns:
         A ratio in [0, 1]; 0.0 for a question without terms, which nothing can answer.
     """
-    found = set(text_terms)
+    found = frozenset(text_terms)
     # fsum: a plain sum depends on its order.
     total = math.fsum(question.values())
     return math.fsum(weight for term, weight in question.items() if term in found) / total if total else 0.0

@@ -1,6 +1,7 @@
 """Turns asked over HTTP with the system's own earlier answers, by what docs/how-to/conversations.md shows."""
 
 import re
+import shutil
 from collections import Counter
 
 import pytest
@@ -18,14 +19,16 @@ from rag_eval_pipeline.evaluation.probing import probe
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.results import EvaluationResults
 from rag_eval_pipeline.monitoring.comparison import compare_named
+from rag_eval_pipeline.workspace import Workspace
 from tests.evaluation.conftest import NIGHT, OBSERVATORY, change_defaults
 from tests.json_server import json_server
 from tests.talks import PAGE, answer_with_count, make_talks, question_of, set_chat
 
 
 @pytest.fixture
-def talks(tmp_path):
-    return make_talks(tmp_path / "talks")
+def talks(made_once, tmp_path):
+    shutil.copytree(made_once("talks", make_talks), tmp_path / "talks", symlinks=True)
+    return Workspace(tmp_path / "talks")
 
 
 def asked_of(server):

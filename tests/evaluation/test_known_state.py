@@ -72,7 +72,7 @@ def asked(workspace):
             (systems / "mine.config.yaml").write_text(yaml.safe_dump(file))
             records = []
             for night in (NIGHT, NIGHT + timedelta(days=1)):
-                report = ask(workspace, load_pair(workspace, OBSERVATORY, "mine"), now=night, which="all")
+                report = ask(workspace, load_pair(workspace, OBSERVATORY, "mine", limit=1), now=night, which="all")
                 records.append(load_evaluation(workspace, report.evaluation_id).record)
                 load_evaluation(workspace, report.evaluation_id).save(state="published")
                 change(reply, systems)
@@ -122,7 +122,7 @@ def test_changed_settings_are_named(kind, old, new, said, workspace):
             }
             settings = {"endpoint": {"base_url": server.url}, **kinds[kind], **settings}
             workspace.system_file("mine").write_text(yaml.safe_dump({"kind": kind, "settings": settings}))
-            report = ask(workspace, load_pair(workspace, OBSERVATORY, "mine"), now=night, which="all")
+            report = ask(workspace, load_pair(workspace, OBSERVATORY, "mine", limit=1), now=night, which="all")
             records.append(load_evaluation(workspace, report.evaluation_id).record)
     sentence = known_changes(*records)
     assert (sentence.count("→"), said in sentence) == (1, True), sentence
@@ -137,7 +137,7 @@ def test_changed_judge_is_named(workspace):
         for model, fingerprint in (("x-08", "fp_1"), ("x-11", "fp_2"), ("x-11", "fp_2")):
             judge |= {"model": model, "system_fingerprint": fingerprint}
             shutil.rmtree(workspace.judge_cache, ignore_errors=True)
-            _, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded"), which="all")
+            _, published = evaluate(workspace, load_pair(workspace, OBSERVATORY, "embedded", limit=1), which="all")
             records.append(load_evaluation(workspace, published.evaluation_id).record)
     assert "judge model x-08 → x-11, judge system_fingerprint fp_1 → fp_2;" in known_changes(*records[:2])
     assert known_changes(*records[1:]).startswith("Unchanged")

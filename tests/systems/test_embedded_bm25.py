@@ -20,7 +20,6 @@ from rag_eval_pipeline.systems.embedded_bm25 import (
 )
 from rag_eval_pipeline.systems.kind_settings import EmbeddedSettings
 from rag_eval_pipeline.systems.parsing import ABSTENTION
-from tests.conftest import REPOSITORY
 from tests.systems.conftest import PAGES
 
 TEXT = st.text(st.sampled_from("aB1 .!?\n'\"(é"), max_size=80)
@@ -113,18 +112,18 @@ def test_question_is_never_read_as_a_query_language(question):
 
 
 def test_answers_do_not_depend_on_the_process():
-    script = "from tests.systems.test_embedded_bm25 import built_and_tall; print(built_and_tall())"
+    questions = ("When was the harbour built?", "How tall is the light tower?")
+    script = (
+        "from rag_eval_pipeline.systems.embedded_bm25 import *\n"
+        f"system = EmbeddedSystem([PageText(*page) for page in {[tuple(page) for page in PAGES]}], EmbeddedSettings())\n"
+        f"print([system.retrieve(question) for question in {questions}])"
+    )
     run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY,
-        env={"PYTHONHASHSEED": "1"},
-    )  # fmt: skip
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "1"}
+    )
 
-    assert run.stdout == f"{built_and_tall()}\n"
-
-
-def built_and_tall():
-    answers = [ask(question) for question in ("When was the harbour built?", "How tall is the light tower?")]
-    return [(answer.answer, answer.citations, answer.contexts) for answer in answers]
+    system = EmbeddedSystem(PAGES, EmbeddedSettings())
+    assert run.stdout == f"{[system.retrieve(question) for question in questions]}\n"
 
 
 CHINESE = [json.loads(line) for line in (Path(__file__).parent / "chinese.jsonl").read_text().splitlines()]
