@@ -7,7 +7,7 @@ import errno
 import io
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -51,6 +51,11 @@ def excerpt(value: object) -> str:
 def shortened(text: str, limit: int = FOUND_LIMIT) -> str:
     """Return at most `limit` characters of a text, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def first_names(names: Sequence[str], limit: int) -> str:
+    """Return the first names of a list, and how many there are beyond them: `a, b and 3 more`."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def row_text(row: int, *, line: int | None = None, item: str | None = None) -> str:

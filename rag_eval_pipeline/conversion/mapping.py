@@ -32,6 +32,7 @@ from rag_eval_pipeline.sources.arrow_types import has_json, inner_fields, is_jso
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
 from rag_eval_pipeline.sources.relations import Relation
+from rag_eval_pipeline.storage.arrow import read_batches
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 from rag_eval_pipeline.storage.process import run_module
 
@@ -172,12 +173,10 @@ def read_result(result: Result, files: Sequence[str]) -> Mapped:
     def batches() -> Iterator[pa.RecordBatch]:
         with pa.memory_map(str(result.path)) as file, pa.ipc.open_file(file) as reader:
             items = _items(reader.read_all(), files)
-        with pa.OSFile(str(result.path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                columns = {name: batch.column(name) for name in own}
-                item, items = items[: len(batch)], items[len(batch) :]
-                yield _with_origin(columns, batch.schema, batch.column(KEEP), *_origin(batch, files), item)
+        for batch in read_batches(result.path):
+            columns = {name: batch.column(name) for name in own}
+            item, items = items[: len(batch)], items[len(batch) :]
+            yield _with_origin(columns, batch.schema, batch.column(KEEP), *_origin(batch, files), item)
 
     return Mapped(tuple(own), batches)
 

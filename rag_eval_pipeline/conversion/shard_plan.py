@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Recheck, require_step, source_digest
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError, first_names
 from rag_eval_pipeline.formats.model import FileModel, Model, read_model
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -68,12 +68,12 @@ class ShardsMissing(InputError):
     """Parts of a corpus that have to be made before it can be merged."""
 
     def __init__(self, paths: BenchmarkPaths, plan: ShardPlan, missing: Sequence[int]) -> None:
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        numbers = first_names([f"{number:04}" for number in missing], LISTED)
         super().__init__(
             "shards_missing",
             paths.steps / "shards",
             f"{plan.shards} parts of the corpus of {paths.name} ({plan.documents:,} documents)",
-            found=f"{plan.shards - len(missing)}; missing: {', '.join(f'{n:04}' for n in missing[:LISTED])}{more}",
+            found=f"{plan.shards - len(missing)}; missing: {numbers}",
             hint="In Dagster, corpus_shards_sensor asks for their runs and then for the rest of the conversion; a "
             "part whose run failed is run again on the page of the job convert_shard. "
             f"In one process: rag-eval convert {paths.name}",
@@ -113,8 +113,7 @@ def shards_in_progress(paths: BenchmarkPaths) -> ServiceError | None:
     if plan is None:
         return None
     keys = [plan.key(number) for number in range(plan.shards) if is_locked(shard_files(paths, plan, number).lock)]
-    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
-    text = f"parts of the corpus of {paths.name} are being made: {', '.join(keys[:LISTED])}{more}"
+    text = f"parts of the corpus of {paths.name} are being made: {first_names(keys, LISTED)}"
     return ServiceError("locked", text, hint="Wait for these runs of convert_shard, or cancel them.") if keys else None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.corpus.documents import HIDDEN_SHOWN, NO_TEXT, WORDS_SHARE, CorpusDocument
+from rag_eval_pipeline.errors import first_names
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
 
@@ -149,8 +150,7 @@ def document_notes(built: Sequence[CorpusDocument]) -> tuple[str, ...]:
     flagged = []
     for flag, what in FLAG_NOTES.items():
         names = sorted(row.file_name for row in present(built) if flag in row.flags)
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        flagged += [f"{what}: {', '.join(names[:LISTED])}{more}."] if names else []
+        flagged += [f"{what}: {first_names(names, LISTED)}."] if names else []
     return (*_missing_notes(missing(built)), *drifted, *lost, *flagged)
 
 

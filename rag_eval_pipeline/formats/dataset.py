@@ -8,7 +8,7 @@ Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -291,10 +291,7 @@ class ReadDataset(NamedTuple):
 
 def read_evaluation_dataset(path: Path) -> ReadDataset:
     """Return the dataset of a file; a finding names the fields that were filled in."""
-    try:
-        return parse_evaluation_dataset(path)
-    except pydantic.ValidationError as error:
-        raise first_of(errors_in(dataset_findings(path, error))) from error
+    return _read(path, parse_evaluation_dataset)
 
 
 def parse_evaluation_dataset(path: Path) -> ReadDataset:
@@ -325,8 +322,12 @@ def parse_evaluation_dataset(path: Path) -> ReadDataset:
 
 def read_evret_dataset(path: Path) -> ReadDataset:
     """Return the dataset of Evret's JSON or CSV, with id and version from its name: `flights_v1.2.0.json`."""
+    return _read(path, parse_evret_dataset)
+
+
+def _read(path: Path, parse: Callable[[Path], ReadDataset]) -> ReadDataset:
     try:
-        return parse_evret_dataset(path)
+        return parse(path)
     except pydantic.ValidationError as error:
         raise first_of(errors_in(dataset_findings(path, error))) from error
 
