@@ -64,10 +64,13 @@ def printed_by(code: str, *arguments: str, cwd: Path = REPOSITORY) -> str:
     return result.stdout.splitlines()[-1]
 
 
-def test_definitions_load_without_heavy_packages():
-    modules = printed_by("import rag_eval_pipeline.definitions, sys\nprint(*sys.modules)").split()
+@pytest.mark.parametrize(
+    ("module", "heavy"), [("", set()), (".definitions", {"dagster"})], ids=["package", "definitions"]
+)
+def test_package_and_definitions_load_without_heavy_packages(module, heavy):
+    modules = printed_by(f"import rag_eval_pipeline{module}, sys\nprint(*sys.modules)").split()
 
-    assert {name.partition(".")[0] for name in modules} & (HEAVY | {"pyarrow"}) == {"dagster"}
+    assert {name.partition(".")[0] for name in modules} & (HEAVY | {"pyarrow"}) == heavy
 
 
 def test_help_loads_without_heavy_packages():

@@ -10,7 +10,6 @@ import rag_eval_pipeline as rag
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.results import EvaluationResults
 from tests.conftest import REPOSITORY
-from tests.test_conventions import HEAVY, loaded_by
 
 RAILWAY = "skarn-railway"
 NOTEBOOK = REPOSITORY / "examples" / "analysis.ipynb"
@@ -24,10 +23,6 @@ def ws(evaluated):
 def evaluation_of(ws, system):
     results = ws.results(RAILWAY, system)
     return results["evaluation_id"].iloc[0]
-
-
-def test_package_loads_without_heavy_packages():
-    assert loaded_by("import rag_eval_pipeline").isdisjoint({*HEAVY, "dagster"})
 
 
 def test_open_takes_the_workspace_or_its_data_folder(evaluated, tmp_path):
