@@ -64,6 +64,13 @@ def columns_used(node: Any) -> list[str]:
     return sorted(own | {name for item in node.values() for name in columns_used(item)})
 
 
+def has_functions(node: Any) -> bool:
+    """Return whether a query calls a function; operators are functions, comparisons are not."""
+    if isinstance(node, list):
+        return any(map(has_functions, node))
+    return isinstance(node, dict) and (bool(node.get("function_name")) or any(map(has_functions, node.values())))
+
+
 def volatile_parts(node: Any, functions: Collection[str], columns: Collection[str]) -> list[str]:
     """Return the parts of a query whose result may change by itself: sampling, random numbers, the clock.
 

@@ -11,8 +11,12 @@ import math
 import re
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+if __name__ == "__main__":  # pyarrow does without numpy, which takes a third of the time of a small job to import
+    sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +27,7 @@ from rag_eval_pipeline.conversion.sql_checks import (
     KEEP,
     JsonCalls,
     columns_used,
+    has_functions,
     has_own_order,
     json_as_text,
     order_hazard,
@@ -38,6 +43,7 @@ RESULT = "result"
 BATCH_ROWS = 4_096
 _ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
 _JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
+_PYTHON_WORDS = re.compile(r"python_", re.IGNORECASE)  # SQL that reads values as Python writes them
 _ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
 
 # Address space beyond what DuckDB may use, for arenas, stacks and result buffers. With 1 GiB a sort of 12 million texts
@@ -49,14 +55,6 @@ FILE_BYTES = 32 << 30  # a result or a spill file; `SELECT range(1e12)` must not
 # commas, blanks or semicolons, the last segment of a URL with its fragment (the corpus's stem rule), the text of a JSON
 # value without its quotes, offsets counted in bytes of UTF-8.
 MACROS = r"""
-CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
-    error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
-CREATE MACRO python_list(text) AS CASE
-    -- As Python prints nearly all lists: without escapes, and without a quote or a line break inside a text.
-    WHEN regexp_full_match(text, '\[''[^''\\\x00\r\n]*''(?:, ''[^''\\\x00\r\n]*'')*\]')
-    THEN string_split(substr(text, 3, length(text) - 4), ''', ''')
-    WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
-CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
 CREATE MACRO url_split(text) AS list_filter(
     list_transform(string_split(regexp_replace(text, '(^|[\s,;|]+)(https?://)', chr(10) || '\2', 'g'), chr(10)),
                    lambda item: trim(item, ' ,;|' || chr(9) || chr(13))),
@@ -104,6 +102,16 @@ CREATE MACRO answer_texts(value) AS item_texts(value,
     'ground_truth ground_truth_answer gold_answer correct_answer reference_answer expected_answer expected_output '
     || 'expected_response expected ideal_answer ideal reference answer answer_text final_answer answers target output '
     || 'response text content messages', ['assistant', 'ai']);
+"""
+PYTHON_MACROS = r"""
+CREATE MACRO python_json(text, kind) AS CASE WHEN trim(text) = '' THEN NULL ELSE coalesce(python_literal(text, kind),
+    error('a Python ' || kind || ' is expected, found ' || left(text, 100))) END;
+CREATE MACRO python_list(text) AS CASE
+    -- As Python prints nearly all lists: without escapes, and without a quote or a line break inside a text.
+    WHEN regexp_full_match(text, '\[''[^''\\\x00\r\n]*''(?:, ''[^''\\\x00\r\n]*'')*\]')
+    THEN string_split(substr(text, 3, length(text) - 4), ''', ''')
+    WHEN trim(text) = '' THEN [] ELSE from_json(python_json(text, 'list'), '["VARCHAR"]') END;
+CREATE MACRO python_dict(text) AS CAST(python_json(text, 'dict') AS JSON);
 """
 
 
@@ -155,9 +163,9 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         columns.update(column.lower() for column in relation.column_names)
         schema = pa.schema(map(_as_json_type, relation.schema))
         connection.register(name, pa.Table.from_arrays(relation.columns, schema=schema))
-    text = duckdb.dtype("VARCHAR")
-    connection.create_function("python_literal", literal_json, [text, text], text, null_handling="special")  # type: ignore[call-overload]
     connection.execute(MACROS)
+    if any(_PYTHON_WORDS.search(f"{query['sql']}\n{query.get('where')}") for query in job["queries"]):
+        _add_python_macros(connection)
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -166,6 +174,14 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {query["name"]: _run_query(connection, query, relations, columns, folder) for query in queries}
     finally:
         connection.close()
+
+
+def _add_python_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    if sys.modules.get("numpy") is None:
+        sys.modules.pop("numpy", None)  # DuckDB makes no function of one of Python's without it
+    text = connection.dtype("VARCHAR")
+    connection.create_function("python_literal", literal_json, [text, text], text, null_handling="special")  # type: ignore[call-overload]
+    connection.execute(PYTHON_MACROS)
 
 
 def _run_query(
@@ -257,15 +273,28 @@ def _order(name: str, own: list[str], files: list[str]) -> str:
 
 def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any, columns: set[str]) -> None:
     """Refuse SQL whose result could differ tomorrow for the same files."""
-    # The tree has names without types. Where only some overloads of a name are volatile (`+` of timestamps with a time
-    # zone, since DuckDB 2.0.1), the others are what people write.
-    listed = connection.execute(
-        "SELECT function_name FROM duckdb_functions() GROUP BY function_name HAVING bool_and(stability <> 'CONSISTENT')"
-    ).fetchall()
-    functions = {str(function).lower() for [function] in listed} - {"error"}
+    functions = _functions(connection)[0] if has_functions(tree) else set()
     parts = volatile_parts(tree, functions, columns)
     if parts:
         raise QueryError(name, "volatile_sql", f"SQL that gives the same rows every day, found {parts[0]}")
+
+
+@cache
+def _functions(connection: duckdb.DuckDBPyConnection) -> tuple[set[str], dict[str, set[int]]]:
+    """Return the functions that are volatile, and the arguments that are text of those that are not about JSON."""
+    listed = connection.execute(
+        "SELECT lower(function_name), function_type, parameter_types, stability FROM duckdb_functions()"
+    ).fetchall()
+    # The tree has names without types. Where only some overloads of a name are volatile (`+` of timestamps with a time
+    # zone, since DuckDB 2.0.1), the others are what people write.
+    constant = {name for name, _, _, stability in listed if stability == "CONSISTENT"}
+    volatile = {name for name, _, _, stability in listed if stability is not None} - constant - {"error"}
+    typed = (
+        (name, parameters)
+        for name, kind, parameters, _ in listed
+        if kind in {"scalar", "aggregate"} and not name.startswith("json_")
+    )
+    return volatile, text_places(typed)
 
 
 def _failed(name: str, error: Exception | None) -> QueryError:
@@ -305,11 +334,7 @@ def _rebuilt(field: pa.Field, inner: list[pa.Field], mark: dict[bytes, bytes], i
 def _with_json_as_text(connection: duckdb.DuckDBPyConnection, tree: Any) -> Any:
     forms = "SELECT json_text(0), json_texts(0), CASE WHEN typeof(0) = 'JSON' THEN 0 ELSE 0 END"
     calls = _tree(connection, "questions", forms)["statements"][0]["node"]["select_list"]
-    listed = connection.execute(
-        "SELECT lower(function_name), parameter_types FROM duckdb_functions() "
-        "WHERE function_type IN ('scalar', 'aggregate') AND NOT starts_with(function_name, 'json_')"
-    ).fetchall()
-    return json_as_text(tree, text_places(listed), JsonCalls(*calls))
+    return json_as_text(tree, _functions(connection)[1], JsonCalls(*calls))
 
 
 def _one_select(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> Any:

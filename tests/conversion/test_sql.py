@@ -1,5 +1,7 @@
 """A benchmark's SQL sees its relations and nothing else; its rows come back in the source's order."""
 
+from datetime import date, datetime
+from decimal import Decimal
 from urllib.parse import urlparse
 
 import pytest
@@ -270,6 +272,21 @@ def test_macros(relations):
 
     found = mapped.rows[0].values["metadata"].values()
     assert dict(zip(expected, found, strict=True)) == expected
+
+
+@pytest.mark.parametrize("cells", ["[q]", "python_list('[''' || q || ''']')"], ids=["without numpy", "with numpy"])
+@pytest.mark.usefixtures("started_workers")
+def test_worker_imports_numpy_only_for_cells_that_python_wrote(relations, cells):
+    fields = f"""day: DATE '2024-02-29', time: TIMESTAMP '2024-02-29 12:00:00', price: 1.50::DECIMAL(9, 2),
+        by_name: MAP {{'q': q}}, pairs: [{{n: source_row, q: q}}], cells: {cells}, json: to_json(q)"""
+    sql = f"SELECT q AS question, a AS answer, {{{fields}}} AS metadata FROM source WHERE q = 'two'"
+
+    [row] = run(relations, sql, where="answer = '2' AND length(question) = 3").rows
+
+    assert row.values["metadata"] == {
+        "day": date(2024, 2, 29), "time": datetime.fromisoformat("2024-02-29T12:00"), "price": Decimal("1.50"),
+        "by_name": [("q", "two")], "pairs": [{"n": 2, "q": "two"}], "cells": ["two"], "json": "two",
+    }  # fmt: skip
 
 
 NO_LITERALS = {
