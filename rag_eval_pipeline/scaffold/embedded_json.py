@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import literal
-from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.columns import Column, is_html
 from rag_eval_pipeline.scaffold.headers import is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
@@ -27,7 +27,7 @@ from rag_eval_pipeline.scaffold.links import (
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.roles import Roles, list_forms
 from rag_eval_pipeline.scaffold.row_links import holds_urls
-from rag_eval_pipeline.scaffold.structs import find_pages, is_html, pages_corpus
+from rag_eval_pipeline.scaffold.structs import find_pages, pages_corpus
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 
 # In brackets: a file, and perhaps a page of it, as assistants and the gold answers of their test sets cite.

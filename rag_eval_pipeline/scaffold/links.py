@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
-from rag_eval_pipeline.scaffold.columns import Column
+from rag_eval_pipeline.scaffold.columns import Column, is_html
 from rag_eval_pipeline.scaffold.headers import named_columns, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ListForm, list_forms
@@ -263,7 +263,7 @@ def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: s
     if text is None or not text.present:
         return None
     sql = identifier(text.name)
-    if sum(value.lstrip()[:1] == "<" and "</" in value for value in text.present) * 2 > len(text.present):
+    if is_html(text.present):
         return DocumentTable(name, file, key, "html", sql)
     if title is not None:
         sql = f"concat_ws(chr(10) || chr(10), nullif({identifier(title.name)}, ''), nullif({sql}, ''))"

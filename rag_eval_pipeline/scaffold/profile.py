@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.scaffold.columns import Column, field_of
+from rag_eval_pipeline.scaffold.columns import Column, are_keys, field_of, nested_columns
 from rag_eval_pipeline.scaffold.encodings import read_text
-from rag_eval_pipeline.scaffold.nesting import nested_columns
 from rag_eval_pipeline.scaffold.source_tables import (
     SPLITS,
     WHOLE_FILE,
@@ -332,7 +331,6 @@ def _column(table: pa.Table, place: int, name: str, sampled: int) -> Column:
     shape = field_of(name, values.type)
     sample = tuple(values.slice(0, sampled).to_pylist())
     # Counting the distinct values of a whole column is slow; for most columns the sample already rules uniqueness out.
-    is_unique = shape.kind in {"text", "integer"} and bool(sample) and len(set(sample)) == len(sample)
-    if is_unique:
-        is_unique = not values.null_count and pc.count_distinct(values).as_py() == table.num_rows
+    is_unique = are_keys(shape.kind, sample) and not values.null_count
+    is_unique = is_unique and pc.count_distinct(values).as_py() == table.num_rows
     return Column(name, shape.kind, sample, shape.fields, is_unique)

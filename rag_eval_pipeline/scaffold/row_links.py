@@ -57,28 +57,27 @@ def find_link(profile: FolderProfile, file: DataFile, taken: Iterable[str] = ())
 
 def text_link(file: DataFile, taken: Iterable[str], link: Link | None) -> Link | None:
     """Return a link with gold texts, in the document that `link` finds for each row; None without texts."""
+    if link is not None and link.scalar is None:
+        return None
     taken = set(taken)
     free = [column for column in file.columns if column.name not in taken and is_gold(column)]
     for column in named_columns(free, "passage", _quotes):
         form = next(list_forms(column))
         text = f"contexts: gold texts from {column.described}"
-        if link is not None and link.scalar is not None and form.item is not None:
+        if link is not None and link.scalar is not None:
             (named, place), *page = link.scalar.items()
             quote = column.sql
-            sql = f"[{context({named: place, **dict(page), 'text': quote})}]"
-            if not all(c.is_full for c in file.columns if c is column or c.name in link.used):
+            if form.item is None:
+                word = free_word("part", file.columns)
+                sql = f"list_transform({form.sql}, lambda {word}: {context({**link.scalar, 'text': word})})"
+            elif all(c.is_full for c in file.columns if c is column or c.name in link.used):
+                sql = f"[{context({**link.scalar, 'text': quote})}]"
+            else:
                 place, quote = f"nullif({place}, '')", f"nullif({quote}, '')"
                 body = context({named: place, **dict(page), "text": quote})
                 sql = f"CASE WHEN coalesce({place}, {quote}) IS NULL THEN [] ELSE [{body}] END"
             guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
             return Link({"contexts": ColumnExpr(sql)}, link.used | {column.name}, link.corpus, guesses)
-        if link is not None and link.scalar is not None:
-            word = free_word("part", file.columns)
-            expr = ColumnExpr(f"list_transform({form.sql}, lambda {word}: {context({**link.scalar, 'text': word})})")
-            guesses = (Guess("questions", f"{text}, in the document of the same row."), *link.guesses)
-            return Link({"contexts": expr}, link.used | {column.name}, link.corpus, guesses)
-        if link is not None:
-            return None
         is_plain = column.kind == "texts" or (form.item is not None and column.is_full)
         expr = as_column(column) if is_plain else ColumnExpr(form.sql)
         guesses = (Guess("questions", f"{text}."),)

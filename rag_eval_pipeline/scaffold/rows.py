@@ -96,7 +96,10 @@ def _with_page(file: DataFile, link: Link) -> Link:
 def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, list[Guess]]:
     """Return a file in which the column of the texts that the documents have is called `answer`, if none is known."""
     roles = find_roles(file)
-    if "question" not in roles.exprs or {"answer", "answers"} & {*roles.exprs, *map(_name, file.columns)}:
+    if "question" not in roles.exprs or {"answer", "answers"} & {
+        *roles.exprs,
+        *(normalised(column.name) for column in file.columns),
+    }:
         return file, []
     known = {*roles.columns.values()}
     columns = [c for c in file.columns if c.name not in known and not names_documents(c) and _can_be_answer(c)]
@@ -114,10 +117,6 @@ def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, lis
     )
     named = replace(column, name="answer", path=column.sql)
     return replace(file, columns=tuple(named if c is column else c for c in file.columns)), [Guess("questions", text)]
-
-
-def _name(column: Column) -> str:
-    return normalised(column.name)
 
 
 def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> Draft:

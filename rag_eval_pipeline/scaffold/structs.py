@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, read_cell
+from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, is_html, read_cell
 from rag_eval_pipeline.scaffold.headers import ROLES, bare, is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     Corpus,
@@ -43,7 +43,6 @@ CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds 
 }
 SCORES = frozenset("score rank similarity distance".split())
 RESULT_NAMES = frozenset("docs documents passages ctxs hits chunks sources".split())
-HTML_SHARE = 0.5  # of the values begin with a tag
 
 _SQL_TYPES: dict[Kind, str] = {"text": "VARCHAR", "integer": "BIGINT", "boolean": "BOOLEAN"}
 
@@ -106,12 +105,6 @@ class Structs:
     def of(self, word: str, name: str) -> str:
         """Return the SQL of a field of the object that a lambda calls `word`."""
         return f"{word}{self.paths[name]}"
-
-
-def is_html(values: Sequence[str]) -> bool:
-    """Return whether most of some texts are HTML."""
-    tagged = sum(value.lstrip()[:1] == "<" and "</" in value for value in values)
-    return bool(values) and tagged >= HTML_SHARE * len(values)
 
 
 def find_structs(file: DataFile) -> Structs | None:
