@@ -4,6 +4,7 @@ A child's imports take half a second of processor time, and the suite runs more 
 the same working folder, environment, input and limits, and is a new process each time. Linux only.
 """
 
+import json
 import multiprocessing
 import os
 import runpy
@@ -42,6 +43,19 @@ def run(
             child.join()
             raise subprocess.TimeoutExpired(command, timeout)
         return subprocess.CompletedProcess(command, child.exitcode, stderr=Path(stderr.name).read_bytes())
+
+
+def run_sql_here(
+    otherwise: "Callable[..., subprocess.CompletedProcess[bytes]]", command: Sequence[str], **how: Any
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a benchmark's SQL in this process, which takes half as long, and `otherwise` other commands."""
+    from rag_eval_pipeline.conversion import sql_worker
+
+    *_, module, folder = command
+    if module != sql_worker.__name__:
+        return otherwise(command, **how)
+    sql_worker.write_result(json.loads(Path(folder, "job.json").read_text()), Path(folder))
+    return subprocess.CompletedProcess(command, 0, stderr=b"")
 
 
 def call_at_once(function: Callable[..., T], calls: Iterable[Sequence[object]]) -> list[T]:

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import tokenize
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +136,13 @@ def main(folder: Path) -> None:
     arrow.skip_pandas()
     job = json.loads((folder / "job.json").read_text())
     mapped = sum(Path(file).stat().st_size for file in job["relations"].values())
+    set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
+    write_result(job, folder)
+
+
+def write_result(job: dict[str, Any], folder: Path) -> None:
+    """Run the queries of a job, and write what came of them, or the error of one."""
     try:
-        set_limits(memory_bytes=mapped + 2 * (job["memory_mb"] << 20) + HEADROOM_BYTES, file_bytes=FILE_BYTES)
         result: dict[str, Any] = {"queries": run(job, folder)}
     except QueryError as error:
         result = {"error": {"query": error.query, "code": error.code, "message": error.message, "line": error.line}}
@@ -279,7 +284,7 @@ def _refuse_volatile(connection: duckdb.DuckDBPyConnection, name: str, tree: Any
         raise QueryError(name, "volatile_sql", f"SQL that gives the same rows every day, found {parts[0]}")
 
 
-@cache
+@lru_cache(1)
 def _functions(connection: duckdb.DuckDBPyConnection) -> tuple[set[str], dict[str, set[int]]]:
     """Return the functions that are volatile, and the arguments that are text of those that are not about JSON."""
     listed = connection.execute(

@@ -1,6 +1,7 @@
 """Systems' answers name the questions whose gold answer is probably wrong, with the page that shows it."""
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.systems.config import parse_system
+from rag_eval_pipeline.workspace import Workspace
 
 RAILWAY = "skarn-railway"
 FIRST = datetime(2026, 11, 9, 2, tzinfo=UTC)
@@ -33,9 +35,12 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def answered(workspace, monkeypatch):
+@pytest.fixture(scope="module")
+def asked(_converted, tmp_path_factory):
     """Two systems, one of which was asked four times, and a model that was asked without documents."""
+    root = tmp_path_factory.mktemp("answers") / "workspace"
+    shutil.copytree(_converted, root, symlinks=True)
+    workspace = Workspace(root)
     stamp = Stamp.read(workspace.benchmark(RAILWAY).stamp)
     queries = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries[:ASKED]
 
@@ -46,10 +51,11 @@ def answered(workspace, monkeypatch):
         path.write_text(yaml.safe_dump(common | settings))
         for night, rows in enumerate(runs):
             now = FIRST + timedelta(days=night)
-            monkeypatch.setenv(NOW_VARIABLE, now.isoformat())
             file = path.with_name(f"{system}-{now:%d}.jsonl")
             file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            evaluate(workspace, load_pair(workspace, RAILWAY, system), which="all")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(NOW_VARIABLE, now.isoformat())
+                evaluate(workspace, load_pair(workspace, RAILWAY, system), which="all")
 
     def row(query, answer, documents):
         contexts = [{"document": name, "text": "..."} for name in documents]
@@ -70,6 +76,13 @@ def answered(workspace, monkeypatch):
     bare = [row(q, *known.get(q.display_id, (REFUSAL, ()))) for q in queries]
     ask("bare", [bare], closed_book=True)
     return workspace
+
+
+@pytest.fixture
+def answered(asked, tmp_path):
+    """A copy of that workspace."""
+    shutil.copytree(asked.root, tmp_path / "workspace", symlinks=True)
+    return Workspace(tmp_path / "workspace")
 
 
 def found_in(workspace):

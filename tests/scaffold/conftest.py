@@ -1,13 +1,16 @@
 """Scratch workspaces in which a benchmark is started from files that a test wrote."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.scaffold.init import Proposal, start_benchmark
+from rag_eval_pipeline.storage import process
 from rag_eval_pipeline.workspace import Workspace
+from tests import forked_workers
 
 Files = Mapping[str, str | bytes]
 
@@ -19,6 +22,14 @@ def write(folder: Path, files: Files) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return folder
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _sql_here() -> Iterator[None]:
+    """SQL runs in the process of the tests; tests/conversion and tests/faults test its own process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_run", partial(forked_workers.run_sql_here, process._run))
+        yield
 
 
 @pytest.fixture
