@@ -100,6 +100,9 @@ def _question_difference(
     answers = set(map(plain, question.answers))
     if answers != set(map(plain, asked.answers or ())):
         return f"answers {sorted(answers)} instead of {sorted(asked.answers or ())}"
+    facts = {plain(one["text"]) for one in question.metadata.get("facts", ())}
+    if asked.facts and facts != set(map(plain, asked.facts)):
+        return f"facts {sorted(facts)} instead of {sorted(asked.facts)}"
     if question.is_impossible != (asked.answers == ()):
         return "it is marked as unanswerable" if question.is_impossible else "it is not marked as unanswerable"
     found: dict[str | None, set[tuple[str | None, int | None]]] = {}

@@ -31,6 +31,7 @@ class Asked(NamedTuple):
     answers: tuple[str, ...] | None  # all that are accepted; () if a correct system abstains, None if none is stated
     gold: tuple[Gold, ...] = ()
     options: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()  # what a right answer states, where there is no answer
 
 
 class Right(NamedTuple):

@@ -132,11 +132,13 @@ def ragelo() -> Shape:
 @shape("BenchmarkQED (assertions)", "https://github.com/microsoft/benchmark-qed")
 def benchmark_qed() -> Shape:
     """JSON of questions with assertions that an answer has to make; there is no answer."""
+    said = {fact.question: f"The response should state that the answer is {fact.answer}." for fact in FACTS}
     rows = [{"question_id": f"5bdc2158-{n}", "question_text": fact.question, "assertions": [
-        {"statement": f"The response should state that the answer is {fact.answer}.", "source_count": 1, "score": 10,
+        {"statement": said[fact.question], "source_count": 1, "score": 10,
         "reasoning": "It is asked for.", "rank": 1, "validation": {"is_valid": True,
         "scores": {"grounding": 5, "reasoning": "It is stated."}}}]} for n, fact in enumerate(FACTS)]
-    return Shape({"data_local_questions_assertions.json": dumps(rows)}, ())
+    right = Right(tuple(Asked(question, None, facts=(text,)) for question, text in said.items()))
+    return Shape({"data_local_questions_assertions.json": dumps(rows)}, (right,))
 
 
 @shape("open-rag-eval (CSV)", "https://github.com/vectara/open-rag-eval")

@@ -83,6 +83,16 @@ def test_recipe_reads_its_example(empty, tmp_path, name):
         assert bodies[document] == text
 
 
+def test_assertions_that_become_facts_are_not_said_to_be_left_out(empty, tmp_path):
+    files = {name: content(name, rows) for name, rows in RECIPES["benchmark-qed"].example.files.items()}
+
+    _, proposal = start_benchmark(empty, "scratch", write(tmp_path / "origin", files))
+
+    assert "facts: the assertions" in proposal.text
+    assert not any("no part of the questions" in guess for guess in proposal.guesses)
+    assert "not used" not in proposal.text
+
+
 def test_mtrag_keeps_every_conversation_and_turn(empty, tmp_path):
     """As many as the benchmark states: 110 conversations, 842 tasks, each with all messages before it."""
     tasks = []
