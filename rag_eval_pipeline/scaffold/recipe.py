@@ -69,7 +69,7 @@ class Recipe(Model):
         default={},
         description="Columns that refer to another relation's column: `qrels.query-id: source._id`.",
     )
-    let: dict[str, Choice] = Field(default={}, description="SQL that `{name}` stands for in other SQL.")
+    let: dict[str, Choice] = Field(default={}, description="SQL that replaces `{name}` in other SQL.")
     rows: Choice = Field(default=SOURCE, description="Relation or SQL after FROM: each of its rows is a question.")
     questions: str | dict[str, Choice] = Field(
         description="The columns of `questions`; without contexts, the documents are searched as for unknown files. "
