@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
-from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, with_own_answers
+from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, turns_to_ask, unsent_history
 from rag_eval_pipeline.evaluation.corpus_names import system_corpus
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, VoidAttempt, locked_pair, newest_evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
@@ -273,7 +273,7 @@ async def _ask_missing(
                 batch = missing[start : start + size]
                 await run_queries(
                     system,
-                    turns_to_ask(pair, batch, given),
+                    turns_to_ask(pair.queries, batch, given, pair.settings.history),
                     keep,
                     in_flight=in_flight,
                     timeout_s=None if pair.system_file.traits.has_own_limits else pair.settings.timeout_seconds,
@@ -285,51 +285,21 @@ async def _ask_missing(
     finally:
         # Warnings of answers that were copied, or given before an interruption, stay.
         warnings = dict.fromkeys(
-            (*evaluation.record.warnings, *_unsent_history(pair, missing), *system.warnings(), *known.warnings())
+            (
+                *evaluation.record.warnings,
+                *unsent_history(pair.system, pair.system_file, missing),
+                *system.warnings(),
+                *known.warnings(),
+            )
         )
         seconds = evaluation.record.asking_seconds + time.monotonic() - started
         evaluation.save(asking_seconds=seconds, warnings=tuple(warnings), known=known.values)
     atomic_write_json(evaluation.resources, samples)
 
 
-def turns_to_ask(
-    pair: Pair, chosen: Sequence[EvaluationQuery], given: Mapping[str, str | None]
-) -> Iterable[Iterable[Query | RagAnswer]]:
-    """Return questions as the system is asked them: by conversation, or each with the benchmark's messages before it.
-
-    Args:
-        given: Id of a question -> the answer, None for a failure; of all that were asked before a turn is made.
-    """
-    if pair.settings.history == "own":
-        return with_own_answers(pair.queries, {query.query_id for query in chosen}, given)
-    return ([Query(query.query_id, query.query_text, query.history)] for query in chosen)
-
-
 def _answers_given(evaluation: Evaluation) -> dict[str, str | None]:
     """Return the answers in the journal by question; None for those that failed."""
     return {row["query_id"]: row["answer"] for row in read_journal(evaluation.journal)}
-
-
-def _unsent_history(pair: Pair, missing: Sequence[EvaluationQuery]) -> list[str]:
-    """Return a warning if questions of conversations are asked, or looked up, without the messages before them."""
-    told = sum(bool(query.history) for query in missing)
-    if not told:
-        return []
-    if pair.system_file.takes_history:
-        if getattr(pair.system_file.settings, "retrieval", None) is None:
-            return []
-        return [
-            f"{pair.system} finds the passages of {told} follow-up questions by the question alone (there is no query "
-            "rewriting); its model is sent the messages before them."
-        ]
-    remedy = ""
-    if pair.system_file.kind in ("http", "python"):
-        place = "body" if pair.system_file.kind == "http" else "input"
-        remedy = f" Put {{messages}} or {{history}} into {place} of its settings."
-    return [
-        f"{pair.system} takes no history: {told} follow-up questions are asked without the messages before "
-        f"them.{remedy}"
-    ]
 
 
 class Breaker:

@@ -1,10 +1,11 @@
-"""Conversations whose turns are asked in order, each with the system's own answers to the turns before it."""
+"""Questions as a system is asked them: with the benchmark's messages before them, or with its own earlier answers."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.systems.base import Query, RagAnswer, failed_answer
+from rag_eval_pipeline.systems.config import SystemFile
 
 EARLIER_TURN_FAILED = "earlier_turn_failed"
 
@@ -116,3 +117,42 @@ def whole_conversations(queries: Sequence[EvaluationQuery], limit: int | None) -
         limit = max(limit, last.get(queries[place].conversation or "", 0))
         place += 1
     return limit
+
+
+def turns_to_ask(
+    queries: Sequence[EvaluationQuery],
+    chosen: Sequence[EvaluationQuery],
+    given: Mapping[str, str | None],
+    history: Literal["gold", "own"],
+) -> Iterable[Iterable[Query | RagAnswer]]:
+    """Return questions as the system is asked them: by conversation, or each with the benchmark's messages before it.
+
+    Args:
+        queries: All of the benchmark that are asked.
+        given: Id of a question -> the answer, None for a failure; of all that were asked before a turn is made.
+    """
+    if history == "own":
+        return with_own_answers(queries, {query.query_id for query in chosen}, given)
+    return ([Query(query.query_id, query.query_text, query.history)] for query in chosen)
+
+
+def unsent_history(system: str, file: SystemFile, missing: Sequence[EvaluationQuery]) -> list[str]:
+    """Return a warning if questions of conversations are asked, or looked up, without the messages before them."""
+    follow_ups = sum(bool(query.history) for query in missing)
+    if not follow_ups:
+        return []
+    if file.takes_history:
+        if getattr(file.settings, "retrieval", None) is None:
+            return []
+        return [
+            f"{system} finds the passages of {follow_ups} follow-up questions by the question alone (there is no query "
+            "rewriting); its model is sent the messages before them."
+        ]
+    remedy = ""
+    if file.kind in ("http", "python"):
+        place = "body" if file.kind == "http" else "input"
+        remedy = f" Put {{messages}} or {{history}} into {place} of its settings."
+    return [
+        f"{system} takes no history: {follow_ups} follow-up questions are asked without the messages before "
+        f"them.{remedy}"
+    ]

@@ -10,7 +10,8 @@ import msgspec
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.asking import corpus_of, run_queries, turns_to_ask
+from rag_eval_pipeline.evaluation.asking import corpus_of, run_queries
+from rag_eval_pipeline.evaluation.conversations import turns_to_ask
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, retrieved_documents
 from rag_eval_pipeline.evaluation.pair import Pair, find_system_file, load_pair
 from rag_eval_pipeline.systems.base import RagAnswer
@@ -54,7 +55,8 @@ async def _probe(workspace: Workspace, pair: Pair, questions: int) -> dict[str, 
     given: dict[str, str | None] = {}
     rows: list[dict[str, Any]] = []
     async with open_system(file.kind, settings, corpus) as opened:
-        for query in islice(chain.from_iterable(turns_to_ask(pair, pair.queries, given)), questions):
+        turns = turns_to_ask(pair.queries, pair.queries, given, pair.settings.history)
+        for query in islice(chain.from_iterable(turns), questions):
             await run_queries(
                 opened,
                 [[query]],

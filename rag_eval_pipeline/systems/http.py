@@ -8,7 +8,7 @@ from typing import Any
 from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.systems.base import Configuration, Query, RagAnswer, SystemCorpus
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.json_paths import UnfoundPaths, items_at, number_at, text_at, value_at
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, last_items, number_at, text_at, value_at
 from rag_eval_pipeline.systems.kind_settings import CitationPaths, ContextPaths, HttpSettings
 from rag_eval_pipeline.systems.parsing import AnswerReader, estimated_usage, failed_request
 from rag_eval_pipeline.systems.reply import incomplete_generation
@@ -153,7 +153,7 @@ class HttpSystem:
         paths = self._lists[name]
         if paths is None:
             return "", ()
-        items = next((found for value in reversed(values) if (found := items_at(value, paths.path))), [])
+        items = last_items(values, paths.path)
         for item in items:
             self._unfound_in[name].search([item])
         inner = _inner_paths(paths)

@@ -51,6 +51,12 @@ def items_at(value: Any, path: str) -> list[Any]:
     return _converted(value, path, lambda found: found if isinstance(found, list) else None, "a list") or []
 
 
+def last_items(values: Sequence[Any], path: str | None) -> list[Any]:
+    """Return the items at a path in the last value that has some there; a stream has several values."""
+    found = (items_at(value, path) for value in reversed(values)) if path is not None else ()
+    return next(filter(None, found), [])
+
+
 def number_at(value: Any, path: str) -> float | None:
     """Return the number at a path, 0 or more; None if there is none."""
     return _converted(

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from rag_eval_pipeline.errors import EndpointError
 from rag_eval_pipeline.formats.citation_marks import format_citation
@@ -18,7 +17,7 @@ from rag_eval_pipeline.systems.base import (
 )
 from rag_eval_pipeline.systems.embedded_bm25 import EmbeddedSystem
 from rag_eval_pipeline.systems.foreign_values import WrongShape
-from rag_eval_pipeline.systems.json_paths import UnfoundPaths, items_at
+from rag_eval_pipeline.systems.json_paths import UnfoundPaths, last_items
 from rag_eval_pipeline.systems.kind_settings import EmbeddedSettings, OpenAiSettings
 from rag_eval_pipeline.systems.parsing import ABSTENTION, AnswerReader, estimated_usage, failed_request
 from rag_eval_pipeline.systems.reply import ERROR_LENGTH
@@ -98,10 +97,11 @@ class OpenAiSystem:
             if passages is None and settings.contexts_path is None:
                 reader.notice_unset("contexts_path", objects, query.text)
             if passages is None:
-                contexts = reader.passages_at(*_last_items(objects, settings.contexts_path))
-                _, cited = _last_items(objects, settings.citations_path)
+                path = settings.contexts_path
+                contexts = reader.passages_at(path or "", last_items(objects, path))
+                cited = last_items(objects, settings.citations_path)
             else:
-                contexts, cited = tuple(passages), ()
+                contexts, cited = tuple(passages), []
         except WrongShape as wrong:
             return failed_answer(
                 query,
@@ -165,10 +165,3 @@ def _numbered(passage: RetrievedPassage) -> str:
     if passage.start is not None and passage.end is not None and passage.page is not None:
         mark = " " + format_citation(passage.document, passage.page, [(passage.start, passage.end)])
     return f"[{passage.rank}]{mark}\n{passage.text}"
-
-
-def _last_items(objects: Sequence[Any], path: str | None) -> tuple[str, Sequence[Any]]:
-    """Return the path and its items in the last object of a stream that has some."""
-    if path is None:
-        return "", ()
-    return path, next((items for value in reversed(objects) if (items := items_at(value, path))), ())
