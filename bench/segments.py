@@ -16,9 +16,8 @@ from simulated_nights import ANSWER, NAMES, answers, new_system, runs, synthetic
 
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, label_test, pair_runs
 from rag_eval_pipeline.metrics.segments import find_segments, segment_changes
-from rag_eval_pipeline.metrics.significance import holm
 from rag_eval_pipeline.metrics.verdict_rules import Budget, Rules
-from rag_eval_pipeline.metrics.verdicts import is_sure
+from rag_eval_pipeline.metrics.verdicts import holm, is_sure
 
 N, SECTION = 400, 3
 VALUES = {"section": np.arange(N) % 8, "type": np.arange(N) // 8 % 3, "language": np.arange(N) // 24 % 2}

@@ -14,7 +14,7 @@ from rag_eval_pipeline.formats.dataset import open_dataset, question_clusters
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
 from rag_eval_pipeline.judges.recheck import Judging, read_judging
 from rag_eval_pipeline.judges.trust_card import Task, is_calibrated, read_trust_cards
-from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES
+from rag_eval_pipeline.metrics.claims import FACT_MEASURES
 from rag_eval_pipeline.metrics.intervals import Units, number_units
 from rag_eval_pipeline.metrics.run_labels import PairedRuns
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Rules

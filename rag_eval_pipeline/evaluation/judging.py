@@ -38,8 +38,17 @@ from rag_eval_pipeline.judges.judgement import (
     is_refusal,
 )
 from rag_eval_pipeline.judges.open_judge import open_judge
-from rag_eval_pipeline.metrics.claims import CitedStatement, JudgedCitation, JudgedClaim, alce_scores, claim_scores
-from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES, PARTIAL, JudgedFact, fact_scores
+from rag_eval_pipeline.metrics.claims import (
+    FACT_MEASURES,
+    PARTIAL,
+    CitedStatement,
+    JudgedCitation,
+    JudgedClaim,
+    JudgedFact,
+    alce_scores,
+    claim_scores,
+    fact_scores,
+)
 from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace

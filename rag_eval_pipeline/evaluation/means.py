@@ -16,8 +16,7 @@ from rag_eval_pipeline.evaluation.scoring import CITATION_MEASURES, CONTEXT_MEAS
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, cluster_name
 from rag_eval_pipeline.judges.judgement import NEEDS_SUPPORT_JUDGE
-from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, WEIGHTS, overall_scores
-from rag_eval_pipeline.metrics.fact_scores import FACT_COUNTS
+from rag_eval_pipeline.metrics.claims import CLAIM_COUNTS, FACT_COUNTS, WEIGHTS, overall_scores
 from rag_eval_pipeline.metrics.intervals import Scores, Summary, Units, Values, mean, summarise, summarise_all
 from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.systems.base import RagAnswer

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 from rag_eval_pipeline.formats.results import CorrectedRate
 from rag_eval_pipeline.judges.agreement import Confusion
-from rag_eval_pipeline.judges.trust_card import LabelledEvaluation, TrustCard
+from rag_eval_pipeline.judges.trust_card import LabelledEvaluation, TrustCard, cards_of_people
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, Interval, effective_number, score_interval
 
 MIN_LABELS = 30  # of one system, else of all; with fewer, intervals are wider than a fifth of the scale
@@ -224,9 +224,8 @@ def labelled_evaluations(
     cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None
 ) -> tuple[tuple[LabelledEvaluation, ...], str | None] | None:
     """Return people's labels of correctness by evaluation, and how the judge's errors differ; None without any."""
-    for card in cards:
-        if (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, fingerprint, "human"):
-            for trust in card.tasks:
-                if trust.task == "correctness" and trust.evaluations:
-                    return trust.evaluations, trust.different_errors
+    for card in cards_of_people(cards, benchmark=benchmark, fingerprint=fingerprint):
+        for trust in card.tasks:
+            if trust.task == "correctness" and trust.evaluations:
+                return trust.evaluations, trust.different_errors
     return None

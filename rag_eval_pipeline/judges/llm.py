@@ -267,7 +267,7 @@ class LlmJudge:
                 part = items[start : start + size]
                 prompt = label_prompt(case, part, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}")
                 parse = partial(replies.parse_labels, n_items=len(part), nonce=prompt.nonce)
-                labels += await self._chat.ask(prompt, replies.labels_schema(), repeat, parse, tally)
+                labels += await self._chat.ask(prompt, replies.LABELS_SCHEMA, repeat, parse, tally)
         except JudgeFailedError:
             return msgspec.structs.replace(replies.drop_labels(judgement), flags=(*judgement.flags, "labels_failed"))
         return replies.add_labels(case, judgement, labels)
@@ -283,7 +283,7 @@ class LlmJudge:
                 part = case.facts[start : start + size]
                 prompt = fact_prompt(case, part, evidence_chars=self._settings.evidence_chars, salt=f"{repeat}")
                 parse = partial(replies.parse_facts, n_items=len(part), nonce=prompt.nonce)
-                found += await self._chat.ask(prompt, replies.facts_schema(), repeat, parse, tally)
+                found += await self._chat.ask(prompt, replies.FACTS_SCHEMA, repeat, parse, tally)
         except JudgeFailedError:
             return msgspec.structs.replace(judgement, flags=(*judgement.flags, f"{RATING_FAILED}:{FACTS}"))
         return msgspec.structs.replace(judgement, facts=tuple(found))

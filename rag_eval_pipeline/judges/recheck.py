@@ -16,7 +16,7 @@ import msgspec
 from rag_eval_pipeline.judges.calibration import SECOND_JUDGING, case_of_item, judge_all, verdict_on
 from rag_eval_pipeline.judges.judgement import Case, Judge
 from rag_eval_pipeline.judges.labels import Item, Label, majority_labels
-from rag_eval_pipeline.judges.trust_card import SUFFIX, read_trust_cards
+from rag_eval_pipeline.judges.trust_card import SUFFIX, cards_of_people, read_trust_cards
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 ANSWERS_MAX = 30
@@ -76,10 +76,9 @@ def _kept_path(card: Path) -> Path:
 
 def find_kept(folder: Path, *, benchmark: str, fingerprint: str | None) -> KeptAnswers | None:
     """Return the answers kept with the trust card of people's labels; None if there are none, or damaged ones."""
-    for card in read_trust_cards(folder):
+    for card in cards_of_people(read_trust_cards(folder), benchmark=benchmark, fingerprint=fingerprint):
         path = _kept_path(folder / card.file_name)
-        is_of_people = (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, fingerprint, "human")
-        if is_of_people and any(task.is_calibrated for task in card.tasks) and path.exists():
+        if any(task.is_calibrated for task in card.tasks) and path.exists():
             return _read(path, KeptAnswers)
     return None
 

@@ -6,7 +6,7 @@ Source: Citation Accuracy Evaluation 4.3 takes the first number and clamps it, s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 import regex
@@ -74,8 +74,11 @@ class _SupportReply(_Reply):
     citations: tuple[_CitationVerdict, ...]
 
 
-class _JudgementReply(_SupportReply):
+class _JudgementReply(_Reply):
+    nonce: str
     correctness: _Overall
+    claims: tuple[_ClaimVerdicts, ...]
+    citations: tuple[_CitationVerdict, ...]
 
 
 class _RatingReply(_Reply):
@@ -156,7 +159,7 @@ def declines(text: str) -> bool:
 def parse_judgement(text: str, asked: JudgementPrompt, case: Case) -> JudgedPart:
     """Return a reply's verdicts; raises `Unparsable` for anything but what was asked for."""
     nonce = asked.prompt.nonce
-    reply: _SupportReply
+    reply: _SupportReply | _JudgementReply
     correctness, is_refusal = None, False
     if asked.asks_correctness:
         reply = whole = _parse_reply(text, _JudgementReply, nonce)
@@ -302,29 +305,7 @@ def drop_labels(judgement: Judgement) -> Judgement:
 
 def judgement_schema(asks_correctness: bool) -> Mapping[str, Any]:
     """Return the schema of a reply with verdicts."""
-    text = {"type": "string"}
-    value = {"type": "string", "enum": ["supported", "conflicting", "not_found", "no_text"]}
-    overall = _object(rationale=text, verdict={"type": "string", "enum": ["correct", "incorrect", "refused", "unsure"]})
-    claim = _object(id=text, rationale=text, by_citations=value, by_contexts=value)
-    citation = _object(id=text, rationale=text, verdict=value)
-    lists = {"claims": {"type": "array", "items": claim}, "citations": {"type": "array", "items": citation}}
-    if asks_correctness:
-        return _object(nonce=text, correctness=overall, **lists)
-    return _object(nonce=text, **lists)
-
-
-def labels_schema() -> Mapping[str, Any]:
-    """Return the schema of a reply with labels."""
-    text = {"type": "string"}
-    label = _object(id=text, rationale=text, entailed={"type": "boolean"})
-    return _object(nonce=text, labels={"type": "array", "items": label})
-
-
-def facts_schema() -> Mapping[str, Any]:
-    """Return the schema of a reply with verdicts on facts."""
-    text = {"type": "string"}
-    verdict = {"type": "string", "enum": list(get_args(FactOutcome))}
-    return _object(nonce=text, facts={"type": "array", "items": _object(id=text, rationale=text, verdict=verdict)})
+    return _schema(_JudgementReply if asks_correctness else _SupportReply)
 
 
 def rating_schema(protocol: RatingProtocol) -> Mapping[str, Any]:
@@ -335,11 +316,26 @@ def rating_schema(protocol: RatingProtocol) -> Mapping[str, Any]:
     return _object(nonce=text, rationale=text, ratings=_object(**dict.fromkeys(protocol.dimensions, grade)))
 
 
+def _schema(form: Any) -> dict[str, Any]:
+    """Return the schema of a form of replies or of one of its fields."""
+    if get_origin(form) is Literal:
+        return {"type": "string", "enum": list(get_args(form))}
+    if get_origin(form) is tuple:
+        return {"type": "array", "items": _schema(get_args(form)[0])}
+    if issubclass(form, _Reply):
+        return _object(**{name: _schema(field) for name, field in get_type_hints(form).items()})
+    return {"type": "boolean" if form is bool else "string"}
+
+
 def _object(**properties: Any) -> dict[str, Any]:
     # Properties are written in their order: a rationale that comes after its verdict only excuses it.
     return {
         "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
     }  # fmt: skip
+
+
+LABELS_SCHEMA = _schema(_LabelsReply)
+FACTS_SCHEMA = _schema(_FactsReply)
 
 
 # --- parts of replies

@@ -160,15 +160,16 @@ def read_trust_cards(folder: Path) -> tuple[TrustCard, ...]:
     return tuple(cards)
 
 
+def cards_of_people(cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None) -> list[TrustCard]:
+    """Return the cards of the judge with this fingerprint by people's labels on one benchmark."""
+    wanted = (benchmark, fingerprint, "human")
+    return [card for card in cards if (card.benchmark, card.judge_fingerprint, card.labels_by) == wanted]
+
+
 def is_calibrated(cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None, task: Task) -> bool:
     """Whether people's labels calibrate the judge with this fingerprint for a task on one benchmark."""
-    return any(
-        trust.is_calibrated
-        for card in cards
-        if (card.benchmark, card.judge_fingerprint, card.labels_by) == (benchmark, fingerprint, "human")
-        for trust in card.tasks
-        if trust.task == task
-    )
+    own = cards_of_people(cards, benchmark=benchmark, fingerprint=fingerprint)
+    return any(trust.is_calibrated for card in own for trust in card.tasks if trust.task == task)
 
 
 def card_markdown(card: TrustCard) -> str:

@@ -1,4 +1,4 @@
-"""Scores of claims, citations and retrieved passages from labels, by a judge or by people.
+"""Scores of claims, citations, gold facts and retrieved passages from labels, by a judge or by people.
 
 A score that an answer cannot have is absent: an answer without claims has no faithfulness, one without citations no
 citation correctness.
@@ -11,6 +11,9 @@ from typing import NamedTuple
 from rag_eval_pipeline.metrics.spans import Citation, Overlap, Span, overlap
 
 CLAIM_COUNTS = frozenset({"claims", "cited_claims", "resolved_claims", "citations"})  # counts, so they have no means
+FACT_MEASURES = ("strict_vital_score", "vital_score", "strict_all_score", "all_score")
+FACT_COUNTS = frozenset({"decided_facts", "undecided_facts"})  # they have no means
+PARTIAL = 0.5  # of a fact that is stated in part, where that counts
 
 RAGAS_EPSILON = 1e-10  # RAGAS adds it to the number of useful passages: a perfect ranking scores just below 1
 
@@ -117,6 +120,38 @@ def _count_needed(statement: CitedStatement) -> int:
     if len(statement.alone) == 1:
         return 1
     return sum(alone or not without for alone, without in zip(statement.alone, statement.without, strict=True))
+
+
+class JudgedFact(NamedTuple):
+    """A gold fact, and how much of it the answer states: 1.0, `PARTIAL` or 0.0; None if the judge does not decide."""
+
+    is_vital: bool
+    support: float | None
+
+
+def fact_scores(facts: Sequence[JudgedFact]) -> dict[str, float]:
+    """Return the scores of one answer by the gold facts that it states, TREC's nuggets; nothing without facts.
+
+    They are meant for means over many questions. By question they are weak: automatic labels of facts order systems
+    over a track as people's labels do, and the answers to one question hardly so.
+
+    The strict scores are the share of the facts that are stated whole, the others count one that is stated in part as a
+    half. What the judge does not decide is in no score, and counted. A question without a decided vital fact has no
+    vital score; the official scorer gives 0.0.
+
+    Source: Pradeep et al. 2025, The Great Nugget Recall, arXiv 2504.15068 (AutoNuggetizer, TREC 2024 RAG Track);
+    castorini/nuggetizer, core/metrics.py, calculate_nugget_scores.
+    """
+    if not facts:
+        return {}
+    decided = [(is_vital, support) for is_vital, support in facts if support is not None]
+    scores = {"decided_facts": float(len(decided)), "undecided_facts": float(len(facts) - len(decided))}
+    vital = [support for is_vital, support in decided if is_vital]
+    for name, supports in (("vital", vital), ("all", [support for _, support in decided])):
+        if supports:
+            scores[f"strict_{name}_score"] = sum(support == 1.0 for support in supports) / len(supports)
+            scores[f"{name}_score"] = sum(supports) / len(supports)
+    return scores
 
 
 def _context_precision(useful: Sequence[bool]) -> float | None:

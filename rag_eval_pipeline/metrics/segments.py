@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rag_eval_pipeline.metrics.intervals import Interval, Values
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test
-from rag_eval_pipeline.metrics.significance import holm, standardised_difference
 from rag_eval_pipeline.metrics.verdict_rules import (
     CONFIDENCE_LEVEL,
     FAILURE_RATE,
@@ -24,7 +23,14 @@ from rag_eval_pipeline.metrics.verdict_rules import (
     ROUNDING,
     Rules,
 )
-from rag_eval_pipeline.metrics.verdicts import Compared, Evidence, Segment, estimate_intervals
+from rag_eval_pipeline.metrics.verdicts import (
+    Compared,
+    Evidence,
+    Segment,
+    estimate_intervals,
+    holm,
+    standardised_difference,
+)
 
 ColumnValue = tuple[str, str]  # a column of the questions, and one of its values
 Segments = Mapping[ColumnValue, NDArray[np.bool_]]  # the questions of each

@@ -20,7 +20,6 @@ from rag_eval_pipeline.metrics.intervals import Interval, Units, Values, mean
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
 from rag_eval_pipeline.metrics.registry import find_metric_info
 from rag_eval_pipeline.metrics.run_labels import PairedRuns, change_interval, label_test, pair_runs
-from rag_eval_pipeline.metrics.significance import holm, holm_levels, standardised_difference
 from rag_eval_pipeline.metrics.verdict_rules import (
     BASELINE_RUNS,
     CHANGES,
@@ -432,3 +431,38 @@ def flip_share(runs: Sequence[Sequence[float | None]]) -> float | None:
     n_pairs = sum(int((~np.isnan(difference)).sum()) for difference in differences)
     n_flipped = sum(int((np.nan_to_num(difference) != 0).sum()) for difference in differences)
     return n_flipped / n_pairs if n_pairs else None
+
+
+# --- correction over several tests, and the size of an effect
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p of each test, at most 1, after the correction of Holm 1979."""
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for place, index in enumerate(_ascending(p_values)):
+        largest = max(largest, p_values[index] * (len(p_values) - place))
+        corrected[index] = min(1.0, largest)
+    return corrected
+
+
+def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
+    """Return the level that Holm's correction holds each p to: p is at most its level exactly where it is rejected."""
+    levels = [0.0] * len(p_values)
+    n_left, goes_on = len(p_values), True
+    for index in _ascending(p_values):
+        levels[index] = alpha / n_left
+        goes_on = goes_on and p_values[index] <= levels[index]
+        n_left -= goes_on
+    return levels
+
+
+def _ascending(p_values: Sequence[float]) -> list[int]:
+    return sorted(range(len(p_values)), key=p_values.__getitem__)
+
+
+def standardised_difference(differences: Values) -> float | None:
+    """Return Cohen's dz (Lakens 2013), the mean over the standard deviation; None without a spread."""
+    if differences.size < 2 or np.ptp(differences) == 0:
+        return None
+    return float(differences.mean()) / float(differences.std(ddof=1))

@@ -10,7 +10,7 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.formats.results import CorrectedRate
-from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES
+from rag_eval_pipeline.metrics.claims import FACT_MEASURES
 from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader

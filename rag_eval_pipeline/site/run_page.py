@@ -9,7 +9,7 @@ import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.judges.corrected_rates import labelling_order
-from rag_eval_pipeline.metrics.fact_scores import FACT_COUNTS, FACT_MEASURES
+from rag_eval_pipeline.metrics.claims import FACT_COUNTS, FACT_MEASURES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED

@@ -10,7 +10,7 @@ from rag_eval_pipeline.cli import app
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.formats.results import EvaluationResults
-from rag_eval_pipeline.metrics.fact_scores import FACT_MEASURES
+from rag_eval_pipeline.metrics.claims import FACT_MEASURES
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.judges.judge_server import honest_but, judge_server, sections

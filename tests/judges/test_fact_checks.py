@@ -9,7 +9,7 @@ from rag_eval_pipeline.formats.dataset import Fact
 from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical import LexicalJudge
-from rag_eval_pipeline.metrics.fact_scores import JudgedFact, fact_scores
+from rag_eval_pipeline.metrics.claims import JudgedFact, fact_scores
 from tests.conftest import SHARED
 
 QUESTION = "What is known of the 3 berths of Saltmere Dock?"
