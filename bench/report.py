@@ -98,9 +98,13 @@ def nights(root: Path, given: argparse.Namespace) -> None:
         f"made {pairs * given.nights} evaluations of {given.questions} questions in {time.perf_counter() - began:.0f} s"
     )
     found = measured(workspace, "verdicts", lambda: write_comparisons(workspace))
+    verdicts = workspace.reports / "regressions.json"
     for name in ("command, first", "command, again", "command, again", "command, again"):
         command(workspace, name)
+    kept = verdicts.read_bytes()
     shutil.rmtree(workspace.reports)
+    workspace.reports.mkdir()
+    verdicts.write_bytes(kept)
     measured(workspace, "first", lambda: write_site(workspace, found).written)
     measured(workspace, "the same, compared", lambda: write_site(workspace, found).written)
     measured(workspace, "nothing new", lambda: write_site(workspace).written)

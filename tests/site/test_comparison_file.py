@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import expect
 
 from rag_eval_pipeline.monitoring.comparison import compare_named
-from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import read_comparisons
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.site.comparison_file import comparison_file
 from rag_eval_pipeline.workspace import Workspace
+from tests.monitoring.made_nights import publish_night, register
 from tests.site.conftest import RAILWAY, rows
 
 NAME = f"{RAILWAY}.embedded-weak.against.embedded"
@@ -59,11 +59,13 @@ def test_comparison_file_leaves_out_what_it_has_no_room_for(site, row):
     assert b"changed least" not in whole
 
 
-def test_comparison_file_links_the_report_where_it_has_an_address(reported, row):
-    (reported.config / "alerts.config.yaml").write_text("report_url: https://reports.example/rag/\n")
-    ids = [header.evaluation_id for header in read_history(reported).by_pair[RAILWAY, "embedded"]]
+def test_comparison_file_links_the_report_where_it_has_an_address(tmp_path):
+    workspace = Workspace(tmp_path)
+    register(workspace, ["lamps"], ["asked"])
+    ids = [publish_night(workspace, "lamps", "asked", night, questions=8, skill=0.7, number=1) for night in range(2)]
+    (workspace.config / "alerts.config.yaml").write_text("report_url: https://reports.example/rag/\n")
 
-    text = comparison_file(reported, compare_named(reported, *ids)).decode()
+    text = comparison_file(workspace, compare_named(workspace, *ids)).decode()
 
     assert f'<a href="https://reports.example/rag/runs/{ids[1]}/index.html" class="code">' in text
 

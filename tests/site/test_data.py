@@ -114,6 +114,7 @@ def test_report_data_marks_the_night_and_not_its_rerun(nightly):
 
 
 PAGE = "comparisons/harbour.asked.against.baseline"
+QUESTIONS = 80
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def nights(tmp_path):
 
     def publish(n, *, last=0.7):
         for skill in [*[0.7] * (n - 1), last]:
-            publish_night(workspace, "harbour", "asked", next(published), questions=120, skill=skill, number=1)
+            publish_night(workspace, "harbour", "asked", next(published), questions=QUESTIONS, skill=skill, number=1)
         return write_site(workspace, write_comparisons(workspace)).root
 
     return publish
@@ -157,7 +158,7 @@ def test_provisional_comparison_has_a_table_of_questions_with_links_to_both_side
 
     table = json.loads(text[text.index(",") + 1 : text.rindex(")")])
     columns = {column["name"]: column for column in table["columns"]}
-    assert len(columns["id"]["values"]) > 100
+    assert len(columns["id"]["values"]) > 60
     assert (table["page"], columns["old"]["page"]) == (
         "../runs/eval_run_20261002_001/question.html", "../runs/eval_run_20261001_001/question.html",
     )  # fmt: skip
@@ -174,7 +175,7 @@ def test_pages_follow_the_settings_of_verdicts_and_of_the_evaluation(nights):
     narrow = strip(root)
     workspace.config.mkdir(parents=True, exist_ok=True)
     (workspace.config / "verdicts.config.yaml").write_text("equivalence_margin: 0.1\n")
-    name = publish_night(workspace, "harbour", "asked", 2, questions=120, skill=0.7, number=1, failing=0.05)
+    name = publish_night(workspace, "harbour", "asked", 2, questions=QUESTIONS, skill=0.7, number=1, failing=0.05)
     evaluation = load_evaluation(workspace, name)
     evaluation.save(settings=evaluation.record.settings.model_copy(update={"min_coverage": 0.9}))
     comparisons = write_comparisons(workspace)

@@ -31,8 +31,8 @@ def regressed(tmp_path_factory):
     register(workspace, ["harbour"], ["asked", "rarely"])
     workspace.system_file("rarely").write_text("kind: embedded\nnightly: false\n")
     for night, skill in enumerate([0.7] * 5 + [0.2]):
-        publish_night(workspace, "harbour", "asked", night, questions=120, skill=skill, number=1)
-    publish_night(workspace, "harbour", "rarely", 0, questions=120, skill=0.9, number=2)
+        publish_night(workspace, "harbour", "asked", night, questions=60, skill=skill, number=1)
+    publish_night(workspace, "harbour", "rarely", 0, questions=60, skill=0.9, number=2)
     write_site(workspace, write_comparisons(workspace))
     return workspace
 

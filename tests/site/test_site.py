@@ -252,6 +252,10 @@ def test_site_of_an_empty_workspace(tmp_path):
 
 
 def test_site_has_one_sentence_for_first_evaluations(evaluated):
+    for (benchmark, _), [header] in read_history(evaluated).by_pair.items():
+        if benchmark == RAILWAY:  # the smaller one is enough
+            evaluated.results_file(header.evaluation_id).unlink()
+            shutil.rmtree(evaluated.runs / header.evaluation_id)
     write_comparisons(evaluated)
 
     page = write_report(evaluated).read_text()
