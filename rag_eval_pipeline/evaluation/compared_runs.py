@@ -225,12 +225,16 @@ def _units(clusters: Mapping[str, str] | None, query_ids: Sequence[str]) -> Unit
 DIFFERENT = frozenset(f"different_{part}" for part in (*SHARED_FINGERPRINTS, "questions"))
 
 
+def different_part(prints: Fingerprints, others: Fingerprints) -> str | None:
+    """Return the first of `SHARED_FINGERPRINTS` in which two evaluations differ; None if they can be compared."""
+    return next((part for part in SHARED_FINGERPRINTS if getattr(prints, part) != getattr(others, part)), None)
+
+
 def why_not_comparable(run: ScoredRun, others: Sequence[ScoredRun]) -> str | None:
     """Return why runs cannot be compared; None if they can."""
     for other in others:
-        for part in SHARED_FINGERPRINTS:
-            if getattr(other.fingerprints, part) != getattr(run.fingerprints, part):
-                return f"different_{part}"
+        if (part := different_part(run.fingerprints, other.fingerprints)) is not None:
+            return f"different_{part}"
     return "different_questions" if any(other.query_ids != run.query_ids for other in others) else None
 
 

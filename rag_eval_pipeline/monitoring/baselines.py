@@ -13,8 +13,8 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import BY_HAND, Baseline, baseline_file
 from rag_eval_pipeline.evaluation.compared_runs import (
     COMPARED,
-    SHARED_FINGERPRINTS,
     ScoredRun,
+    different_part,
     run_of_evaluation,
     with_levels,
 )
@@ -165,8 +165,7 @@ def newest_alike(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def _is_comparable(one: Evaluation, other: Evaluation) -> bool:
-    prints, others = one.record.fingerprints, other.record.fingerprints
-    return all(getattr(prints, part) == getattr(others, part) for part in SHARED_FINGERPRINTS)
+    return different_part(one.record.fingerprints, other.record.fingerprints) is None
 
 
 def baseline_flip_share(workspace: Workspace, baseline: Baseline) -> float | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rag_eval_pipeline.errors import InputError, ServiceError, shortened
 from rag_eval_pipeline.evaluation.asking import Progress, ask_in_batches
 from rag_eval_pipeline.evaluation.baseline_files import required_baseline
-from rag_eval_pipeline.evaluation.compared_runs import COMPARED, SHARED_FINGERPRINTS, ScoredRun, with_levels
+from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, different_part, with_levels
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, locked_pair, make_newest
 from rag_eval_pipeline.evaluation.evaluation_start import open_evaluation
 from rag_eval_pipeline.evaluation.pair import Pair
@@ -233,8 +233,7 @@ def question_order(
 
 
 def _require_comparable(pair: Pair, run: ScoredRun) -> None:
-    parts = (one for one in SHARED_FINGERPRINTS if getattr(run.fingerprints, one) != getattr(pair.fingerprints, one))
-    reason = next(parts, None)
+    reason = different_part(run.fingerprints, pair.fingerprints)
     if reason is None and tuple(query.query_id for query in pair.queries) != run.query_ids:
         reason = "questions"
     if reason is not None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -15,9 +16,12 @@ RAILWAY = "skarn-railway"
 NOTEBOOK = REPOSITORY / "examples" / "analysis.ipynb"
 
 
-@pytest.fixture
-def ws(evaluated):
-    return rag.open(evaluated.root)
+@pytest.fixture(scope="module")
+def ws(_evaluated, tmp_path_factory):
+    """A workspace that no test but the one of damage changes, which has a copy of its own."""
+    root = tmp_path_factory.mktemp("analysis") / "workspace"
+    shutil.copytree(_evaluated, root, symlinks=True)
+    return rag.open(root)
 
 
 def evaluation_of(ws, system):
@@ -44,7 +48,8 @@ def test_results_have_the_metrics_of_the_results_files(ws):
     assert set(ws.results()["system"]) == {"embedded", "embedded-weak"}
 
 
-def test_results_name_a_damaged_evaluation_and_write_a_cut_table_again(ws):
+def test_results_name_a_damaged_evaluation_and_write_a_cut_table_again(evaluated):
+    ws = rag.open(evaluated.root)
     whole = ws.results()
     damaged, cut = evaluation_of(ws, "embedded-weak"), evaluation_of(ws, "embedded")
     path = ws.workspace.results / f"{damaged}.results.json"
