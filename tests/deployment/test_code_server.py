@@ -1,10 +1,10 @@
 """What the code server does with signals, seen at a stand-in for Dagster's server whose run is hard of hearing."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
-import site
 import socket
 import subprocess
 import sys
@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from rag_eval_pipeline.corpus.worker_queues import this_worker
+from rag_eval_pipeline.serving import code_server
 from rag_eval_pipeline.storage.process import end_tree
 from tests.conftest import REPOSITORY
 from tests.deployment.services import PATIENCE_SECONDS
@@ -69,7 +70,43 @@ class CeleryRunLauncher(DefaultRunLauncher): pass
 class Ours(CeleryRunLauncher): pass
 """
 
-Start = Callable[..., "subprocess.Popen[str]"]
+
+class Forked:
+    """The code server in a process of its own that has imported Dagster already, which takes two seconds."""
+
+    def __init__(self, options: list[str], environment: dict[str, str], folder: Path, *, with_errors: bool) -> None:
+        read, write = os.pipe()
+        arguments = (options, environment, folder, write, with_errors)
+        self.process = multiprocessing.get_context("fork").Process(target=_serve, args=arguments)
+        self.process.start()
+        os.close(write)
+        self.stdout = os.fdopen(read)
+
+    def send_signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def said(self) -> list[str]:
+        """What else it and its server print until both have ended."""
+        lines = [line.strip() for line in self.stdout]
+        self.process.join(PATIENCE_SECONDS)
+        return lines
+
+
+def _serve(options: list[str], environment: dict[str, str], folder: Path, stdout: int, with_errors: bool) -> None:
+    os.dup2(stdout, 1)
+    os.close(stdout)
+    if with_errors:
+        os.dup2(1, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    os.environ.update(environment)
+    sys.path.insert(0, str(folder))
+    sys.executable = str(folder / "bin" / "python")
+    sys.argv = ["code_server", "--port", "0", *options]
+    sys.exit(code_server.main())
+
+
+Start = Callable[..., Forked]
 
 
 @pytest.fixture(scope="module")
@@ -85,36 +122,25 @@ def start(tmp_path: Path, shared_home: Path) -> Iterator[Start]:
     """Starts the code server with a stand-in for the `dagster` beside its interpreter."""
     started = []
 
-    def begin(dagster: str, *options: str, errors: int | None = None) -> "subprocess.Popen[str]":
-        python = tmp_path / "bin" / "python"
-        python.parent.mkdir()
-        python.symlink_to(sys.executable)
-        stand_in = python.with_name("dagster")
+    def begin(dagster: str, *options: str, with_errors: bool = False) -> Forked:
+        stand_in = tmp_path / "bin" / "dagster"
+        stand_in.parent.mkdir()
         stand_in.write_text(dagster)
         stand_in.chmod(0o755)
         home = tmp_path / "instance"
         home = home if home.exists() else shared_home
-        # A link to the interpreter does not know the environment that it is part of.
-        paths = os.pathsep.join([str(tmp_path), str(REPOSITORY), *site.getsitepackages()])
-        process = subprocess.Popen(
-            [python, "-m", "rag_eval_pipeline.serving.code_server", "--port", "0", *options],
-            env={**os.environ, "PYTHONPATH": paths, "DAGSTER_HOME": str(home), "RAG_EVAL_WORKSPACE": str(shared_home)}, stdout=subprocess.PIPE, stderr=errors, text=True,
-        )  # fmt: skip
-        started.append(process)
-        return process
+        environment = {"DAGSTER_HOME": str(home), "RAG_EVAL_WORKSPACE": str(shared_home)}
+        started.append(Forked(list(options), environment, tmp_path, with_errors=with_errors))
+        return started[-1]
 
     yield begin
-    for process in started:
-        if process.poll() is None:  # a test that failed
-            for child in psutil.Process(process.pid).children(recursive=True):
+    for server in started:
+        if server.process.is_alive():  # a test that failed
+            for child in psutil.Process(server.process.pid).children(recursive=True):
                 child.kill()
-            process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def said_by(process: "subprocess.Popen[str]") -> list[str]:
-    return [line.strip() for line in process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines()]
+            server.process.kill()
+        server.process.join()
+        server.stdout.close()
 
 
 def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_runs_is_killed():
@@ -140,45 +166,42 @@ def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_ru
 
 
 def test_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start: Start):
-    process = start(SERVER)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "run: begun\n"
+    server = start(SERVER)
+    assert server.stdout.readline() == "run: begun\n"
 
-    process.send_signal(signal.SIGINT)
-    first = {process.stdout.readline(), process.stdout.readline()}
-    process.send_signal(signal.SIGINT)
-    rest = said_by(process)
+    server.send_signal(signal.SIGINT)
+    first = {server.stdout.readline(), server.stdout.readline()}
+    server.send_signal(signal.SIGINT)
+    rest = server.said()
 
     assert first == {"run: interrupted\n", "server: told\n"}
     assert rest == ["run: interrupted", "run: ended", "server: ended api grpc"]
-    assert process.returncode == 0
+    assert server.process.exitcode == 0
 
 
 @pytest.mark.fault(70)
 def test_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
-    process = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
-    assert process.stdout is not None
-    begun, _, below = process.stdout.readline().rpartition(" ")
+    server = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
+    begun, _, below = server.stdout.readline().rpartition(" ")
     assert begun == "run: begun"
 
-    process.send_signal(signal.SIGTERM)
-    said = said_by(process)
+    server.send_signal(signal.SIGTERM)
+    said = server.said()
 
     assert said[-1] == "server: ended api grpc"
     assert set(said[:-1]) == {"run: interrupted", "server: told"}
-    assert process.returncode == 0
+    assert server.process.exitcode == 0
     assert not psutil.pid_exists(int(below)) or psutil.Process(int(below)).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.fault(57)
 def test_server_whose_parent_was_killed_is_told_to_end(start: Start):
-    process = start(ORPHAN)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "server: begun\n"
+    server = start(ORPHAN)
+    assert server.stdout.readline() == "server: begun\n"
 
-    process.kill()
+    server.process.kill()
 
-    assert process.stdout.read() == "server: told\n"  # the pipe ends with its last writer
+    assert server.stdout.read() == "server: told\n"  # the pipe ends with its last writer
 
 
 def test_port_in_use_is_refused_before_the_runs_of_its_server_are_marked_as_failed(start: Start):
@@ -187,10 +210,10 @@ def test_port_in_use_is_refused_before_the_runs_of_its_server_are_marked_as_fail
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        process = start(DEAF_SERVER, "--port", port, errors=subprocess.STDOUT)
-        said = said_by(process)
+        server = start(DEAF_SERVER, "--port", port, with_errors=True)
+        said = server.said()
 
-    assert process.returncode == 2
+    assert server.process.exitcode == 2
     assert len(said) == 1
     assert said[0].startswith(f"code server: cannot listen on 127.0.0.1:{port}: Address already in use. Another")
 
@@ -202,10 +225,10 @@ def test_runs_that_celery_launches_carry_the_queue_of_this_machine_and_a_server_
     (tmp_path / "instance").mkdir()
     (tmp_path / "instance" / "dagster.yaml").write_text("run_launcher: {module: launchers, class: Ours}\n")
 
-    process = start(ARGUMENTS)
-    said = said_by(process)
+    server = start(ARGUMENTS)
+    said = server.said()
 
-    assert process.returncode == 3
+    assert server.process.exitcode == 3
     context = json.loads(said[said.index("--container-context") + 1])
     queue = context["celery"].pop("queue")
     assert context == {"celery": {}}
