@@ -1,4 +1,4 @@
-"""Documents and links inside the rows: gold texts, pages of HTML, parallel lists, and citations in answers.
+"""Documents and links inside the rows: gold texts, pages of HTML, and citations in answers.
 
 They are proposed only where neither a column names documents that are there, nor files that could be the corpus lie
 beside the questions.
@@ -6,12 +6,11 @@ beside the questions.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import literal
-from rag_eval_pipeline.scaffold.columns import Column, is_html
+from rag_eval_pipeline.scaffold.columns import is_html
 from rag_eval_pipeline.scaffold.headers import is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
     LINKED_SHARE,
@@ -34,8 +33,6 @@ from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
 MARK = r"\[([^\[\]#]+\.(?:pdf|html?|txt|md|docx?))(?:#page=[0-9]+)?\]"
 DISTRACTORS = frozenset("negative negatives distractor distractors positive_wrong hard_negatives".split())
 DOCUMENT_NAMES = "document_title page_title doc_title title article document_name doc_name page_name".split()
-FLAT_SHARE = 0.9  # of the rows in which the ids of gold documents are among those of all
-TURN_FIELDS = (("role", "content"), ("speaker", "text"), ("from", "value"))  # of a conversation
 
 
 def with_corpus(profile: FolderProfile, file: DataFile, link: Link) -> Link:
@@ -144,63 +141,3 @@ def cited_link(profile: FolderProfile, file: DataFile, roles: Roles) -> Link | N
     corpus = Corpus() if target is None else target.corpus(values)
     exprs = {"answer": ColumnExpr(plain), "contexts": ColumnExpr(contexts)}
     return Link(exprs, frozenset(), corpus, (Guess("questions", text),))
-
-
-def listed_link(file: DataFile) -> Link | None:
-    """Return the link from a list of ids to the documents that two parallel lists of the same row hold; else None."""
-    texts = [column for column in (*file.columns, *file.nested) if column.kind == "texts" and column.present]
-    for gold in filter(is_gold, texts):
-        for ids in texts:
-            if ids is gold or not _is_among(gold, ids):
-                continue
-            bodies = [c for c in file.columns if c not in (gold, ids) and _texts_sql(c, "x") and _is_parallel(c, ids)]
-            body = max(bodies, key=lambda column: len(str(column.present[:50])), default=None)
-            if body is not None:
-                return _listed(file, gold, ids, body)
-    return None
-
-
-def _listed(file: DataFile, gold: Column, ids: Column, body: Column) -> Link:
-    word = free_word("part", file.columns)
-    text_sql = _texts_sql(body, word)
-    paragraphs = body.sql if text_sql == word else f"list_transform({body.sql}, lambda {word}: {text_sql})"
-    documents = grouped_documents(f"""\
-SELECT source_row, unnest({ids.sql}) AS title,
-           unnest({paragraphs}) AS paragraph
-    FROM source""")
-    text = f"contexts: the documents whose ids are in {gold.name!r}, of those in {ids.name!r}."
-    made = f"documents: made from {body.name!r}, named by the ids in {ids.name!r}, which is a list of equal length."
-    expr = f"list_transform({gold.sql}, lambda {word}: {context({'document': word})})"
-    corpus = Corpus(documents=documents, guesses=(Guess("documents", made),))
-    used = frozenset({gold.name, ids.name, body.name})
-    return Link({"contexts": ColumnExpr(expr)}, used, corpus, (Guess("questions", text),))
-
-
-def _pairs(first: Column, second: Column) -> list[tuple[Sequence[Any], Sequence[Any]]]:
-    return [(a, b) for a, b in zip(first.values, second.values, strict=True) if a and b]
-
-
-def _is_among(gold: Column, ids: Column) -> bool:
-    """Return whether one list is a part of the other in nearly every row, and not all of it in every row."""
-    pairs = _pairs(gold, ids)
-    inside = sum(set(some) <= set(every) for some, every in pairs)
-    is_part = any(len(every) > len(some) for some, every in pairs)
-    return bool(pairs) and is_part and inside >= FLAT_SHARE * sum(1 for value in gold.values if value)
-
-
-def _is_parallel(column: Column, ids: Column) -> bool:
-    pairs = _pairs(column, ids)
-    return bool(pairs) and all(len(a) == len(b) for a, b in pairs)
-
-
-def _texts_sql(column: Column, word: str) -> str | None:
-    if column.kind == "texts":
-        return word
-    if column.kind == "text lists":
-        return f"array_to_string({word}, ' ')"
-    names = {field.name for field in column.fields}
-    turn = next((pair for pair in TURN_FIELDS if set(pair) <= names), None)
-    if column.kind != "struct lists" or turn is None:
-        return None
-    line = f"concat_ws(': ', turn.{turn[0]}, turn.{turn[1]})"
-    return f"array_to_string(list_transform({word}, lambda turn: {line}), chr(10))"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
-from rag_eval_pipeline.scaffold.embedded_json import cited_link, listed_link, pages_link, row_page, with_corpus
+from rag_eval_pipeline.scaffold.embedded_json import cited_link, pages_link, row_page, with_corpus
 from rag_eval_pipeline.scaffold.flags import wrong_rows
 from rag_eval_pipeline.scaffold.headers import is_gold, is_numeric, named_columns, names_documents, normalised, role_of
 from rag_eval_pipeline.scaffold.links import (
@@ -63,7 +63,7 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
         link = struct_link(profile, file, structs, link)
     else:
         link = text_link(file, core | (link.used if link is not None else set()), link) or link
-        link = link or cited_link(profile, file, roles) or listed_link(file)
+        link = link or cited_link(profile, file, roles)
     if link is not None and link.texts is not None and link.corpus.documents is None:
         link = with_corpus(profile, file, link)
     if link is None:
