@@ -31,10 +31,8 @@ UNUSED_BY = {
         ("leaderboard",): {*HEAVY, "httpx"},
         ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"},
     },
-    "what is asked, converted and reported": {
+    "what is asked and converted": {
         ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
-        ("evaluate", "skarn-railway", "--system", "embedded"): HEAVY - {"tantivy"},
-        ("report",): HEAVY - {"tantivy", "playwright"},
         ("convert", "skarn-railway"): HEAVY - {"tantivy", "playwright"},
     },
 }  # fmt: skip
