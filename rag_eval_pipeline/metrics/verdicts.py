@@ -296,7 +296,8 @@ def needed_units(n_metrics: int, *, level: float, reference: int, runs: int) -> 
 
 
 def _smallest_drop(sizes: Sequence[int], needed: int, rules: Rules) -> float | None:
-    return max(sum(sorted(sizes)[:needed]) / sum(sizes), rules.min_effect) if needed <= len(sizes) else None
+    """Return the mean's change if one question of each needed unit falls by the whole range."""
+    return max(needed / sum(sizes), rules.min_effect) if needed <= len(sizes) else None
 
 
 def is_large_enough(estimate: float | None, rules: Rules = RULES) -> bool:

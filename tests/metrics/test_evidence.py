@@ -77,7 +77,12 @@ COMPARED = {
     # 100 questions of 20 documents, 5 each.
     "ten documents fell, of eight metrics: 8 x 2^-10 = 0.0078": (
         [fallen(50, 100), *others(7, 100)], {"units": documents(100, 5)}, "regressed",
-        {"smallest_drop": 0.5, "needed_units": 10, "n_units": 20, "is_clustered": True},
+        {"smallest_drop": 0.1, "needed_units": 10, "n_units": 20, "is_clustered": True},
+    ),
+    "and with one question of each, which is the smallest drop": (
+        [ComparedMetric("EM", [[float(q >= 50 or q % 5 > 0) for q in range(100)]], [[1.0] * 100]), *others(7, 100)],
+        {"units": documents(100, 5)}, "regressed",
+        {"estimate": pytest.approx(-0.1), "smallest_drop": 0.1, "p_value": 2**-10},
     ),
     "all of six documents fell: 2^-6, and one more is needed": (
         [fallen(60, 60)], {"units": documents(60, 10)}, "inconclusive",
