@@ -92,14 +92,17 @@ def calibrate_judge(
         calibrated.
 
     Raises:
-        InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `bad_option`, or what
-            `read_labels` raises.
+        InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `no_labels`,
+            `bad_option`, or what `read_labels` raises.
     """
     answered = [_answers_of(workspace, benchmark, one) for one in labelled]
-    files = [
-        one.labels or labels_path(workspace, found.record.evaluation_id)
-        for one, (_, found) in zip(labelled, answered, strict=True)
-    ]
+    files = []
+    for one, (_, found) in zip(labelled, answered, strict=True):
+        saved = labels_path(workspace, found.record.evaluation_id)
+        if one.labels is None and not saved.exists():
+            hint = "Label answers on the question pages of the report (rag-eval up), or name a file: --labels FILE"
+            raise InputError("no_labels", saved, "labels that were saved on the report's pages", hint=hint)
+        files.append(one.labels or saved)
     labels = [read_labels(path) for path in files]
     pair, evaluation = answered[0]
     settings = pair.settings.judge
