@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rag_eval_pipeline.audit.findings import Suspect
 from rag_eval_pipeline.conversion.datasets import GoldSpan
-from rag_eval_pipeline.conversion.question_checks import shown_rows
+from rag_eval_pipeline.conversion.odd_questions import shown_rows
 from rag_eval_pipeline.corpus.text.alignment import TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.errors import row_text

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rag_eval_pipeline.conversion.question_checks import Severity as Severity
+from rag_eval_pipeline.conversion.odd_questions import Severity as Severity
 
 
 @dataclass(frozen=True, slots=True)

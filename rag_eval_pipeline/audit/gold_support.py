@@ -22,7 +22,7 @@ from rag_eval_pipeline.audit.audited_texts import (
     spelled,
 )
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
-from rag_eval_pipeline.conversion.question_checks import means_something
+from rag_eval_pipeline.conversion.odd_questions import means_something
 from rag_eval_pipeline.corpus.text.alignment import contains
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.text.numbers import quantities

@@ -16,7 +16,7 @@ from rapidfuzz.distance import OSA
 
 from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, quoted
 from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
-from rag_eval_pipeline.conversion.question_checks import ASKED_TWICE, Statement, asked
+from rag_eval_pipeline.conversion.odd_questions import ASKED_TWICE, Statement, asked
 from rag_eval_pipeline.metrics.answers import answer_tokens, token_f1
 
 SEED = 1

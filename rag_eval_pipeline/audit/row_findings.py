@@ -16,7 +16,7 @@ import regex
 from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, quoted
 from rag_eval_pipeline.audit.findings import AuditFinding
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, literal
-from rag_eval_pipeline.conversion.question_checks import CHECKS, SHOWN_VALUES, Batch, Check, folded
+from rag_eval_pipeline.conversion.odd_questions import CHECKS, SHOWN_VALUES, Batch, Check, folded
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.sources.relations import Relation
 from rag_eval_pipeline.text.refusals import common_words

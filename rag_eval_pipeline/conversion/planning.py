@@ -23,12 +23,11 @@ from rag_eval_pipeline.conversion.audit_decisions import (
     read_decisions,
     source_rows,
 )
-from rag_eval_pipeline.conversion.batch_validation import BatchValidation
 from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, map_source, mapped_rows
+from rag_eval_pipeline.conversion.odd_questions import QuestionChecks
 from rag_eval_pipeline.conversion.quarantine import AUDIT_STAGE, QuarantineRecord
-from rag_eval_pipeline.conversion.question_checks import QuestionChecks
 from rag_eval_pipeline.conversion.question_spool import (
     FileNames,
     QuestionSpool,
@@ -37,6 +36,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     questions_of,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
+from rag_eval_pipeline.conversion.row_rules import BatchValidation
 from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts

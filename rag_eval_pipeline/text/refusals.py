@@ -236,7 +236,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
 
 
 class _Language(NamedTuple):
-    """The phrases of one language; `other_languages.yaml` says how they are used."""
+    """The phrases of one language; `refusal_words.yaml` says how they are used."""
 
     common: re.Pattern[str]
     kinds: tuple[re.Pattern[str], ...]  # `negation`, `given` and `information`
@@ -255,7 +255,7 @@ class _Language(NamedTuple):
 
 @cache
 def _languages() -> dict[str, _Language]:
-    rows = yaml.load(resources.files(__package__).joinpath("other_languages.yaml").read_bytes(), yaml.CSafeLoader)
+    rows = yaml.load(resources.files(__package__).joinpath("refusal_words.yaml").read_bytes(), yaml.CSafeLoader)
     return {
         code: _Language(
             common=re.compile(row["common"]),

@@ -1,6 +1,6 @@
 """Rows 31 to 33: JSON is read as the standard has it, line by line.
 
-Bad fields: tests/conversion/test_validation.py. Ids that repeat: tests/conversion/test_planning.py.
+Bad fields: tests/conversion/test_row_rules.py. Ids that repeat: tests/conversion/test_planning.py.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Row 39: a span is half-open, in code points, inside its text; anything else is refused where it comes in.
 
-Each bad span of a source's row: tests/conversion/test_validation.py; spans cut from bodies: tests/conversion/test_planning.py;
+Each bad span of a source's row: tests/conversion/test_row_rules.py; spans cut from bodies: tests/conversion/test_planning.py;
 spans of annotators: tests/formats/test_ground_truth.py; the arithmetic of overlap: tests/metrics/test_spans.py.
 """
 

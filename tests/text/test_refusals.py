@@ -72,7 +72,7 @@ def test_refusals_in_languages(language):
 
 
 def test_phrase_of_refusal_has_an_example():
-    text = resources.files("rag_eval_pipeline.text").joinpath("other_languages.yaml").read_text(encoding="utf-8")
+    text = resources.files("rag_eval_pipeline.text").joinpath("refusal_words.yaml").read_text(encoding="utf-8")
     phrases = [(one, example) for row in yaml.safe_load(text).values() for one, example in row["phrases"].items()]
 
     assert [example for phrase, example in phrases if not re.search(phrase, example.lower())] == []

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from rag_eval_pipeline.conversion.batch_validation import BatchValidation
 from rag_eval_pipeline.conversion.question_spool import questions_of
 from rag_eval_pipeline.conversion.questions import Context, metadata_of
+from rag_eval_pipeline.conversion.row_rules import BatchValidation
 from rag_eval_pipeline.conversion.sql_checks import TRACE_FILE, TRACE_ITEM, TRACE_ROW
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT
 from rag_eval_pipeline.sources.batches import RowError
