@@ -1,7 +1,8 @@
 """The model judge: one call per answer to an OpenAI-compatible server, its verdicts compared with the lexical judge's.
 
 A question without a verdict has a code and no score: `judge_unparsable`, `judge_truncated` (cut at max_tokens),
-`judge_refused`, `judge_model_changed`, `judge_stopped` (too many of these in a row), or `judge_<code of the endpoint>`.
+`judge_refused`, `judge_model_changed`, `judge_stopped` (too many in a row without a verdict), or `judge_<code of the
+endpoint>`.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from rag_eval_pipeline.web.client import Endpoint
 from rag_eval_pipeline.web.openai_chat import Chat, ChatReply
 
 CODE = "openai/6"  # raised whenever the same replies may be read differently
-UNUSABLE_IN_A_ROW = 10  # replies of a judge that can no longer be paid for
+UNUSABLE_IN_A_ROW = 10  # requests without a verdict, after which the judge costs money or time for nothing
 _UNREADABLE = frozenset({"judge_unparsable", "judge_truncated", "judge_refused"})
 _CUT = "it was cut at the limit of tokens; write shorter rationales"
 _ALPHANUMERIC = regex.compile(r"[\p{L}\p{N}]")
@@ -102,7 +103,7 @@ class _CachedChat:
         self._newest = cache.newest_model(self._server)  # model, as the server reports it
         self._model: str | None = None
         self._turns = asyncio.Semaphore(settings.endpoint.in_flight)
-        self._unusable = 0  # replies in a row
+        self._unusable = 0  # in a row: replies that could not be read, and requests without a reply
 
     async def ask(
         self, prompt: Prompt, schema: Mapping[str, Any], repeat: int, parse: Callable[[str], Parsed], tally: _UsageTally
@@ -128,7 +129,7 @@ class _CachedChat:
                 tally.cached += 1
                 return verdict
         if self._unusable >= UNUSABLE_IN_A_ROW:
-            raise JudgeFailedError("judge_stopped", f"not asked: {self._unusable} replies in a row could not be used")
+            raise JudgeFailedError("judge_stopped", f"not asked: {self._unusable} requests in a row brought no verdict")
         failed = JudgeFailedError("judge_unparsable", "no reply")
         sent = prompt
         for _ in range(2):  # the question, and one repair
@@ -167,8 +168,10 @@ class _CachedChat:
             tally.usd += self._settings.chat.prices.estimate(
                 prompt_tokens=0, completion_tokens=0, requests=error.requests
             )
-            code = "judge_refused" if error.status == "refused" else f"judge_{error.code}"
-            raise JudgeFailedError(code, error.message) from error
+            if error.status == "refused":
+                raise JudgeFailedError("judge_refused", error.message) from error
+            self._unusable += 1
+            raise JudgeFailedError(f"judge_{error.code}", error.message) from error
         tally.requests += reply.requests
         tally.tokens += reply.usage.total_tokens
         tally.usd += reply.usage.cost or 0.0

@@ -146,15 +146,22 @@ async def test_another_model_within_a_run_is_a_failure_and_no_paid_reply_is_lost
     assert [[judgement.usage.cached for judgement in run] for run in runs[1:]] == [[0, 1, 1], [1, 1, 1], [1, 1, 1]]
 
 
-async def test_judge_whose_replies_are_all_cut_is_not_asked_for_every_answer(opened, case):
+@pytest.mark.parametrize(
+    ("reply", "code", "requests"),
+    [
+        (Completion("{", finish_reason="length"), "judge_truncated", 2),  # each with its repair
+        (Completion("down", status=503), "judge_http_503", 1),
+    ],
+    ids=["cut", "down"],
+)
+async def test_judge_that_brings_no_verdict_is_not_asked_for_every_answer(reply, code, requests, opened, case):
     cases = [msgspec.structs.replace(case, question=f"Question {n}?") for n in range(20)]
 
-    async with opened(lambda body: Completion(honest(body)[:9], finish_reason="length")) as (judge, server):
+    async with opened(lambda body: reply) as (judge, server):
         judgements = [await judge.judge(each) for each in cases]
 
-    codes = [judgement.error_code for judgement in judgements]
-    assert codes == ["judge_truncated"] * 10 + ["judge_stopped"] * 10
-    assert len(server.bodies) == 2 * 10  # each with its repair
+    assert [judgement.error_code for judgement in judgements] == [code] * 10 + ["judge_stopped"] * 10
+    assert len(server.bodies) == requests * 10
 
 
 async def test_router_may_mix_models_and_is_flagged(opened, case):
