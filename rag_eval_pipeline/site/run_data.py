@@ -266,16 +266,17 @@ def read_run(
         file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
     rows = file.query_results
     file = msgspec.structs.replace(file, query_results=_without(rows, hidden))
+    dataset = datasets.of(header, file.dataset_id)
+    unread = {query_id for query_id in hidden if query_id not in dataset.turns}  # a turn is shown with those before it
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
     try:
         evaluation = load_evaluation(workspace, header.evaluation_id)
-        answers = {one.query_id: one for one in iter_responses(evaluation.responses)}
-        judgements = {one.query_id: one for one in read_judgements(evaluation)}
+        answers = {one.query_id: one for one in iter_responses(evaluation.responses) if one.query_id not in unread}
+        judgements = {one.query_id: one for one in read_judgements(evaluation) if one.query_id not in unread}
     except (InputError, FileNotFoundError, ValueError):
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     is_damaged = bool(lost)
-    dataset = datasets.of(header, file.dataset_id)
     lost += [f"The {name} has changed since this run: {_NOT_SHOWN[name]} are not shown." for name in dataset.missing]
     for row in file.query_results:
         if row.query_id not in answers:
