@@ -71,6 +71,9 @@ def test_convert_and_evaluate_and_report(rag_eval, workspace):
     assert "embedded" in rag_eval("leaderboard")[1]
     assert "nothing was asked: the system is deterministic" in rag_eval("evaluate", RAILWAY, "--system", "embedded")[2]
     assert rag_eval("validate", evaluated["results"], str(workspace.benchmark(RAILWAY).train_json))[0] == 0
+    code, _, unlabelled = rag_eval("calibrate", RAILWAY, "--system", "embedded")
+    assert (code, one_line(unlabelled)) == (2, True)
+    assert "[no_labels]. Label answers on the question pages of the report" in unlabelled
 
 
 def test_good_names_are_finished_although_another_is_bad(rag_eval, workspace):

@@ -70,7 +70,6 @@ MISTAKES = {
     "system left out":    (nothing, ("evaluate", RAILWAY),                     "expected a system, found 'embedded, embedded-weak' [missing_system]. Choose one of these."),
     "system left out of pin": (nothing, ("pin", RAILWAY),                      "SYSTEM: expected a system, found 'embedded, embedded-weak' [missing_system]"),
     "system left out of calibrate": (nothing, ("calibrate", RAILWAY),          "[missing_system]. Choose one of these."),
-    "calibrate without labels": (nothing, ("calibrate", RAILWAY, "--system", "embedded"), "[no_labels]. Label answers on the question pages"),
     "one evaluation":     (nothing, ("compare", "eval_run_20200101_001"),      "two evaluations, or a benchmark and a system, found 'eval_run_20200101_001'"),
     "system pin":         (nothing, ("pin", RAILWAY, "embeded"),               "Did you mean embedded"),
     "benchmark compare":  (nothing, ("compare", "skarn-railwy", "embedded"),   "[no_benchmark]. Did you mean skarn-railway?"),
