@@ -104,10 +104,10 @@ class BaselineRuns:
         self, current: Sequence[ScoredRun], reference: Sequence[ScoredRun], history: Sequence[Night]
     ) -> JudgeCheck | None:
         """Test whether the judge of a night and its reruns is that of the reference runs and the nights before."""
-        tonight, earlier = ([run.recheck for run in runs if run.recheck is not None] for runs in (current, reference))
+        newest, earlier = ([run.recheck for run in runs if run.recheck is not None] for runs in (current, reference))
         before = history[-1].judge if history else None
         level, opened_at = self.budget.a, current[0].opened_at
-        return check_judge(self.kept, tonight, earlier, before, level=level, opened_at=opened_at)
+        return check_judge(self.kept, newest, earlier, before, level=level, opened_at=opened_at)
 
     def _read_or_none(self, evaluation_id: str) -> ScoredRun | None:
         try:
