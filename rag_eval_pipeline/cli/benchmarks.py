@@ -134,7 +134,7 @@ def plan(
         refused = [record for record in planned.quarantine if not record.is_dropped]
         value["quarantine"] = [msgspec.to_builtins(record) for record in refused]
         settings = read_verdict_settings(root)
-        power = detectable(planned.group_sizes, settings, ASSUMED if as_json else [USUAL])
+        power = detectable(planned.group_sizes, settings, ASSUMED if as_json else [USUAL], shared=planned.shared)
         value["power"] = power.record()
         value["sentences"] = [*plan_sentences(planned.counts), power.sentence(settings)]
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]

@@ -6,6 +6,7 @@ memory at a time.
 
 import contextlib
 import gc
+import json
 import re
 from array import array
 from collections import Counter
@@ -26,7 +27,7 @@ from rag_eval_pipeline.conversion.audit_decisions import (
 from rag_eval_pipeline.conversion.benchmark_spec import SOURCE, BenchmarkSpec, read_spec, spec_place
 from rag_eval_pipeline.conversion.document_index import DocumentIndex
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS, Limits, Mapped, map_source, mapped_rows
-from rag_eval_pipeline.conversion.odd_questions import QuestionChecks
+from rag_eval_pipeline.conversion.odd_questions import Marks, QuestionChecks
 from rag_eval_pipeline.conversion.quarantine import AUDIT_STAGE, QuarantineRecord
 from rag_eval_pipeline.conversion.question_spool import (
     FileNames,
@@ -66,7 +67,8 @@ class Plan:
     source_digest: str
     notes: list[str]  # remarks that are no error of a question's row
     spool: QuestionSpool = field(compare=False, repr=False)  # accepted questions, without the documents' file names
-    document_sets: "array[int]" = field(repr=False)  # hashes of the documents of each question that is about some
+    document_sets: "array[int]" = field(repr=False)  # hashes of the documents of questions of no conversation
+    conversations: Mapping[str, int] = field(repr=False)  # number of questions by conversation
     names: FileNames = field(repr=False)  # file name by document and the URL that a question uses for it
     refused_urls: Mapping[str, str]  # excerpts of URLs that name no document, with the place of the first such cell
     own_urls: Mapping[str, str | None] = field(repr=False)  # of documents that a question names in another way
@@ -76,9 +78,16 @@ class Plan:
 
     @property
     def group_sizes(self) -> list[int]:
-        """How many questions are about the same documents; one without documents is a group of its own."""
-        shared = list(Counter(self.document_sets).values())
-        return shared + [1] * (self.counts.accepted - len(self.document_sets))
+        """How many questions belong to a conversation, or else are about the same documents; others are alone."""
+        shared = [*self.conversations.values(), *Counter(self.document_sets).values()]
+        return shared + [1] * (self.counts.accepted - sum(shared))
+
+    @property
+    def shared(self) -> str:
+        """What the questions of a group share, as in `power`."""
+        is_talk = any(size > 1 for size in self.conversations.values())
+        is_document = not is_talk or len(set(self.document_sets)) < len(self.document_sets)
+        return " or ".join(["document"] * is_document + ["conversation"] * is_talk)
 
     @property
     def questions(self) -> list[Question]:
@@ -185,6 +194,7 @@ def plan(
     spooled = (
         rows.spool,
         rows.document_sets,
+        rows.conversations,
         names,
         refused_urls | rows.refused_urls,
         index.own_urls(),
@@ -209,7 +219,8 @@ class QuestionBuilder:
         self._row_notes: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()  # contexts by what was wrong with them
         self._checks = QuestionChecks(set(source.schema.names) - {*TRACE_COLUMNS})
-        self.document_sets = array("q")  # hashes of the sets of documents that questions are about
+        self.document_sets = array("q")  # as in `Plan`
+        self.conversations: Counter[str] = Counter()
         self._spec, self._index, self._source, self._decisions = spec, index, source, decisions
         self._columns = spec.questions.columns.model_dump() if spec.questions.columns is not None else {}
 
@@ -281,10 +292,20 @@ class QuestionBuilder:
         self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count
         self.without_document += count_without_document(questions, "document")
         self._checks.add(questions)
-        self._use(questions.column("contexts"))
+        self._use(questions.column("contexts"), self._is_turn(questions.column("metadata")))
         self.spool.add(questions)
 
-    def _use(self, contexts: pa.Array) -> None:
+    def _is_turn(self, metadata: pa.Array) -> Marks:
+        """Count the questions of each conversation; return which belong to one."""
+        is_turn: Marks = pc.match_substring(metadata, '"conversation"').to_numpy(zero_copy_only=False).copy()
+        for row in np.flatnonzero(is_turn).tolist():
+            name = json.loads(metadata[row].as_py()).get("conversation")
+            is_turn[row] = isinstance(name, str) and name != ""
+            if is_turn[row]:
+                self.conversations[name] += 1
+        return is_turn
+
+    def _use(self, contexts: pa.Array, is_turn: Marks) -> None:
         """Plan the documents of accepted questions, in the order in which they are named."""
         items = contexts.flatten()
         documents, urls = items.field("document"), items.field("url")
@@ -298,7 +319,8 @@ class QuestionBuilder:
         places, counts = distinct_items(contexts, named)
         hashes = np.array([hash(key) for key in named.dictionary.to_pylist()], np.int64)[named.indices.take(places)]
         starts = (np.cumsum(counts) - counts)[counts > 0]
-        self.document_sets.frombytes(np.add.reduceat(hashes, starts).tobytes())  # a sum has no order, as a set has none
+        sets = np.add.reduceat(hashes, starts)  # a sum has no order, as a set has none
+        self.document_sets.frombytes(sets[~is_turn[counts > 0]].tobytes())
 
     def _contexts(self, named: Sequence[NamedContext]) -> list[Context]:
         """Resolve the documents of a question; with `keep`, contexts without one are left out and counted."""

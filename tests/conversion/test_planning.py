@@ -397,18 +397,27 @@ def test_no_line_of_dirty_jsonl_is_lost(tmp_path_factory, lines):
     assert len(found.questions) + len(found.quarantine) == rows
 
 
-def test_group_sizes_count_questions_by_their_documents_whether_they_have_an_answer_or_not(benchmark):
+GROUPED = {
+    #                                     (answer, document, conversation) of each question
+    "by document, answered or not":       ([("a", "one", ""), ("", "one", ""), ("a", "two", ""), ("a", "", ""), ("", "", "")], [1, 1, 1, 2], "document"),
+    "by conversation before documents":   ([("a", "one", "c"), ("a", "two", "c"), ("a", "one", "d"), ("a", "", "d")], [2, 2], "conversation"),
+    "by either":                          ([("a", "one", "c"), ("a", "one", ""), ("", "", "c"), ("a", "one", "")], [2, 2], "document or conversation"),
+    "turns of one each share nothing":    ([("a", "one", "c"), ("a", "one", "d")], [1, 1], "document"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "sizes", "shared"), GROUPED.values(), ids=GROUPED)
+def test_group_sizes_are_those_that_an_evaluation_takes_for_independent(benchmark, rows, sizes, shared):
     spec = HEAD + (
-        "source: questions.jsonl\nquestions: |\n  SELECT q AS question, a AS answer, a IS NULL AS is_impossible, "
-        "CASE WHEN d IS NULL THEN [] ELSE [{'document': d}] END AS contexts FROM source\n"
-        "documents: SELECT DISTINCT d AS name, 'text' AS text FROM source WHERE d IS NOT NULL ORDER BY 1\n"
+        "source: questions.jsonl\nquestions: |\n  SELECT q AS question, a AS answer, a = '' AS is_impossible, "
+        "CASE WHEN d = '' THEN [] ELSE [{'document': d}] END AS contexts, c AS conversation FROM source\n"
+        "documents: SELECT DISTINCT d AS name, 'text' AS text FROM source WHERE d <> '' ORDER BY 1\n"
     )
-    rows = [("yes", "one"), (None, "one"), ("yes", "two"), ("yes", None), (None, None)]
-    lines = [json.dumps({"q": f"question {n}", "a": a, "d": d}) for n, (a, d) in enumerate(rows)]
+    lines = [json.dumps({"q": f"question {n}", "a": a, "d": d, "c": c}) for n, (a, d, c) in enumerate(rows)]
 
     found = plan(benchmark(spec, {"questions.jsonl": "\n".join(lines)}))
 
-    assert sorted(found.group_sizes) == [1, 1, 1, 2]
+    assert (sorted(found.group_sizes), found.shared) == (sizes, shared)
 
 
 def test_urls_with_escaped_ampersands_are_read_as_they_were_meant_and_it_is_noted(benchmark):
