@@ -32,6 +32,7 @@ UNUSED_BY = {
         ("compare", "EVALUATION", "EVALUATION"): {*HEAVY, "httpx"},
     },
     "what is asked and converted": {
+        ("audit", "skarn-railway"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
         ("system", "probe", "embedded"): {*HEAVY, "httpx", "rich"} - {"tantivy"},
         ("convert", "skarn-railway"): HEAVY - {"tantivy", "playwright"},
     },

@@ -15,6 +15,7 @@ from rag_eval_pipeline.audit.row_findings import row_findings, split_findings, w
 from rag_eval_pipeline.conversion.audit_decisions import converted_decisions
 from rag_eval_pipeline.conversion.benchmark_spec import read_spec
 from rag_eval_pipeline.conversion.datasets import read_gold_spans
+from rag_eval_pipeline.conversion.gold_documents import remaining_questions
 from rag_eval_pipeline.conversion.mapping import TRACE_COLUMNS
 from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.conversion.stamp import Conversion, current_stamp, is_converted, source_digest
@@ -46,7 +47,6 @@ def audit_converted(workspace: Workspace, name: str, parts: Sequence[str] = PART
         InputError: `not_converted`, or `stale_conversion` if the source has changed since.
     """
     from rag_eval_pipeline.audit.answers_of_systems import findings_from_answers
-    from rag_eval_pipeline.conversion.steps import remaining_questions
 
     paths = workspace.benchmark(name)
     spec, digest = read_spec(paths), source_digest(paths)

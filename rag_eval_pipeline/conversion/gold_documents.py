@@ -1,5 +1,7 @@
 """Find the documents of gold texts that name none: test sets of ragas and others have only the text.
 
+Questions remain with the documents that were found, and without those that are missing.
+
 Documents that share most n-grams with a text are candidates, so that a text is not compared with every document. The
 text then has to be located in one of them as any gold text is; if two have it equally well, it is given to neither.
 """
@@ -15,9 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.conversion.question_spool import batch_of, questions_of
+from rag_eval_pipeline.conversion.question_spool import (
+    Missing,
+    MissingDocuments,
+    batch_of,
+    iterate_batches,
+    prefetch,
+    questions_of,
+)
 from rag_eval_pipeline.conversion.questions import Question
+from rag_eval_pipeline.conversion.stamp import Conversion
+from rag_eval_pipeline.conversion.summaries import missing
 from rag_eval_pipeline.corpus.documents import PlannedDocument
+from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.alignment import TextIndex, drop_citation_marks, fold
 from rag_eval_pipeline.corpus.text.fuzzy_search import FUZZY_LENGTH_MIN
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
@@ -173,6 +185,22 @@ def read_found(path: Path) -> dict[ContextKey, DocumentRef]:
     """Return the documents of gold texts that `write_found` published; none if there is no file."""
     rows = parquet_files.read_rows(path) if path.exists() else ()
     return {(row["question_id"], row["position"]): DocumentRef(row["document"], row["file_name"]) for row in rows}
+
+
+def missing_documents(conversion: Conversion) -> MissingDocuments:
+    """Return the documents that the corpus lacks, and what becomes of their questions."""
+    absent = missing(read_manifest(conversion.paths.documents))
+    reasons = {d.file_name: Missing(d.error_code or "missing_document", d.error or "") for d in absent}
+    return MissingDocuments(reasons, conversion.spec.on_missing_document)
+
+
+def remaining_questions(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the questions of a conversion with the documents of their gold texts, without missing documents."""
+    absent_documents = missing_documents(conversion)
+    found = read_found(conversion.paths.gold_documents)
+    chosen = None if absent_documents.missing or found else columns
+    questions = with_documents(iterate_batches(conversion.paths.questions, chosen), found)
+    return absent_documents.drop(prefetch(questions))
 
 
 class _NgramDocuments:

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -24,7 +24,9 @@ from rag_eval_pipeline.conversion.gold_documents import (
     SearchResult,
     bare_texts,
     find_documents,
+    missing_documents,
     read_found,
+    remaining_questions,
     with_documents,
     write_found,
 )
@@ -32,8 +34,6 @@ from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.conversion.quarantine import quarantine_notes, read_quarantine, write_quarantine
 from rag_eval_pipeline.conversion.question_spool import (
     DOCUMENTS_STAGE,
-    Missing,
-    MissingDocuments,
     count_without_document,
     iterate_batches,
     prefetch,
@@ -207,7 +207,7 @@ def train_json(conversion: Conversion) -> StepReport:
     search = _find_documents(conversion) if planned.get("bare_texts") else None
     found = {} if search is None else search.found
     write_found(paths.gold_documents, found)
-    absent_documents = _missing_documents(conversion)
+    absent_documents = missing_documents(conversion)
     tally = _Tally(_on_disk(conversion))
     columns = None if absent_documents.missing or found else datasets.TRAIN_COLUMNS
     asked = with_documents(iterate_batches(paths.questions, columns), found)
@@ -316,7 +316,7 @@ def _require_new_version(conversion: Conversion, planned: Plan) -> None:
         earlier = Stamp.read(paths.stamp)
         if earlier.source_digest == conversion.digest or earlier.dataset_fingerprint != sha256_of(target):
             return  # of the same source, or another version
-        found, absent, tally = read_found(paths.gold_documents), _missing_documents(conversion), _Tally(set())
+        found, absent, tally = read_found(paths.gold_documents), missing_documents(conversion), _Tally(set())
         if spec.on_missing_document == "fail" and absent.missing:
             return  # a check says so
 
@@ -438,27 +438,12 @@ def _on_disk(conversion: Conversion) -> set[str]:
     return found & {d.file_name for d in read_manifest(conversion.paths.documents) if d.origin != "missing"}
 
 
-def _missing_documents(conversion: Conversion) -> MissingDocuments:
-    absent = missing(read_manifest(conversion.paths.documents))
-    reasons = {d.file_name: Missing(d.error_code or "missing_document", d.error or "") for d in absent}
-    return MissingDocuments(reasons, conversion.spec.on_missing_document)
-
-
 def _find_documents(conversion: Conversion) -> SearchResult:
     """Look for the gold texts that name no document."""
     paths = conversion.paths
     questions = (question for batch in iterate_batches(paths.questions) for question in questions_of(batch))
     planned = manifest.read_planned(paths.planned, base=paths.source)
     return find_documents(bare_texts(questions), planned, read_pages(paths.pages))
-
-
-def remaining_questions(conversion: Conversion, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the questions of a conversion with the documents of their gold texts, without missing documents."""
-    absent_documents = _missing_documents(conversion)
-    found = read_found(conversion.paths.gold_documents)
-    chosen = None if absent_documents.missing or found else columns
-    questions = with_documents(iterate_batches(conversion.paths.questions, chosen), found)
-    return absent_documents.drop(prefetch(questions))
 
 
 def _first_questions(batches: Iterable[pa.RecordBatch]) -> list[Question]:
