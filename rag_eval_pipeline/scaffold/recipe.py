@@ -82,7 +82,9 @@ class Recipe(Model):
     inner: tuple[str, ...] = Field(
         default=(), description="Columns of objects; their other fields, under any name, may lead to the documents."
     )
-    unused: tuple[str, ...] = Field(default=(), description="Columns that are no part of a question, such as outputs.")
+    unused: tuple[str, ...] = Field(
+        default=(), description="Columns that are no part of a question, such as outputs, but for what the SQL reads."
+    )
     says: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(
         default=(), description="Notes on the mapping for people: `documents: one per article.`"
     )

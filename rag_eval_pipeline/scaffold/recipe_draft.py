@@ -86,11 +86,8 @@ def _is_other_reading(match: Match, other: Match) -> bool:
 def _draft(profile: FolderProfile, match: Match) -> Draft:
     recipe, source = match.recipe, match.files[SOURCE]
     sql = _Sql(match, profile)
-    relation = sql.of(recipe.rows) or SOURCE
-    guesses = [Guess("source", match.reason), *map(_guess, recipe.says)]
-    if left_out := [column.name for column in _unused(source, recipe) if column.present]:
-        text = f"no part of the questions, such as what a tested system answered: {', '.join(map(repr, left_out))}."
-        guesses.append(Guess("questions", text))
+    # What is no SQL but the relation's name would hide a column of that name.
+    relation = SOURCE if recipe.rows == SOURCE else sql.of(recipe.rows) or SOURCE
     fill_in = {name: chosen for name, choice in recipe.fill_in.items() if (chosen := sql.chosen(choice))}
     missing = tuple(f"{name}: {text}" for name, text in fill_in.items())
     documents = sql.of(recipe.documents) if recipe.documents is not None else None
@@ -100,6 +97,11 @@ def _draft(profile: FolderProfile, match: Match) -> Draft:
     else:
         found = {name: sql.of(choice) for name, choice in recipe.questions.items()}
         exprs = {name: text for name, text in found.items() if text is not None}
+    guesses = [Guess("source", match.reason), *map(_guess, recipe.says)]
+    if left_out := [column.name for column in _unused(source, match, sql) if column.present]:
+        text = f"no part of the questions, such as what a tested system answered: {', '.join(map(repr, left_out))}."
+        guesses.append(Guess("questions", text))
+    if isinstance(recipe.questions, dict):
         if not {*STATES_DOCUMENTS} & {*exprs} and documents is None:
             turns = {name: _expr(source, exprs.pop(name)) for name in TURNS if name in exprs}
             draft = _draft_derived(profile, source, _derived(profile, match, exprs, relation, sql))
@@ -229,9 +231,11 @@ def _is_inner(column: Column, recipe: Recipe) -> bool:
     return column.path is not None and column.name.rpartition(".")[0] in recipe.inner
 
 
-def _unused(source: DataFile, recipe: Recipe) -> list[Column]:
+def _unused(source: DataFile, match: Match, sql: _Sql) -> list[Column]:
+    """Return the columns that the recipe calls unused, but for those that its SQL reads in part."""
     columns = {column.name.casefold(): column for column in source.columns}
-    return [columns[name.casefold()] for name in recipe.unused if name.casefold() in columns]
+    names = [name.casefold() for name in match.recipe.unused]
+    return [columns[name] for name in names if name in columns and name not in sql.read]
 
 
 def _where(match: Match) -> tuple[list[str], list[str]]:
@@ -305,7 +309,7 @@ def _derived(profile: FolderProfile, match: Match, exprs: dict[str, str], relati
         ),
         names=tuple((name, _original(source, text)) for name, text in exprs.items() if name in made),
         relation=relation,
-        unused=tuple(_unused(source, recipe)),
+        unused=tuple(_unused(source, match, sql)),
     )
 
 

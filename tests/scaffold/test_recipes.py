@@ -83,14 +83,40 @@ def test_recipe_reads_its_example(empty, tmp_path, name):
         assert bodies[document] == text
 
 
-def test_assertions_that_become_facts_are_not_said_to_be_left_out(empty, tmp_path):
-    files = {name: content(name, rows) for name, rows in RECIPES["benchmark-qed"].example.files.items()}
+LEFT_OUT = {  # of the example: what is no part of the questions; all that the SQL reads in part is one
+    "benchmark-qed": [],
+    "eli5": [],
+    "mtrag": [],
+    "topiocqa": [],
+    "pubmedqa": ["LONG_ANSWER", "LABELS", "MESHES"],
+    "ragas-results-0.1": ["answer", "contexts"],
+}
+
+
+@pytest.mark.parametrize(("name", "left_out"), LEFT_OUT.items(), ids=LEFT_OUT)
+def test_columns_that_are_read_in_part_are_not_said_to_be_left_out(empty, tmp_path, name, left_out):
+    files = {file: content(file, rows) for file, rows in RECIPES[name].example.files.items()}
 
     _, proposal = start_benchmark(empty, "scratch", write(tmp_path / "origin", files))
 
-    assert "facts: the assertions" in proposal.text
-    assert not any("no part of the questions" in guess for guess in proposal.guesses)
-    assert "not used" not in proposal.text
+    notes = [guess for guess in proposal.guesses if "no part of the questions" in guess]
+    assert re.findall("'(.+?)'", "".join(notes)) == left_out
+
+
+def test_column_called_source_names_the_documents_of_a_recipe(empty, tmp_path):
+    rows = [
+        {"instruction": f"How deep is {name}?", "output": f"{n} metres", "source": f"{name}.md"}
+        for n, name in enumerate("ab")
+    ]
+    files = {"alpaca.json": content("alpaca.json", rows), "docs/a.md": b"0 metres", "docs/b.md": b"1 metre"}
+
+    paths, proposal = start_benchmark(empty, "scratch", write(tmp_path / "origin", files))
+
+    assert proposal.shape == RECIPES["alpaca"].title
+    assert [[c.document for c in question.contexts] for question in plan(paths).questions] == [
+        ["docs/a.md"],
+        ["docs/b.md"],
+    ]
 
 
 def test_mtrag_keeps_every_conversation_and_turn(empty, tmp_path):
