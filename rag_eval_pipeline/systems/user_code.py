@@ -19,6 +19,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
@@ -173,7 +174,7 @@ class UserCode:
         except TooManyAbandoned as error:
             return Outcome(code="python_stuck", error=one_line(error))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            return Outcome(code="python_error", error=one_line(error) + self._hint(error))
+            return Outcome(code="python_error", error=one_line(error) + self._place(error) + self._hint(error))
         finally:
             given_up.set()
 
@@ -222,6 +223,15 @@ class UserCode:
             return functools.partial(self._loaded.function, value, **extra)
         named = value if self._settings.takes_input else QueryText.of(question)
         return functools.partial(self._loaded.function, **{QUERY: named}, **extra)
+
+    def _place(self, error: BaseException) -> str:
+        """Return the innermost line of the user's own code that an error went through: ` (my_rag.py, line 7)`."""
+        folders = [Path(folder).resolve() for folder in self._settings.folders]
+        for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+            file = Path(frame.f_code.co_filename)
+            if INSTALLED.isdisjoint(file.parts) and any(file.is_relative_to(folder) for folder in folders):
+                return f" ({file.name}, line {line})"
+        return ""
 
     def _hint(self, error: BaseException) -> str:
         """Return what to do about an error that is known, behind a space."""

@@ -200,26 +200,28 @@ async def test_factory_is_called_once_with_its_arguments_and_closed_at_the_end(o
     assert log.read_text() == "closed"
 
 
+# The innermost line of a file of the user: the rest is executed from texts.
+PLACE = f" (rag_under_test.py, line {in_one_worker({}).count(chr(10))})"
 FAILURES = {
     "a value without an answer": ("def ask(q): return object()", "bad_response", "expected an answer, the callable returned object"),
-    "reading what is typed": ("def ask(q): return input()", "python_error", "EOFError: EOF when reading a line"),
-    "an exception": ("def ask(q): raise ValueError('no\\n  index')", "python_error", "ValueError: no index"),
-    "the end of the process": ("def ask(q): raise SystemExit(3)", "python_error", "SystemExit: 3"),
+    "reading what is typed": ("def ask(q): return input()", "python_error", f"EOFError: EOF when reading a line{PLACE}"),
+    "an exception": ("def ask(q): raise ValueError('no\\n  index')", "python_error", f"ValueError: no index{PLACE}"),
+    "the end of the process": ("def ask(q): raise SystemExit(3)", "python_error", f"SystemExit: 3{PLACE}"),
     "a cancellation of its own": (
         "import asyncio\nasync def ask(q): raise asyncio.CancelledError()", "python_error", "CancelledError",
     ),
     "an exception whose message fails": (
-        "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", "E",
+        "class E(Exception):\n    def __str__(self): raise RuntimeError\ndef ask(q): raise E", "python_error", f"E{PLACE}",
     ),
-    "a long message": ("def ask(q): raise ValueError('x' * 5000)", "python_error", f"ValueError: {'x' * 287}…"),
+    "a long message": ("def ask(q): raise ValueError('x' * 5000)", "python_error", f"ValueError: {'x' * 287}…{PLACE}"),
     "a text where a mapping is wanted": (
         "def ask(state): return state.get('question')", "python_error",
-        "AttributeError: 'str' object has no attribute 'get' "
+        f"AttributeError: 'str' object has no attribute 'get'{PLACE} "
         '(If it takes a mapping and not a text, set `input`, such as {question: "{question}"}.)',
     ),
     "no event loop": (
         "import asyncio\ndef ask(q): return asyncio.get_running_loop()", "python_error",
-        "RuntimeError: no running event loop "
+        f"RuntimeError: no running event loop{PLACE} "
         "(Make the callable `async def`: what it calls needs an event loop.)",
     ),
     "a stream that breaks": ("def ask(q):\n    yield 'They'\n    raise OSError('cut')", "python_error", "OSError: cut"),
