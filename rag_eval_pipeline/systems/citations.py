@@ -21,7 +21,7 @@ from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
 from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, part, peek, whole_number
 from rag_eval_pipeline.systems.passages import TEXT, ParsedPassage, parse_passages, split_page
-from rag_eval_pipeline.text.normalise import plain_text
+from rag_eval_pipeline.text.normalise import PASSAGE_WORDS, plain_text
 
 NUMBER = ("source_id", "document_index", "number", "index")  # of a passage, in a citation
 QUOTE = ("quote", "cited_text", "context_text")  # besides the keys of a passage's text
@@ -38,8 +38,7 @@ NO_CITATION = "is no citation"
 NO_SPAN = "has an empty or reversed span, or a page before the first"
 
 _NUMBERED = re.compile(
-    r"\[\s*\^?(?:(?:doc|document|source|passage|context|ref)s?\.?\s*#?\s*)?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]",
-    re.IGNORECASE,
+    rf"\[\s*\^?(?:{PASSAGE_WORDS})?(\d{{1,3}}(?:\s*[,;–-]\s*(?:{PASSAGE_WORDS})?\d{{1,3}})*)\s*\]", re.IGNORECASE
 )
 _COUNTED_ID = re.compile(r"doc[_:-]?(\d{1,6})")  # Cohere's, for a document without an id: its place, from 0
 _CITATION_QUERY_ENGINE = re.compile(r"\ASource \d+:\n")  # before the text of each of LlamaIndex's citable nodes
@@ -382,7 +381,9 @@ def merge_citations(in_text: Sequence[Citation], stated: Sequence[Citation]) -> 
 
 
 def _numbers(mark: re.Match[str]) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", mark[1])]
+    """Return the numbers of a mark; `1-3` are three of them."""
+    ranges = re.findall(r"(\d+)(?:\s*[–-]\s*(\d+))?", mark[1])
+    return [number for first, last in ranges for number in range(int(first), int(last or first) + 1)]
 
 
 def _is_copied(text: str, mark: re.Match[str], passages: Sequence[RetrievedPassage]) -> bool:

@@ -39,12 +39,23 @@ def peek(value: Any, *names: str) -> Any:
 
 
 def joined_text(values: Sequence[Any]) -> str | None:
-    """Return the text of a list: sentences with a blank between them, or a message's parts; None without any text."""
+    """Return the text of a list: sentences with a blank between them, or a message's parts but thoughts.
+
+    None without any part that is a text or a thought.
+    """
     if len(values) > 1 and all(isinstance(item, str) for item in values):
         return plain_text(" ".join(item.strip() for item in values if item.strip()))
-    parts = [item if isinstance(item, str) else part(item, "text") for item in values]
+    spoken = [item for item in values if not _is_thought(item)]
+    parts = [item if isinstance(item, str) else part(item, "text") for item in spoken]
     texts = [item for item in parts if isinstance(item, str)]
-    return plain_text("".join(texts)) if texts else None
+    return plain_text("".join(texts)) if texts or len(spoken) < len(values) else None
+
+
+def _is_thought(item: Any) -> bool:
+    """Return whether a part of a message is what a model thought: Gemini marks these, others name their type."""
+    if isinstance(item, str):
+        return False
+    return peek(item, "thought") is True or peek(item, "type") in ("thinking", "reasoning")
 
 
 def identifier(value: Any) -> str | None:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import jmespath
+
 from rag_eval_pipeline.systems.foreign_values import describe, identifier, joined_text, whole_number
 from rag_eval_pipeline.systems.reply import COMPLETION_TOKENS, FINISH_REASONS, MODELS, PROMPT_TOKENS
 from rag_eval_pipeline.systems.user_streams import join_pieces
 
 ANSWERS = """answer final_answer answer_text response output output_text generated_text generation completion reply
-    result text content message token delta chunk summary""".split()
+    result parts text content message token delta chunk summary""".split()
 LISTS = """contexts context retrieved_contexts sources source_documents source_nodes documents docs passages chunks
     retrieved retrieved_documents retrieval references evidence hits matches results nodes citations""".split()
 TEXTS = """text page_content content chunk passage snippet body excerpt chunk_text document_text quote""".split()
@@ -29,8 +31,12 @@ NOT_ANSWERS = """question query input prompt q user_input id model object role s
     conversation_id request_id trace_id finish_reason""".split()
 # In the key of a text that is no answer.
 OTHER_WORDS = set("error warning status question questions query suggestions".split())
+OUTER_WORDS = set("error thinking thought thoughts reasoning".split())  # in any key on the way to a text
 TURNS = ("messages", "history", "conversation", "turns")  # lists with the newest item at the end
 ALTERNATIVES = ("answers", "choices", "generations", "candidates", "replies", "outputs")  # lists of several answers
+PARTS = ("content", "parts")  # lists of a message's parts, which are one text
+CITED = ("citations", "annotations", "references", "sources", "documents", "passages", "chunks", "contexts",
+         "grounding_supports")  # fmt: skip
 NOT_PASSAGES = (*TURNS, "answers", "choices", "generations", "candidates")
 # Facts about the generation, by the setting that has their path.
 FACTS = {
@@ -38,6 +44,9 @@ FACTS = {
     "finish_reason": FINISH_REASONS,
 }  # fmt: skip
 QUESTION_KEYS = "question query q text input prompt message user_input user_query messages".split()
+
+# In the type of an event whose text is no answer.
+NOT_SPOKEN = OUTER_WORDS | set("status progress step info log tool source citation".split())
 
 _FILE = re.compile(r"[^\n]{1,300}\.(pdf|html?|md|markdown|txt|docx?|pptx?|xlsx?|csv|json|png|jpe?g)([#?][^\n]*)?", re.I)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -73,8 +82,11 @@ class Guesses:
         ]  # fmt: skip
 
 
+MESSAGES = "[?type=='message']"
+
+
 class _Step(NamedTuple):
-    """A place in JSON: keys, indexes, `[]` for each item of a list, and `join` for the texts of a list as one."""
+    """A place in JSON: keys, indexes, `[]` for each item of a list, `MESSAGES` for some, `join` for texts as one."""
 
     parts: tuple[str | int, ...] = ()
 
@@ -90,11 +102,24 @@ class _Step(NamedTuple):
     def items(self) -> "_Step":
         return _Step((*self.parts, "[]"))
 
+    def messages(self) -> "_Step":
+        return _Step((*self.parts, MESSAGES, ".content", "[]"))
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys from the outermost to the innermost, in lower case with underscores."""
+        named = [part[1:] for part in self.parts if isinstance(part, str) and part.startswith(".")]
+        return [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).lower().strip("_") for name in named]
+
     @property
     def last_key(self) -> str:
-        """The innermost key, in lower case with underscores."""
-        named = [part[1:] for part in self.parts if isinstance(part, str) and part not in ("[]", "join")]
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", named[-1]).lower().strip("_") if named else ""
+        """The innermost key."""
+        return next(reversed(self.keys), "")
+
+    @property
+    def is_in_citation(self) -> bool:
+        """Whether it is in a citation or a passage, which may quote the answer."""
+        return any(key in CITED for key in self.keys[:-1])
 
     @property
     def jmespath(self) -> str:
@@ -103,8 +128,8 @@ class _Step(NamedTuple):
         for part in self.parts:
             if part == "join":
                 text = f"join(' ', {text or '@'})"
-            elif isinstance(part, int) or part == "[]":
-                text += f"[{part}]" if isinstance(part, int) else "[]"
+            elif isinstance(part, int) or not part.startswith("."):
+                text += f"[{part}]" if isinstance(part, int) else part
             else:
                 name = part[1:] if _NAME.fullmatch(part[1:]) else json.dumps(part[1:], ensure_ascii=False)
                 text += f".{name}" if text else name
@@ -153,7 +178,12 @@ def _answer(values: Sequence[Any], question: str, contexts: "_List | None") -> G
         # In a stream, the piece that most events carry; else the best name, the later of two.
         path = min(
             reversed(named),
-            key=lambda path: (-len(named[path]), _rank(named[path][0][0], ANSWERS) or 0, len(named[path][0][0].parts)),
+            key=lambda path: (
+                named[path][0][0].is_in_citation,
+                -len(named[path]),
+                _rank(named[path][0][0], ANSWERS) or 0,
+                len(named[path][0][0].parts),
+            ),
         )
     else:
         texts = {path: leaves for path, leaves in found.items() if isinstance(leaves[0][1], str)}
@@ -162,8 +192,25 @@ def _answer(values: Sequence[Any], question: str, contexts: "_List | None") -> G
             return Guess(None, "No text looks like an answer.")
         path = max(long or texts, key=lambda path: len(texts[path][0][1]))
     leaves = found[path]
+    if spoken := _typed_pieces(values, path):
+        path, leaves = spoken
     pieces = f" in {len(leaves)} events" if len(leaves) > 1 else ""
     return Guess(path, f"{_shown(join_pieces([str(leaf) for _, leaf in leaves]))}{pieces}")
+
+
+def _typed_pieces(values: Sequence[Any], path: str) -> tuple[str, list[tuple[_Step, Any]]] | None:
+    """Return the path and the pieces of the one type of event that has the answer; None if no type tells it apart.
+
+    Other types have the same key for thoughts and the progress of the work.
+    """
+    pieces: dict[Any, list[tuple[_Step, Any]]] = {}
+    for value in values:
+        if isinstance(value, dict) and isinstance(leaf := jmespath.search(path, value), str) and leaf:
+            pieces.setdefault(value.get("type"), []).append((_Step(), leaf))
+    spoken = [kind for kind in pieces if isinstance(kind, str) and NOT_SPOKEN.isdisjoint(re.split(r"[._\W]", kind))]
+    if len(pieces) == len(spoken) or len(spoken) != 1 or "'" in spoken[0]:
+        return None
+    return f"[@][?type=='{spoken[0]}'] | [0].{path}", pieces[spoken[0]]
 
 
 def _could_answer(step: _Step, leaf: Any, question: str) -> bool:
@@ -171,6 +218,7 @@ def _could_answer(step: _Step, leaf: Any, question: str) -> bool:
     if isinstance(leaf, str):
         is_echo = leaf.strip().casefold() == question.strip().casefold()
         is_other = key in NOT_ANSWERS or bool(OTHER_WORDS & set(key.split("_")))
+        is_other |= any(OUTER_WORDS & set(key.split("_")) for key in step.keys)
         return bool(leaf.strip()) and not is_echo and not is_other and not _FILE.fullmatch(leaf.strip())
     return isinstance(leaf, int | float) and key in ("answer", "final_answer")
 
@@ -185,9 +233,10 @@ def _rank(step: _Step, names: Sequence[str]) -> int | None:
 
 
 def _leaves(value: Any, step: _Step) -> Iterator[tuple[_Step, Any]]:
-    """Yield strings and numbers with their places; sentences as one text, else of a list only the first.
+    """Yield strings and numbers with their places; sentences and a message's parts as one text.
 
-    Of a conversation the last item is the answer, and of alternatives the first.
+    Of other lists only the first item: of a conversation the last one is the answer, and of the steps of a response
+    its messages are.
     """
     if len(step.parts) > _DEPTH:
         return
@@ -199,10 +248,26 @@ def _leaves(value: Any, step: _Step) -> Iterator[tuple[_Step, Any]]:
         is_prose = is_text and 2 * sum(" " in item.strip() for item in value) > len(value)
         if is_prose and step.last_key not in (*TURNS, *ALTERNATIVES):
             yield step.joined(), joined_text(value)
+        elif text := _text_of_parts(step, value):
+            yield step, text
+        elif text := _text_of_parts(step.messages(), _contents(value)):
+            yield step.messages(), text
         elif value:
             yield from _leaves(value[-1 if step.last_key in TURNS else 0], step.at(-1 if step.last_key in TURNS else 0))
     elif value is not None:
         yield step, value
+
+
+def _text_of_parts(step: _Step, value: Sequence[Any]) -> str | None:
+    is_message = step.last_key in PARTS and all(isinstance(item, dict) for item in value)
+    return joined_text(value) if is_message else None
+
+
+def _contents(steps: Sequence[Any]) -> list[Any]:
+    """Return the parts of the messages among other steps, such as searches and thoughts."""
+    messages = [item for item in steps if isinstance(item, dict) and item.get("type") == "message"]
+    contents = [message.get("content") for message in messages] if len(messages) < len(steps) else []
+    return [part for parts in contents if isinstance(parts, list) for part in parts]
 
 
 def _facts(values: Sequence[Any], contexts: "_List | None") -> dict[str, Guess]:
@@ -249,6 +314,8 @@ class _List(NamedTuple):
     def holds(self, step: _Step) -> bool:
         """Return whether a place is inside the list."""
         own = self.step.parts
+        if step.parts == own[:-1]:
+            return True
         same = zip(own, step.parts, strict=False)
         return len(step.parts) >= len(own) and all(
             a == b or (a == "[]" and (isinstance(b, int) or b == "join")) for a, b in same

@@ -37,7 +37,10 @@ _PLACES = regex.compile(
     r":[0-9]++:[0-9]++-[0-9]++(?:,[0-9]++-[0-9]++)*+"
     r'(?:[ \t]*+\|[ \t]*+excerpt:[ \t]*+(?:"(?:[^"\\]|\\(?s:.))*+"|"[^"\n]*+(?<=\\)"))?+\]'
 )
-_NUMBERED = r"[\[［]\^?[0-9]{1,3}(?:[ ]?[,;–-][ ]?[0-9]{1,3}){0,40}[\]］]"
+# Before the number of a passage in a mark: `[doc1]`, `[Source 2]`, `[citation:3]`.
+PASSAGE_WORDS = r"(?:doc|document|source|passage|context|ref|reference|citation)s?\.?[ ]?[:#]?[ ]?"
+_NUMBER = rf"(?:(?:{PASSAGE_WORDS}|ID:[ ]?)?[0-9]{{1,3}})"
+_NUMBERED = rf"[\[［][ ]?\^?{_NUMBER}(?:[ ]?[,;–-][ ]?{_NUMBER}){{0,40}}[ ]?[\]］]"
 _FILE = r"\[[^\[\]\n]{0,300}?\.(?:pdf|txt|md|html?|docx?|xlsx?|pptx?|csv|json)(?:#[^\[\]\n]{0,100}|:[0-9:,-]{1,60})?\]"
 _MARKS = regex.compile(rf"{_NUMBERED}|{_FILE}|【[^【】\n]{{0,300}}】|(?<=\])\([^()\s]{{1,500}}\)", regex.IGNORECASE)
 _LINK = regex.compile(rf"\[([^\[\]\n]{{1,300}})\](?={FILLER})")

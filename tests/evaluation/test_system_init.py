@@ -20,6 +20,7 @@ from rag_eval_pipeline.scaffold.system_init import propose_system, write_system
 from rag_eval_pipeline.scaffold.system_proposal import Wanted
 from rag_eval_pipeline.systems.config import read_system_file
 from rag_eval_pipeline.systems.guessing import guess_paths
+from rag_eval_pipeline.systems.json_paths import text_at
 from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
 
@@ -183,6 +184,53 @@ SHAPES = {
         proposed("token", "sources", streaming="sse", **PATHS),
         [("line-opening.pdf", 1)],
     ),
+    "a message of parts, with thoughts": (
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "Was it 1884?"}, {"type": "text", "text": "The line "},
+            {"type": "text", "text": "opened in 1888.", "citations": [{"cited_text": TEXT, "document_title": "line-opening.pdf"}]},
+        ]},
+        proposed("content", "content[].citations[]", document="document_title", text="cited_text"),
+        [("line-opening.pdf", None)],
+    ),
+    "Gemini's thoughts and the sentences that it grounds": (
+        {"candidates": [{
+            "content": {"parts": [{"text": "Was it 1884?", "thought": True}, {"text": "The line opened "}, {"text": "in 1888."}]},
+            "groundingMetadata": {
+                "groundingChunks": [{"retrievedContext": {"uri": "gs://kb/line-opening.pdf", "text": TEXT}}],
+                "groundingSupports": [{"segment": {"text": "in 1888."}, "groundingChunkIndices": [0]}],
+            },
+        }]},
+        proposed("candidates[0].content.parts", "candidates[].groundingMetadata.groundingChunks[]", document="retrievedContext.uri", text="retrievedContext.text"),
+        [("line-opening.pdf", None)],
+    ),
+    "Cohere's citations, which quote the answer": (
+        {"message": {"content": [{"type": "text", "text": ANSWER}], "citations": [{"start": 19, "end": 23, "text": "1888", "sources": [
+            {"type": "document", "id": "doc:0", "document": {"title": "line-opening.pdf", "snippet": TEXT}},
+        ]}]}},
+        proposed("message.content", "message.citations[].sources[]", document="document.title", text="document.snippet"),
+        [("line-opening.pdf", None)],
+    ),
+    "OpenAI's responses with thoughts and a search": (
+        {"output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Was it 1884?"}]},
+            {"type": "file_search_call", "results": [{"filename": "line-opening.pdf", "score": 0.9, "text": TEXT}]},
+            {"type": "message", "content": [{"type": "output_text", "text": ANSWER, "annotations": []}]},
+        ]},
+        proposed("output[?type=='message'].content[]", "output[].results[]", document="filename", score="score", text="text"),
+        [("line-opening.pdf", None)],
+    ),
+    "a stream of thoughts before the answer": (
+        events(*[{"choices": [{"delta": {"content": None, "reasoning_content": thought}}]} for thought in ("Was ", "it ", "1884?")],
+               {"choices": [{"delta": {"content": "The line "}}]}, {"choices": [{"delta": {"content": "opened in 1888."}}]}),
+        proposed("choices[0].delta.content", streaming="sse"),
+        [],
+    ),
+    "events of several types with one key": (
+        events({"type": "reasoning-delta", "delta": "Was it 1884?"}, {"type": "text-delta", "delta": "The line "},
+               {"type": "text-delta", "delta": "opened in 1888."}, {"type": "finish"}),
+        proposed("[@][?type=='text-delta'] | [0].delta", streaming="sse"),
+        [],
+    ),
     "JSON lines, as Ollama streams them": (
         lines({"response": "The line ", "done": False}, {"response": "opened in 1888.", "done": False}, {"done": True}),
         proposed("response", streaming="sse"),
@@ -226,7 +274,7 @@ def test_guesses_about_any_json_are_paths_that_find_what_they_say(value):
 
     paths = {name: guess.path for name, guess in guesses.parts.items() if guess.path is not None}
     if "answer" in paths:
-        assert isinstance(jmespath.search(paths.pop("answer"), value), str | int | float)
+        assert text_at(value, paths.pop("answer")) is not None
     if "contexts" in paths:
         items = jmespath.search(paths.pop("contexts"), value)
         assert all(any(jmespath.search(path, item) is not None for item in items) for path in paths.values())

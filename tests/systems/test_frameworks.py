@@ -288,6 +288,8 @@ CITATIONS = {
     "stated as text": ({"answer": "a", "citations": ["[cats.pdf:1:0-4]"]}, (CITED,)),
     "none stated beside one in the text": ({"answer": "a [cats.pdf:1:0-4]", "citations": []}, ()),
     "by a number in the text": ({"answer": "They do [2].", "contexts": ["x", *CHAIN_1]}, (Citation("cats.pdf", 0, 11, 1, 8, 11),)),
+    "by a range of numbers": ({"answer": "They do [1-2].", "contexts": ["x", *CHAIN_1]}, (Citation("cats.pdf", 0, 11, 1, 8, 13),)),
+    "by a word and a number": ({"answer": "They do [citation:2].", "contexts": ["x", *CHAIN_1]}, (Citation("cats.pdf", 0, 11, 1, 8, 20),)),
     "by a number whose document is unknown": ({"answer": "They do [1].", "contexts": ["x", *CHAIN_1]}, ()),
     "by a number copied from the passage": ({"answer": "They purr loudly.[1]", "contexts": [{"document": "cats", "text": "Cats. They purr loudly.[1]"}]}, ()),
     "by the numbers of passages, the last one among them": ({"answer": "a", "contexts": CHAIN_1, "citations": [1]}, (Citation("cats.pdf", 0, 11, 1),)),

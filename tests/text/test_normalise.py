@@ -21,6 +21,10 @@ MARKS = {
     "a footnote":               "[^1]",
     "lenticular brackets":      "【4†source】",
     "full-width brackets":      "［1］",
+    "a word and a number":      "[doc1]",
+    "a word and numbers":       "[Source 1, Source 3]",
+    "a word and a colon":       "[citation: 2]",
+    "an id":                    "[ID:0]",
 }  # fmt: skip
 
 
