@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.text.hedges import Denials
 from rag_eval_pipeline.text.normalise import fold, unify
-from rag_eval_pipeline.text.numbers import COUNTING_WORDS, Quantity, in_digits, quantities
+from rag_eval_pipeline.text.numbers import COUNTING_WORDS, Quantity, in_decimals, in_digits, quantities
 from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
 
 _STOP_WORDS = frozenset(
@@ -71,7 +71,7 @@ class ComparedText(NamedTuple):
 
 def read_text(text: str, *, decimal_comma: bool) -> ComparedText:
     """Return a plain text as it is compared."""
-    unified = unify(text)
+    unified = in_decimals(unify(text), decimal_comma=decimal_comma)
     signed = without_points(in_digits(unified))
     written = _SIGNED.sub(lambda match: match[1] + _SIGN_NAMES[match[2]], signed)
     written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")

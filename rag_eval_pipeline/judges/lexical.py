@@ -62,6 +62,7 @@ _ASKS_BOUND = re.compile(
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 # "No. 12" is a number, not a "no".
 _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
+_SOME_NONE = re.compile(r"\b(?:none|no|nobody|nothing)\b")
 # "No changes were made" does not answer a yes-or-no question.
 _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
 _FIRST_UNSPACED = "\u2e80"
@@ -167,6 +168,8 @@ class _Comparison:
         return found if doubt is None else _unsure(0.5, f"{found.reason}, but {doubt}", leans_correct=False)
 
     def _verdict(self) -> Correctness:
+        if _is_none_for_zero(self.gold, self.given) or _is_none_for_zero(self.given, self.gold):
+            return _unsure(0.5, "none for 0", leans_correct=True)
         found = _compare_yes_no(self.gold, self.given, "en")
         if found is not None and (found.verdict == "incorrect" or not self.numbers):
             return found
@@ -232,6 +235,12 @@ class _Comparison:
         if self.missed:
             text += f", missing {', '.join(self.missed)}"
         return ", ".join((text, *self.doubts))
+
+
+def _is_none_for_zero(one: ComparedText, other: ComparedText) -> bool:
+    """Whether a brief text is only a zero, and the other one says so in words: "0" and "none", "no ships"."""
+    is_zero = len(one.stems) <= BRIEF and [number.value for number in one.quantities] == [0]
+    return is_zero and not other.quantities and _SOME_NONE.search(other.folded) is not None
 
 
 def _unsure(share: float, reason: str, leans_correct: bool) -> Correctness:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.text.hedges import LOOSE, Hedge, find_hedges
+from rag_eval_pipeline.text.measures import CURRENCY_WORDS, MEASURE_WORDS, unit_names, unit_size
 from rag_eval_pipeline.text.normalise import fold, unify
 
 Unit = Literal["", "%", "currency", "code"]
@@ -76,68 +77,6 @@ _DATES = (
 )
 _CAPITAL_ONLY = frozenset({"may", "march", "mar"})  # `it may 5 times` is no date
 
-_CURRENCIES = {  # what a sign or word may mean: `$` is any dollar, and pounds may be a weight
-    name: frozenset(codes.split())
-    for codes, names in (
-        ("usd cad aud hkd nzd", "$ dollar dollars"), ("usd", "us$ usd"), ("cad", "c$ cad"), ("aud", "a$ aud"),
-        ("hkd", "hk$"), ("nzd", "nz$"), ("eur", "€ eur euro euros"), ("gbp", "£ gbp sterling"), ("gbp lb", "pounds"),
-        ("jpy cny", "¥"), ("jpy", "jpy yen"), ("cny", "cny rmb yuan"), ("inr", "₹ inr rs rs. rupee rupees"),
-        ("chf", "chf"), ("krw", "₩ krw won"), ("usd eur", "cents"),
-    )
-    for name in names.split()
-}  # fmt: skip
-# Kind, size and spellings; the first is the unit's name. Units of one kind are converted.
-_MEASURES = """
-length 1 m metre metres meter meters
-length 1000 km kilometre kilometres kilometer kilometers
-length 0.01 cm centimetre centimetres centimeter centimeters
-length 0.001 mm millimetre millimetres millimeter millimeters
-length 1609.344 mi mile miles
-length 0.9144 yd yard yards
-length 0.3048 ft foot feet
-length 0.0254 inch inches
-mass 1 kg kilo kilos kilogram kilograms
-mass 0.001 g gram grams
-mass 1000 t ton tons tonne tonnes
-mass 0.45359 lb lbs pound
-mass 0.02835 oz ounce ounces
-time 1 second seconds
-time 60 minute minutes min mins
-time 3600 hour hours hr hrs h
-time 86400 day days
-time 604800 week weeks
-time 2629746 month months
-time 31556952 year years yr yrs
-volume 1 l litre litres liter liters
-volume 0.001 ml millilitre millilitres milliliter milliliters
-volume 3.785 gallon gallons
-area 1 m2 sq_m square_metres square_meters
-area 1000000 km2 sq_km square_kilometres square_kilometers
-area 2589988 square_miles sq_mi
-area 10000 ha hectare hectares
-area 4046.856 acre acres
-speed 1 km/h kph kmh
-speed 1.609344 mph
-power 1 kw kilowatt kilowatts
-power 0.001 w watt watts
-power 1000 mw megawatt megawatts
-data 1 mb megabyte megabytes
-data 1000 gb gigabyte gigabytes
-data 1000000 tb terabyte terabytes
-celsius 1 °c degrees_c celsius degrees_celsius
-fahrenheit 1 °f degrees_f fahrenheit degrees_fahrenheit
-morning 1 am a.m.
-afternoon 1 pm p.m.
-"""
-_UNIT_SIZES: dict[str, tuple[str, float]] = {}
-_UNIT_NAMES: dict[str, str] = {}
-for _kind, _size, _name, *_spellings in map(str.split, _MEASURES.strip().splitlines()):
-    _UNIT_SIZES[_name] = (_kind, float(_size))
-    _UNIT_NAMES.update((spelling.replace("_", " "), _name) for spelling in (_name, *_spellings))
-_MEASURE_WORDS = "|".join(map(re.escape, sorted(_UNIT_NAMES, key=len, reverse=True)))
-_CURRENCY_WORDS = (
-    "dollars?|usd|euros?|eur|pounds|gbp|sterling|yen|jpy|yuan|rmb|cny|rupees?|inr|francs|chf|cents|won|krw|cad|aud"
-)
 _PERCENT_WORDS = "percentage points?|percent|per cent|pct"
 _SCALE_WORDS = "|".join(sorted(_SCALES, key=len, reverse=True))
 _WORDS = "|".join(sorted(_VALUES, key=len, reverse=True))
@@ -154,8 +93,8 @@ def _number_pattern(number: str, apart: str, ended: str) -> re.Pattern[str]:
         rf"(?:(?P<letter>[kmb])(?!\w)|[ -]?(?P<scale>(?(currency)|(?!mm(?!\w)))(?:{_SCALE_WORDS})"
         rf"(?: (?:{_SCALE_WORDS}))?)(?!\w)\.?)?"
         rf"(?:[ -]?(?:(?P<percent>%|(?:{_PERCENT_WORDS})(?!\w))|(?P<basis>(?:basis points?|bps)(?!\w))"
-        rf"|(?:(?:of )?(?:us |u\.s\. )?(?P<currency_after>[$€£¥₹₩₽₺₪]|(?:{_CURRENCY_WORDS})(?!\w)))"
-        rf"|(?P<measure>(?:{_MEASURE_WORDS})(?!\w))))?"
+        rf"|(?:(?:of )?(?:us |u\.s\. )?(?P<currency_after>[$€£¥₹₩₽₺₪]|(?:{CURRENCY_WORDS})(?!\w)))"
+        rf"|(?P<measure>(?:{MEASURE_WORDS})(?!\w))))?"
     )
 
 
@@ -175,9 +114,11 @@ _COMMA = _number_pattern(
 _WORDED = re.compile(
     rf"(?<![\w'])(?P<words>(?:(?:{_WORDS})(?!\w)|an?(?=[ -](?:{_SCALE_WORDS})(?!\w)))"
     rf"(?:(?:[ -]|[ -]and[ -])(?:{_WORDS}|{_SCALE_WORDS})(?!\w)){{0,8}})"
-    rf"(?:[ -](?:(?P<percent>{_PERCENT_WORDS})(?!\w)|(?P<currency>{_CURRENCY_WORDS})(?!\w)"
-    rf"|(?P<measure>{_MEASURE_WORDS})(?!\w)))?"
+    rf"(?:[ -](?:(?P<percent>{_PERCENT_WORDS})(?!\w)|(?P<currency>{CURRENCY_WORDS})(?!\w)"
+    rf"|(?P<measure>{MEASURE_WORDS})(?!\w)))?"
 )
+_MIXED = re.compile(r"(?<![\w./-])(\d{1,4}) {1,2}([1-9])/([2-9])(?![\w/-]|\.\d)")
+_BETWEEN_UNITS = re.compile(r"[ ,]*(?:and )?")  # 1 hour and 30 minutes
 _TWO_WORDS = re.compile(rf"\b({_TENS.replace(' ', '|')})[ -]({'|'.join(_SMALL.split()[1:10])})\b", re.IGNORECASE)
 
 
@@ -237,7 +178,7 @@ class Quantity(NamedTuple):
 
 def quantities(text: str, *, decimal_comma: bool = False) -> list[Quantity]:
     """Return the quantities of a text without citation marks, dates first; a decimal comma is never guessed."""
-    unified = unify(text)
+    unified = in_decimals(unify(text), decimal_comma=decimal_comma)
     folded = fold(unified)
     if len(folded) != len(unified):  # ß is folded to two letters
         folded = "".join(letter if len(fold(letter)) != 1 else fold(letter) for letter in unified)
@@ -256,6 +197,7 @@ def quantities(text: str, *, decimal_comma: bool = False) -> list[Quantity]:
             if len(match["number"]) <= _MOST_DIGITS:
                 found.append((_number(match, unified, decimal_comma=decimal_comma), *match.span()))
     found.extend((_worded(match), *match.span()) for match in _WORDED.finditer(folded))
+    found = _with_sums(found, whole)
     places = [(start, end, one.is_year or one.date is not None) for one, start, end in found]
     return [one._replace(hedge=hedge) for (one, _, _), hedge in zip(found, find_hedges(whole, places), strict=True)]
 
@@ -263,6 +205,27 @@ def quantities(text: str, *, decimal_comma: bool = False) -> list[Quantity]:
 def in_digits(text: str) -> str:
     """Write numbers of two words in digits, `thirty-one` as 31, so that both spellings are one word."""
     return _TWO_WORDS.sub(lambda match: str(_VALUES[match[1].lower()] + _VALUES[match[2].lower()]), text)
+
+
+def in_decimals(text: str, *, decimal_comma: bool) -> str:
+    """Write mixed numbers as decimal ones, `2 1/2` as 2.5."""
+    mark = "," if decimal_comma else "."
+    return _MIXED.sub(lambda match: f"{int(match[1]) + int(match[2]) / int(match[3]):.6g}".replace(".", mark), text)
+
+
+def _with_sums(found: list[tuple[Quantity, int, int]], text: str) -> list[tuple[Quantity, int, int]]:
+    """Return the quantities with those that are one measure as one: `1 hour and 30 minutes` are 90 minutes."""
+    summed: list[tuple[Quantity, int, int]] = []
+    for given, start, end in sorted(found, key=lambda one: one[1]) if len(found) > 1 else found:
+        earlier, first, last = summed[-1] if summed else (given, 0, 0)
+        large, small = unit_size(earlier.names), unit_size(given.names)
+        is_part = large and small and large[0] == small[0] and large[1] > small[1]
+        if is_part and _BETWEEN_UNITS.fullmatch(text, last, start):
+            value = earlier.value * large[1] / small[1] + given.value
+            summed[-1] = given._replace(value=value, text=text[first:end].strip()), first, end
+        else:
+            summed.append((given, start, end))
+    return summed
 
 
 class NumberIndex:
@@ -282,7 +245,7 @@ class NumberIndex:
         self._years = _Sorted((year.value, year) for year in years)
         self._numbers = _Sorted((abs(number.value), number) for number in numbers)
         self._measured = _Sorted(
-            (abs(number.value) * unit[1], number) for number in numbers if (unit := _unit_size(number.names))
+            (abs(number.value) * unit[1], number) for number in numbers if (unit := unit_size(number.names))
         )
 
     def match(self, wanted: Quantity, tolerance: float) -> Match:
@@ -317,12 +280,15 @@ class NumberIndex:
             for given in self._numbers.near(size * factor, slack * factor + self._ROUNDING * size * factor):
                 if given.unit in units and (factor == 1.0 or not (_is_measured(wanted) or _is_measured(given))):
                     yield wanted.doubt(given)
-        if (unit := _unit_size(wanted.names)) is not None:
+        if (unit := unit_size(wanted.names)) is not None:
             for given in self._measured.near(size * unit[1], slack * unit[1]):
-                if (own := _unit_size(given.names)) and own[0] == unit[0]:
+                if (own := unit_size(given.names)) and own[0] == unit[0]:
                     yield wanted.doubt(given._replace(names=wanted.names))
-        if not wanted.unit and not wanted.names:
-            yield from (wanted.doubt(given) for given in self._years.near(wanted.value, min(slack, _UNIT_STEP)))
+        if wanted.unit != "%":  # 1500 is also a number without its unit
+            is_bare = not wanted.unit and not wanted.names
+            for given in self._years.near(wanted.value, min(slack, _UNIT_STEP)):
+                if is_bare or given.text.isdigit():
+                    yield wanted.doubt(given)
 
     def _amounts(self, year: float) -> Iterator[Quantity]:
         """Yield amounts that are written like a year: 1577 as 1,577 or as $1,577 million, to the last digit."""
@@ -373,18 +339,6 @@ def _hedge_doubt(wanted: Quantity, given: Quantity) -> Match:
     if "denial" in (one, other):
         return "denial"
     return next((loose for loose in LOOSE if other == loose), "bound")
-
-
-def _unit_names(currency: str | None, measure: str | None) -> frozenset[str]:
-    """Return the names of the currencies or the unit that may be meant; none for what the tables lack."""
-    if currency:
-        return _CURRENCIES.get(currency.strip(), frozenset())
-    return frozenset() if measure is None else frozenset({_UNIT_NAMES[measure]})
-
-
-def _unit_size(names: frozenset[str]) -> tuple[str, float] | None:
-    """Return a unit's kind and its size in the kind's first unit; None without a unit of measure."""
-    return next((_UNIT_SIZES[name] for name in names if name in _UNIT_SIZES), None)
 
 
 def _without(text: str, start: int, end: int) -> str:
@@ -444,7 +398,7 @@ def _number(match: re.Match[str], written: str, *, decimal_comma: bool) -> Quant
     )  # fmt: skip
     return Quantity(
         -value if is_negative else value, unit, half_step, match[0].strip(),
-        is_year=is_year, names=_unit_names(currency, measure), is_enclosed=is_enclosed,
+        is_year=is_year, names=unit_names(currency, measure), is_enclosed=is_enclosed,
     )  # fmt: skip
 
 
@@ -469,5 +423,5 @@ def _worded(match: re.Match[str]) -> Quantity:
     half_step = 0.0 if value < 10 else 0.5 * (step if current == 0 else 1.0)
     return Quantity(
         value, unit, half_step, match[0].strip(), is_year=is_year and int(value) in _YEARS,
-        is_weak=match["words"].strip() in _WEAK_WORDS, names=_unit_names(match["currency"], match["measure"]),
+        is_weak=match["words"].strip() in _WEAK_WORDS, names=unit_names(match["currency"], match["measure"]),
     )  # fmt: skip

@@ -29,6 +29,8 @@ RULES = {
     "a sign":                       ("$(546)",                   "A gain of $546.",                           "unsure",    "number: 0 of 1 numbers, sign differs of $(546);"),
     "one is a number when alone":   ("one",                      "There was 1 child.",                        "correct",   "number"),
     "all numbers and the words":    ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $4.5 million.",  "correct",   "numbers and words"),
+    "none for zero":                ("0",                        "There are no ships.",                       "unsure",    "none for 0; rather right"),
+    "zero for none":                ("none",                     "zero",                                      "unsure",    "none for 0; rather right"),
     "half of the numbers":          ("Tolls rose by 12% to $4.5 million", "Tolls rose 12% to $9.5 million.",  "unsure",    "numbers and words: 1 of 2 numbers, missing $4.5 million,"),
     "one end of a range":           ("1887-1901",                "It was in 1887.",                           "unsure",    "number: 1 of 2 numbers"),
     "a misspelt name":              ("Ada Szczepanska",          "It was Ada Szczepansca.",                   "unsure",    "spelling"),
@@ -174,7 +176,7 @@ def test_lexical_refusal_has_no_claims():
 def test_lexical_settings_change_the_fingerprint(changed):
     assert LexicalJudge(LexicalSettings(**changed)).fingerprint != LexicalJudge().fingerprint
     assert LexicalJudge().fingerprint == LexicalJudge(LexicalSettings()).fingerprint
-    assert LexicalJudge().fingerprint.startswith("lexical/6-")
+    assert LexicalJudge().fingerprint.startswith("lexical/7-")
 
 
 HOSTILE = {

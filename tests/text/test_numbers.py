@@ -40,6 +40,10 @@ NUMBERS = {
     "a list":                           ("1,2,3",                               [(1, ""), (2, ""), (3, "")]),
     "the mark of a note":               ("1887³",                               [(1887, "")]),
     "a key of forty digits":            ("1" * 40,                              []),
+    "a mixed number":                   ("2½ and 3 1/4",                        [(2.5, ""), (3.25, "")]),
+    "a date and a share are not mixed": ("1/2, 9/11 and 3 1/2/2024",            [(1, ""), (2, ""), (9, ""), (11, ""), (3, ""), (2024, "")]),
+    "hours and minutes":                ("1 hour and 30 minutes",               [(90, "")]),
+    "lengths apart":                    ("5 km or 300 m",                       [(5, ""), (300, "")]),
 }  # fmt: skip
 
 
@@ -122,6 +126,17 @@ MATCHES = {
     "another unit":                               ("2.3 km",            "2.3 miles",                  "unit"),
     "a unit converted":                           ("2.3 km",            "2,300 metres",               "yes"),
     "a unit that is left out":                    ("2.3 km",            "2.3",                        "yes"),
+    "a unit of a thousandth":                     ("3 mg",              "3 g",                        "unit"),
+    "another unit of a thousandth":               ("3 mg",              "0.003 g",                    "yes"),
+    "power is not energy":                        ("5 kWh",             "5 kW",                       "unit"),
+    "nautical miles":                             ("12 nautical miles", "12 miles",                   "unit"),
+    "the unit of a number like a year left out":  ("1500 metres",       "1500",                       "yes"),
+    "the currency of such a number left out":     ("€2000",             "2000",                       "yes"),
+    "a year is no percentage":                    ("1500%",             "in 1500",                    "no"),
+    "a date has no unit":                         ("1998 metres",       "3 May 1998",                 "no"),
+    "hours and minutes":                          ("90 minutes",        "1 hour and 30 minutes",      "yes"),
+    "minutes of another hour":                    ("30 minutes",        "1 hour 30 minutes",          "no"),
+    "a mixed number":                             ("2.5 km",            "2½ km",                      "yes"),
     "hours are no days":                          ("7.1 hours",         "7.1 days",                   "unit"),
     "a metre race is no year":                    ("1500 metres",       "1,500 m",                    "yes"),
     "another currency":                           ("€5",                "$5",                         "unit"),
