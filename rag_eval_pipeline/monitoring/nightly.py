@@ -252,7 +252,10 @@ def _is_known(history: Sequence[Night], name: str, direction: State) -> bool:
 
 
 def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns) -> Night:
-    """Decide what the last night waits for by it and all its reruns together, against the night's own reference."""
+    """Decide what the last night waits for by it and all its reruns together, against the night's own reference.
+
+    So is a change that the night has from an earlier one, unless that would ask for another rerun.
+    """
     night = history[-1]
     current = [*(baseline.read(name) for name in night.runs), run]
     reference = [baseline.read(name) for name in night.reference] or list(baseline.runs)
@@ -261,7 +264,10 @@ def _with_rerun(history: Sequence[Night], run: ScoredRun, baseline: BaselineRuns
     judge = baseline.check_judge(current, reference, history[:-1])
     metrics = dict(night.metrics)
     for name, first in night.metrics.items():
-        if first.confirmation == "pending":
+        if first.confirmation == "confirmed" and name in found.compared:
+            if (outcome := rerun_outcome(first, found.evidence[name], rules)) != "pending":
+                metrics[name] = found.verdict(name, outcome, rules)
+        elif first.confirmation == "pending":
             if name in found.compared:
                 outcome = rerun_outcome(first, found.evidence[name], rules)
                 metrics[name] = found.verdict(name, outcome, rules)

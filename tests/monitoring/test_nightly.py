@@ -156,6 +156,19 @@ def test_night_on_which_another_metric_falls_is_rerun_and_alerts():
     assert exact(found[-1]).kind == "regressed"
 
 
+@pytest.mark.parametrize(("again", "state"), [(FELL, "regressed"), ((), "unconfirmed")], ids=["stays", "is gone"])
+def test_rerun_for_another_metric_decides_a_known_change_as_well(again, state):
+    found = made_history(
+        made_run("n1", FELL),
+        made_run("n1b", FELL, hours=3),
+        made_run("n2", FELL, hours=24, failed=range(100, 130)),
+        made_run("n2b", again, hours=27, failed=range(100, 130)),
+    )
+
+    assert (exact(found[-1]).state, exact(found[-1]).runs) == (state, 2)
+    assert alerts_due(found) == {"n1": ["exact_match"], "n2": [FAILURE_RATE]}
+
+
 def test_night_with_an_improvement_is_confirmed_with_four_runs_provisional_and_of_a_deterministic_system_sure():
     low = [made_run(f"base{n}", FELL) for n in range(5)]
     [improved] = made_history(made_run("n1"), made_run("n1b", hours=3), pinned=low)
