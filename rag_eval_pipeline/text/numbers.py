@@ -219,8 +219,8 @@ def _with_sums(found: list[tuple[Quantity, int, int]], text: str) -> list[tuple[
     for given, start, end in sorted(found, key=lambda one: one[1]) if len(found) > 1 else found:
         earlier, first, last = summed[-1] if summed else (given, 0, 0)
         large, small = unit_size(earlier.names), unit_size(given.names)
-        is_part = large and small and large[0] == small[0] and large[1] > small[1]
-        if is_part and _BETWEEN_UNITS.fullmatch(text, last, start):
+        is_next = _BETWEEN_UNITS.fullmatch(text, last, start) is not None
+        if is_next and large and small and large[0] == small[0] and large[1] > small[1]:
             value = earlier.value * large[1] / small[1] + given.value
             summed[-1] = given._replace(value=value, text=text[first:end].strip()), first, end
         else:
