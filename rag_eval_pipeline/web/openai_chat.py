@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -291,6 +291,7 @@ def _count(value: Any) -> int:
 
 
 _PATH = "chat/completions"
+HEAD_START_S = 0.5  # a few round trips to the other side of the world
 COUNT_LIMIT = 2**53  # of one reply; more is no count, and no 64 bits hold it
 
 
@@ -313,14 +314,16 @@ class _Request:
 class Chat:
     """One model of one server; what the server refuses is learned once for all callers.
 
-    The first request of each shape is sent alone, so that a refusal costs one request and not one a caller.
+    The first request of each shape has a head start: a server refuses a field before it generates an answer, so that a
+    refusal costs one request and not one a caller, and nobody waits for a whole answer.
     """
 
-    def __init__(self, endpoint: Endpoint, settings: ChatSettings) -> None:
+    def __init__(self, endpoint: Endpoint, settings: ChatSettings, *, head_start_s: float = HEAD_START_S) -> None:
         self._endpoint = endpoint
         self._settings = settings
+        self._head_start_s = head_start_s
         self._capabilities = Capabilities()
-        self._tried: set[tuple[bool, bool]] = set()
+        self._tried: dict[tuple[bool, bool], asyncio.Event] = {}  # set when the other callers may ask
         self._learning = asyncio.Lock()
 
     async def complete(
@@ -335,25 +338,30 @@ class Chat:
         """
         request = _Request([message._asdict() for message in messages], schema, stream)
         shape = (schema is not None, stream)
-        if shape not in self._tried:
-            async with self._learning:
-                if shape not in self._tried:
-                    try:
-                        return await self._learn(request, self._capabilities)
-                    finally:
-                        # Also after a failure: a server that is down must not be asked by one caller after the other.
-                        self._tried.add(shape)
-        known = self._capabilities
+        if shape in self._tried:
+            await self._tried[shape].wait()
+            return await self._complete(request)
+        others = self._tried[shape] = asyncio.Event()
+        head_start = asyncio.get_running_loop().call_later(self._head_start_s, others.set)
         try:
-            return await self._send(request, known)
-        except EndpointError as error:
-            less = known.without_refused(self._body(request, known), error)
-            if less is None:
-                raise
+            return await self._complete(request, refused=head_start.cancel)
+        finally:
+            # Also after a failure: a server that is down must not be asked by one caller after the other.
+            others.set()
+
+    async def _complete(self, request: _Request, refused: Callable[[], None] = lambda: None) -> ChatReply:
+        while True:
+            known = self._capabilities
+            try:
+                return await self._send(request, known)
+            except EndpointError as error:
+                less = known.without_refused(self._body(request, known), error)
+                if less is None:
+                    raise
+            refused()
             async with self._learning:
-                # A caller that waited here starts from what another one has learned meanwhile.
-                less = less if self._capabilities == known else self._capabilities
-                return await self._learn(request, less)
+                if self._capabilities == known:  # otherwise another caller has learned meanwhile
+                    return await self._learn(request, less)
 
     async def _learn(self, request: _Request, capabilities: Capabilities) -> ChatReply:
         """Send with fewer and fewer fields; keep what is left once the server has accepted it."""

@@ -3,10 +3,12 @@
 import contextlib
 import http.client
 import json
+import os
 import re
 import socket
 import threading
 
+import psutil
 import pytest
 
 from rag_eval_pipeline.judges.labels import labels_path, read_labels
@@ -179,6 +181,14 @@ def test_report_server_may_start_before_the_report_exists(tmp_path):
         connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=240)
         connection.request("GET", "/")
         assert connection.getresponse().status == 404
+
+
+def test_report_server_sends_a_body_without_waiting_for_the_acknowledgement_of_its_head(tmp_path):
+    with report_server(tmp_path, "127.0.0.1", 0) as address:
+        port = int(address.rstrip("/").rpartition(":")[2])
+        [number] = [one.fd for one in psutil.Process().net_connections("tcp4") if one.laddr.port == port]
+        with socket.socket(fileno=os.dup(number)) as listener:
+            assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ def chunk(text=None, *, finish_reason=None, **more):
     return f"data: {json.dumps({**value, **more})}\n\n"
 
 
-def chat_over(endpoint, **settings):
-    return Chat(endpoint, ChatSettings.model_validate({"model": "m", **settings}))
+def chat_over(endpoint, *, head_start_s=60.0, **settings):
+    return Chat(endpoint, ChatSettings.model_validate({"model": "m", **settings}), head_start_s=head_start_s)
 
 
 def opened(server, **settings):
@@ -200,6 +200,24 @@ async def test_chat_callers_that_begin_at_once_learn_from_one():
         answers = await asyncio.gather(*(chat.complete(ASK) for _ in range(20)))
 
     assert sum(answer.requests for answer in answers) == len(server.asked) == 22
+
+
+async def test_chat_callers_do_not_wait_for_the_first_answer():
+    gate = asyncio.Event()
+
+    async def step(asked, writer):
+        await gate.wait()
+        await refusing("seed")(asked, writer)
+
+    async with serving(step) as server, opened(server) as endpoint:
+        chat = chat_over(endpoint, head_start_s=0.01)
+        tasks = [asyncio.create_task(chat.complete(ASK)) for _ in range(5)]
+        while server.at_once < 5:
+            await asyncio.sleep(0.001)
+        gate.set()
+        answers = await asyncio.gather(*tasks)
+
+    assert [answer.requests for answer in answers] == [2] * 5  # each was refused once
 
 
 async def test_chat_callers_do_not_queue_for_a_server_that_is_down():
