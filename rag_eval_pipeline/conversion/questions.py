@@ -4,6 +4,7 @@ Nothing is repaired: white space stays, and a word is not guessed to mean false.
 except as a question, where it would be a column that was mixed up with another.
 """
 
+import ast
 import datetime
 import decimal
 import math
@@ -49,12 +50,18 @@ _NOTHING = (
 NOTHING = frozenset(_NOTHING.split("|"))
 NO_WORD = r"^\s*[-–—?.…_*/\\]+\s*$"  # a dash or a question mark instead of an answer
 ESCAPED_AMPERSAND = "&amp;"
-# Keys of a message and names of who speaks, of OpenAI, ShareGPT and MTRAG -> roles of OpenAI.
-_ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker"), ("content", "value", "text")
+# Keys of a message and names of who speaks, of OpenAI, ShareGPT, MTRAG and LangChain -> roles of OpenAI.
+_ROLE_KEYS, _CONTENT_KEYS = ("role", "from", "speaker", "type"), ("content", "value", "text")
 _ROLES = {
     "user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "agent": "assistant",
-    "ai": "assistant", "system": "system",
+    "ai": "assistant", "bot": "assistant", "model": "assistant", "system": "system",
 }  # fmt: skip
+# Keys of a question and its answer in one object.
+_EXCHANGES = (
+    *(("user", "assistant"), ("human", "ai"), ("user", "bot"), ("question", "answer"), ("query", "answer")),
+    *(("query", "response"), ("input", "output"), ("q", "a")),
+)
+_SPEAKER = re.compile(rf"^[ \t]*({'|'.join(_ROLES)})[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)
 _METADATA = "a struct, a map or a JSON object"
 AMPERSAND_NOTE = "urls: `&amp;` is read as `&`"
 
@@ -164,7 +171,7 @@ def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> 
         if not re.fullmatch(r"[0-9]{1,9}(\.0)?", number):
             raise RowError("bad_turn", "turn", "the number of a turn", turn)
         found["turn"] = int(number.removesuffix(".0"))
-    messages = _messages(history)
+    messages = messages_of(history)
     if messages and messages[-1] == {"role": "user", "content": question}:
         messages.pop()
     return found | ({"history": messages} if messages else {})
@@ -187,29 +194,53 @@ def fact_metadata(value: Any) -> dict[str, Any]:
 
 
 def _listed(value: Any, field: str, code: str, expected: str) -> list[Any]:
-    """Return a list that is given as such or as JSON; empty for no value."""
+    """Return a list that is given as such, as JSON or in Python's notation (pandas); empty for no value."""
     if isinstance(value, str) and value:
         try:
             value = json_value(value)
         except RowError:
-            raise RowError(code, field, f"{expected}, as JSON", value) from None
+            try:
+                value = ast.literal_eval(value)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                raise RowError(code, field, f"{expected}, as JSON", value) from None
     if value and not isinstance(value, list):
         raise RowError(code, field, expected, value)
     return value or []
 
 
-def _messages(value: Any) -> list[dict[str, str]]:
-    """Return messages as OpenAI writes them, from the forms of OpenAI, ShareGPT and MTRAG."""
+def messages_of(value: Any) -> list[dict[str, str]]:
+    """Return what was said before a question as messages of OpenAI.
+
+    Messages may have the keys of OpenAI, ShareGPT, MTRAG or LangChain. An item may also be a question with its answer,
+    as a list of two texts or an object, and a text may have lines that begin with who speaks: `User: How deep is it?`.
+
+    Raises:
+        RowError: `bad_history`.
+    """
+    if isinstance(value, str) and (said := _SPEAKER.split(value.strip()))[0] == "" and len(said) > 1:
+        value = [{"role": who, "content": text.strip()} for who, text in zip(said[1::2], said[2::2], strict=True)]
     found = []
     for item in _listed(value, "history", "bad_history", "a list of messages"):
-        message = item if isinstance(item, dict) else {}
-        said = next((message[key] for key in _ROLE_KEYS if message.get(key) is not None), None)
-        content = next((message[key] for key in _CONTENT_KEYS if message.get(key) is not None), None)
-        if said not in _ROLES or not isinstance(content, str):
-            expected = f"messages with a text as content and a role of {', '.join(_ROLES)}"
-            raise RowError("bad_history", "history", expected, item)
-        found.append({"role": _ROLES[said], "content": content})
+        for said, content in _said(item):
+            role = _ROLES.get(said.casefold()) if isinstance(said, str) else None
+            if role is None or not isinstance(content, str):
+                expected = f"messages with a text as content and a role of {', '.join(_ROLES)}"
+                raise RowError("bad_history", "history", expected, item)
+            found.append({"role": role, "content": content})
     return found
+
+
+def _said(item: Any) -> list[tuple[Any, Any]]:
+    """Return who said what in an item of a history."""
+    if isinstance(item, list) and len(item) == 2:
+        return [("user", item[0]), ("assistant", item[1])]
+    message = item if isinstance(item, dict) else {}
+    for asked, answered in _EXCHANGES:
+        if isinstance(message.get(asked), str) and isinstance(message.get(answered), str):
+            return [("user", message[asked]), ("assistant", message[answered])]
+    said = next((message[key] for key in _ROLE_KEYS if message.get(key) is not None), None)
+    inner = message["data"] if isinstance(message.get("data"), dict) else message
+    return [(said, next((inner[key] for key in _CONTENT_KEYS if inner.get(key) is not None), None))]
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _says_only(answer: Column, words: Sequence[str]) -> str:
 def _is_empty(column: Column) -> str:
     if column.kind in {"texts", "text lists", "structs", "struct lists"}:
         return f"coalesce(len({column.sql}), 0) = 0"
-    return f"NOT regexp_matches(coalesce({column.as_text}, ''), '[\\pL\\pN]')"  # an empty list in a cell names none
+    return f"NOT coalesce(regexp_matches({column.as_text}, '[\\pL\\pN]'), false)"  # an empty list in a cell names none
 
 
 def _said(flag: Column, words: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
-from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES
+from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES, messages_of
 from rag_eval_pipeline.scaffold.columns import Column, read_cell
 from rag_eval_pipeline.scaffold.flags import impossible
 from rag_eval_pipeline.scaffold.headers import (
@@ -26,6 +26,7 @@ from rag_eval_pipeline.scaffold.headers import (
 )
 from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column
+from rag_eval_pipeline.sources.batches import RowError
 
 ASKING_SHARE = 0.5  # of the values of a column of questions that has another name
 METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
@@ -162,11 +163,17 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     ):
         assign(role, next(iter(named_columns(rest, role, fits)), None))
     assign("facts", next(iter(named_columns(rest, "facts", lambda column: column.kind in {"texts", "structs"})), None))
+    said = named_columns(rest, "history", lambda column: bool(column.present))
+    history = next(filter(is_history, said), None)
+    assign("history", history, remark=": what was said before the question")
+    if history is None and (unread := [column.name for column in said if "history" in bare(column.name)]):
+        text = f"history: {unread[0]!r} has no messages in a form that is read, so questions are asked without them."
+        guesses.append(Guess("questions", text))
     turns = [
         *named_columns(rest, "conversation", lambda column: not column.is_unique)[:1],
         *named_columns(rest, "turn", _is_turn)[:1],
     ]
-    if len(turns) == 2:
+    if len(turns) == 2 and history is None:
         assign("conversation", turns[0])
         assign("turn", turns[1], remark="; the earlier turns are the history of a question")
     labels = [column for column in rest if column.name not in used and is_label(column)]
@@ -178,7 +185,7 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         guesses.append(Guess("questions", text))
     order = (
         "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "facts",
-        "conversation", "turn",
+        "conversation", "turn", "history",
     )  # fmt: skip
     ordered = {role: exprs[role] for role in order if role in exprs}
     return Roles(ordered, frozenset(used), metadata, tuple(guesses), found, doubts)
@@ -232,7 +239,9 @@ def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[Li
         flat = [[v for inner in cell if inner for v in inner if v is not None] for cell in cells]
         yield ListForm(f"flatten({name})", flat, "a list of lists")
     elif column.kind == "integer":
-        yield ListForm(f"[{column.as_text}]", [[str(value)] for value in cells], "one value", column.as_text)
+        sql = f"[{column.as_text}]"
+        single = sql if column.is_full else f"CASE WHEN {name} IS NOT NULL THEN {sql} ELSE [] END"
+        yield ListForm(single, [[str(value)] for value in cells], "one value", column.as_text)
     elif column.kind == "text" and cells:
         yield from _text_forms(column, name, separators)
 
@@ -369,6 +378,14 @@ def _uses_words(known: frozenset[str], column: Column) -> bool:
 def _is_turn(column: Column) -> bool:
     """Return whether a column numbers turns, as the conversion reads them."""
     return bool(column.present) and all(re.fullmatch(r"[0-9]{1,9}", str(value)) for value in column.present)
+
+
+def is_history(column: Column) -> bool:
+    """Return whether all cells are messages, as the conversion reads them."""
+    try:
+        return any([messages_of(value) for value in column.present])
+    except RowError:
+        return False
 
 
 def is_label(column: Column) -> bool:

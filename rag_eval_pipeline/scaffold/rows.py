@@ -51,8 +51,8 @@ def draft_rows(profile: FolderProfile, file: DataFile) -> Draft:
     profile = replace(profile, data=tuple(file if other is given else other for other in profile.data))
     structs = find_structs(file)
     roles = find_roles(file)
-    # Question, answer and facts are excluded from links: an answer may be the name of a file.
-    core = {roles.columns[role] for role in ("question", "answer", "facts") if role in roles.columns}
+    # These are excluded from links: an answer may be the name of a file.
+    core = {roles.columns[role] for role in ("question", "answer", "facts", "history") if role in roles.columns}
     link = find_link(profile, file, core | ({structs.column.name} if structs is not None else set()))
     if link is not None and link.doubts:
         return draft_linked(profile, file, link)

@@ -20,6 +20,7 @@ from rag_eval_pipeline.scaffold.links import (
     mirror_corpus,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
+from rag_eval_pipeline.scaffold.roles import is_history
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column, context, struct
 
 GOLD_FLAGS = frozenset(
@@ -93,6 +94,11 @@ class Structs:
         return any(normalised(name) in {"question", "query"} for name in self.kinds)
 
     @property
+    def speaks(self) -> bool:
+        """Whether the objects are messages of a conversation."""
+        return not {"role", "speaker"}.isdisjoint(map(normalised, self.kinds))
+
+    @property
     def html(self) -> str | None:
         """The field with the longest HTML."""
         found = [name for name, kind in self.kinds.items() if kind == "text" and is_html(self.values(name))]
@@ -110,8 +116,8 @@ class Structs:
 def find_structs(file: DataFile) -> Structs | None:
     """Return the first gold column whose objects have a text, a URL, a file or a document."""
     for column in filter(is_gold, (*file.columns, *file.nested)):
-        found = None if bare(column.name) in ROLES["facts"] else as_structs(column)
-        found = None if found is not None and (found.is_ranking or found.asks) else found
+        found = None if bare(column.name) in ROLES["facts"] or is_history(column) else as_structs(column)
+        found = None if found is not None and (found.is_ranking or found.asks or found.speaks) else found
         fields = set() if found is None else set(found.fields)
         is_answer = not {"answer", "answers"}.isdisjoint(normalised(column.name).split("_"))
         if found is not None and {"url", "file", "document", *([] if is_answer else ["text"])} & fields:

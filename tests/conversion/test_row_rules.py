@@ -83,7 +83,14 @@ HISTORIES = {
         *({"speaker": "user", "text": "Hello"}, {"speaker": "agent", "text": "Hello!"}),
         {"speaker": "user", "text": "Who?"},
     ],
+    "LangChain": [
+        *({"type": "human", "content": "Hello"}, {"type": "ai", "data": {"content": "Hello!"}}),
+    ],
+    "a question and its answer": [["Hello", "Hello!"]],
+    "an object of both": [{"human": "Hello", "ai": "Hello!"}],
+    "lines that begin with who speaks": "User: Hello\nAssistant: Hello!",
     "JSON in a cell": json.dumps(SAID),
+    "Python's notation, as pandas writes it": str(SAID),
 }
 
 

@@ -379,6 +379,58 @@ def test_questions_without_answers_measure_retrieval(planned, files):
     assert planned(files).spec.retrieval_only
 
 
+MESSAGES = [{"role": "user", "content": "How deep is it?"}, {"role": "assistant", "content": "31 m"}]
+SAID = {  # what was said before a question, as teams write it
+    "messages": MESSAGES,
+    "messages in a cell": json.dumps(MESSAGES),
+    "messages in Python's notation": str(MESSAGES),
+    "pairs": [["How deep is it?", "31 m"]],
+    "objects of both": [{"human": "How deep is it?", "ai": "31 m"}],
+    "a transcript": "User: How deep is it?\nAssistant: 31 m",
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+def test_what_was_said_before_a_question_is_its_history_and_no_gold_text(planned, said):
+    first = {"question": "Who dug it?", "answer": "Ines", "document": "b.md", "chat_history": type(said)()}
+    second = {"question": "And how wide?", "answer": "9 m", "document": "a.md", "chat_history": said}
+
+    found = planned({"q.jsonl": jsonl(first, second), "a.md": "31 m deep", "b.md": "Ines"})
+
+    assert gold(found) == [["b.md"], ["a.md"]]
+    assert [question.metadata.get("history", []) for question in found.questions] == [[], MESSAGES]
+
+
+def test_history_in_no_known_form_is_no_gold_text_and_is_named(empty, started):
+    said = [{"role": "tool", "content": "31 m"}]
+    row = {"question": "How wide?", "answer": "9 m", "document": "a.md", "history": said}
+
+    proposal = started({"q.jsonl": jsonl(row, row | {"question": "How high?"}), "a.md": "31 m deep"})
+
+    assert gold(plan(empty.benchmark("scratch"))) == [["a.md"], ["a.md"]]
+    assert any(guess.startswith("history: 'history' has no messages") for guess in proposal.guesses)
+
+
+NULLS = {  # names of documents in a file in which an unanswerable question has none
+    "a text or a list": ("a.md", ["b.md"], {"a.md": "A", "b.md": "B"}),
+    "a number": (10, 11, {"docs.json": json.dumps([{"id": 10, "text": "A text."}, {"id": 11, "text": "B text."}])}),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "files"), NULLS.values(), ids=NULLS)
+def test_unanswerable_question_with_null_instead_of_a_document_is_read(planned, one, other, files):
+    rows = [
+        {"question": "A?", "answer": "a", "document": one},
+        {"question": "Who?", "answer": None, "document": None},
+        {"question": "B?", "answer": "b", "document": other},
+    ]
+
+    found = planned({"q.jsonl": jsonl(*rows), **files})
+
+    assert [len(names) for names in gold(found)] == [1, 0, 1]
+    assert [question.is_impossible for question in found.questions] == [False, True, False]
+
+
 def test_columns_of_conversations_and_turns_are_found_together(planned):
     rows = "chat_id,turn,question,answer\nx,1,A?,a\nx,2,B?,b\ny,1,C?,c\n"
     said = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": "a"}]
