@@ -53,6 +53,11 @@ def shortened(text: str, limit: int = FOUND_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 question`, `1,200 questions`, `0 judges`; the plural is the noun with s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def first_names(names: Sequence[str], limit: int) -> str:
     """Return the first names of a list, and how many there are beyond them: `a, b and 3 more`."""
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

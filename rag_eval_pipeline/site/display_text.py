@@ -30,6 +30,12 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.2f} ms" if value < 10 else f"{value:.0f} ms"
 
 
+def milliseconds_range(limits: Sequence[float], between: str = "–") -> str:
+    """`12–15 ms`, `900 ms–1.34 s`: the unit once if both have it."""
+    low, high = map(milliseconds, limits)
+    return f"{low.removesuffix(high[high.index(' ') :])}{between}{high}"
+
+
 def dollars(value: float | None) -> str:
     """`$0.0012`, `$1.34`: four digits below a cent."""
     return DASH if value is None else f"${value:,.{4 if 0 < value < 0.01 else 2}f}"

@@ -15,7 +15,7 @@ from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import Trust
-from rag_eval_pipeline.site.display_text import milliseconds, number
+from rag_eval_pipeline.site.display_text import milliseconds, milliseconds_range, number
 from rag_eval_pipeline.site.run_data import CustomMetric, RunFile
 
 Unit = Literal["share", "ms", "number"]
@@ -123,8 +123,9 @@ class MetricCell(NamedTuple):
         limits = self.metric.confidence_interval
         if limits is None:
             return None
-        low, high = (milliseconds(limit) if self.view.unit == "ms" else number(limit) for limit in limits)
-        return f"{low} to {high}"
+        if self.view.unit == "ms":
+            return milliseconds_range(limits, " to ")
+        return " to ".join(map(number, limits))
 
     @property
     def short_interval(self) -> str | None:
@@ -132,8 +133,9 @@ class MetricCell(NamedTuple):
         limits = self.metric.confidence_interval
         if limits is None:
             return None
-        low, high = (milliseconds(x) if self.view.unit == "ms" else number(x, 2) for x in limits)
-        return f"{low}–{high}"
+        if self.view.unit == "ms":
+            return milliseconds_range(limits)
+        return "–".join(number(limit, 2) for limit in limits)
 
     @property
     def note(self) -> str | None:

@@ -53,6 +53,7 @@ def _environment() -> Any:
     environment.filters.update(
         number=numbers.number,
         ms=numbers.milliseconds,
+        ms_range=numbers.milliseconds_range,
         dollars=numbers.dollars,
         count=numbers.count,
         points=numbers.points,

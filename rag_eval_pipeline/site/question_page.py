@@ -21,7 +21,7 @@ from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage, stated_spans
 from rag_eval_pipeline.site.outcomes import Outcome
-from rag_eval_pipeline.site.run_data import QuestionRow, text_checksum
+from rag_eval_pipeline.site.run_data import QuestionRow, rank_measure, text_checksum
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 Part = Literal["same", "missing", "extra"]
@@ -237,7 +237,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         history: Messages of the conversation before the question, the last ones: role, whose answer it is, and text.
         is_impossible: None if the dataset is gone.
         difference: Segments against the nearest gold answer: part and text.
-        missed: Relevant documents that were not retrieved.
+        missed: Relevant documents that were not retrieved; none if retrieval is not scored.
         gold_places: Expected citations: document, page, start, end, text.
         costs: Label and text: latency, tokens, money.
         judgement: Verdict and reason of the judge on the whole answer.
@@ -302,7 +302,8 @@ def question_details(
     wanted = nearest_gold_answer(gold, bare)
     spans = [span for span in stated_spans(answer, query) if span.role == "gold"]
     relevant = {texts.canonical(name) for name in row.retrieval_results.ground_truth_relevant}
-    missed = sorted(relevant - {texts.canonical(passage.document) for passage in answer.contexts})
+    is_ranked = any(rank_measure(level) in row.individual_metrics for level in ("document", "page"))
+    missed = sorted(relevant - {texts.canonical(one.document) for one in answer.contexts}) if is_ranked else []
     passages = sorted(answer.contexts, key=lambda passage: passage.rank)[:PASSAGES_SHOWN]
     claims = judgement.claims if judgement else ()
     supports = judgement.citation_support if judgement else ()

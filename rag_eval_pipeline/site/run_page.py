@@ -37,10 +37,10 @@ FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct",
 VALUE_LENGTH = 400  # code points of a setting
 # Why a question has no pictures, and after the mark the command to which its id belongs.
 SOME_PICTURED = (
-    "Pages are drawn for the questions of a run that changed most, then the wrong ones, where a place in a document is "
-    "known. For those of this question as well: `rag-eval report --question"
+    "No page is drawn for this question: first come those that changed most, then the wrong ones. "
+    "To have its pages too: `rag-eval report --question"
 )
-RUN_UNPICTURED = "Pages are drawn for the newest run, the last one of the baseline and those of alerts."
+RUN_UNPICTURED = "Pages are drawn only for the newest run, the last one of the baseline, and runs with an alert."
 CORPUS_CHANGED = "The documents have changed since this run."
 QUESTIONS_A_FILE = 40  # some 300 kB: one file is read in the time of a click
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
 
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
@@ -20,6 +21,7 @@ from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import MadeOnce
 
 RAILWAY = "skarn-railway"
+AXE = AXE_FILE_PATH.read_text()
 WAIT_MS = 240_000.0  # for a page on a busy machine
 
 Open = Callable[..., Page]
@@ -39,6 +41,33 @@ def run_folder(workspace: Workspace, system: str = "embedded") -> Path:
 def rows(page: Page) -> Locator:
     """Return the rows of questions."""
     return page.locator(".rows tbody tr:not(.gap)")
+
+
+# Rows with the same elements of the same classes have the same findings: one of each kind is looked at.
+ONE_ROW_OF_A_KIND = """() => {
+  const seen = new Set();
+  for (const row of document.querySelectorAll("tbody tr")) {
+    const kind = [row, ...row.querySelectorAll("*")].map((one) => `${one.tagName}.${one.getAttribute("class")}`).join();
+    if (seen.has(kind)) row.remove();
+    seen.add(kind);
+  }
+}"""
+
+
+# What depends on the width and on the colours is looked at again in the other ones.
+RULES = {
+    (1280, "light"): "undefined",
+    (390, "dark"): "['color-contrast', 'target-size', 'scrollable-region-focusable', 'meta-viewport']",
+}
+
+
+def serious_findings(page: Page, rules: str) -> list[tuple[str, str]]:
+    """Return the serious findings of axe with everything unfolded: rule and first element. `rules` is JavaScript."""
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.evaluate(ONE_ROW_OF_A_KIND)
+    page.evaluate(AXE)
+    found = page.evaluate(f"axe.run({{ preload: false, resultTypes: ['violations'], runOnly: {rules} }})")["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
 
 
 @pytest.fixture(scope="session")

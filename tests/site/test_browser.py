@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
+from rag_eval_pipeline.site.outcomes import OUTCOMES
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
@@ -172,6 +173,11 @@ def test_no_page_scrolls_sideways_and_colours_are_those_of_the_system(width, sch
             assert page.locator(".wide").evaluate_all(cut) == [], path
             low = "rows => rows.filter(row => row.scrollHeight > row.clientHeight + 1).map(row => row.innerText)"
             assert page.locator(".rows tbody tr:not(.gap)").evaluate_all(low) == [], path
+        else:
+            longest = f"chips => {{ for (const one of chips) one.textContent = {max(OUTCOMES.values(), key=len)!r}; }}"
+            page.locator(".rows .chip").evaluate_all(longest)
+            cut = "cells => cells.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"
+            assert page.locator(".rows td.w-outcome").evaluate_all(cut) == [], path
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 200) == (scheme == "dark")
 

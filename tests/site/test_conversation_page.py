@@ -8,7 +8,7 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.site.site import write_site
 from tests.json_server import json_server
-from tests.site.conftest import rows
+from tests.site.conftest import RULES, rows, serious_findings
 from tests.talks import answer_with_count, make_talks, question_of, set_chat
 
 pytestmark = pytest.mark.browser
@@ -48,3 +48,15 @@ def test_conversation_has_its_turns_in_order_with_what_was_sent_before_them(run,
     page.get_by_role("link", name="the conversation c2").click()
     page.get_by_role("link", name="Next").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Conversation c3")
+
+
+@pytest.mark.parametrize(("width", "scheme"), RULES)
+def test_conversation_can_be_read_on_every_screen(width, scheme, run, open_page):
+    page = open_page(run / "conversation.html", fragment="4", width=width, scheme=scheme)
+    page.locator(".turn").first.wait_for()
+
+    assert serious_findings(page, RULES[width, scheme]) == []  # and everything is unfolded now
+    beyond = (
+        "cells => cells.filter((one) => one.getBoundingClientRect().right > innerWidth).map((one) => one.innerText)"
+    )
+    assert page.locator("td").evaluate_all(beyond) == []

@@ -5,7 +5,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import expect
 
 from rag_eval_pipeline.errors import InputError
@@ -19,10 +18,9 @@ from rag_eval_pipeline.site.run_data import DatasetCache, read_run
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
-from tests.site.conftest import RAILWAY, WAIT_MS, rows, run_folder, value_of
+from tests.site.conftest import RAILWAY, RULES, WAIT_MS, rows, run_folder, serious_findings, value_of
 
 pytestmark = pytest.mark.browser
-AXE = AXE_FILE_PATH.read_text()
 COMPARISON = f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"
 
 
@@ -327,22 +325,17 @@ def test_questions_of_an_older_run_are_listed_on_request_and_stay_listed(tmp_pat
         write_site(workspace, listed=[runs[1] + "0"])
 
 
-# Rows with the same elements of the same classes have the same findings: one of each kind is looked at.
-ONE_ROW_OF_A_KIND = """() => {
-  const seen = new Set();
-  for (const row of document.querySelectorAll("tbody tr")) {
-    const kind = [row, ...row.querySelectorAll("*")].map((one) => `${one.tagName}.${one.getAttribute("class")}`).join();
-    if (seen.has(kind)) row.remove();
-    seen.add(kind);
-  }
-}"""
+def test_single_page_has_the_passages_beside_it(site, open_page):
+    run = run_folder(site)
+    details = [one for path in sorted(run.glob("data/details-*.js")) for one in value_of(path)]
+    one = next(one for one in details if len(one.get("pictures", ())) == 1 and one["passages"])
+    page = open_page(run / "question.html", fragment=one["id"])
+    headings = [page.get_by_role("heading", name=name, exact=True) for name in ("In the documents", "Retrieved")]
 
+    pages, passages = (heading.bounding_box() for heading in headings)
 
-# What depends on the width and on the colours is looked at again in the other ones.
-RULES = {
-    (1280, "light"): "undefined",
-    (390, "dark"): "['color-contrast', 'target-size', 'scrollable-region-focusable', 'meta-viewport']",
-}
+    assert passages["y"] == pages["y"]
+    assert passages["x"] > page.locator(".sheet").bounding_box()["width"]
 
 
 @pytest.mark.parametrize(("width", "scheme"), RULES)
@@ -353,12 +346,4 @@ def test_no_page_has_a_serious_axe_finding(width, scheme, site, open_page):
     for path in [*(site.reports / name for name in names), run / "index.html", run / "question.html"]:
         page = open_page(path, width=width, scheme=scheme)
         page.get_by_role("heading", level=2).first.wait_for()
-        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-        page.evaluate(ONE_ROW_OF_A_KIND)
-
-        page.evaluate(AXE)
-        options = f"{{ preload: false, resultTypes: ['violations'], runOnly: {RULES[width, scheme]} }}"
-        found = page.evaluate(f"axe.run({options})")["violations"]
-
-        serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-        assert serious == [], path
+        assert serious_findings(page, RULES[width, scheme]) == [], path

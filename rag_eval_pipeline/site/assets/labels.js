@@ -6,10 +6,12 @@ const LABELS = [["correct", "Correct"], ["incorrect", "Wrong"], ["unsure", "Unsu
 const OFFERED = 25;
 
 class Labels {
-  // about: {benchmark, system, run, root} of the page; order: the questions whose labels are worth most, best first.
-  constructor(about, order) {
+  // about: {benchmark, system, run, root} of the page; order: the questions whose labels are worth most, best first;
+  // names: of each question, the id that people read.
+  constructor(about, order, names) {
     this.about = about;
     this.order = order;
+    this.names = names;
     this.isServed = location.protocol.startsWith("http");
     this.saved = null; // "" if the last label was saved in the workspace, else why not; null before the first
     this.key = `rag-eval labels ${about.run}`;
@@ -47,7 +49,10 @@ class Labels {
     return element(
       "div", { class: "offer" },
       element("p", {}, element("strong", {}, `Label these ${part.length} next: `), `their labels say most about the rate of correct answers. ${part.length - left.length} are done. `, link(left[0], "Label one →")),
-      element("p", { class: "quiet" }, ...part.flatMap((id, place) => [place ? ", " : "", link(id, id.length > 24 ? `${id.slice(0, 23)}…` : id)])),
+      element("p", { class: "quiet" }, ...part.flatMap((id, place) => {
+        const name = this.names.get(id) ?? id;
+        return [place ? ", " : "", link(id, name.length > 24 ? `${name.slice(0, 23)}…` : name)];
+      })),
     );
   }
 

@@ -78,6 +78,11 @@ const ragEval = {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   },
 
+  // `1 question`, `1,200 questions`.
+  counted(count, noun) {
+    return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+  },
+
   milliseconds(value) {
     if (value === null || value === undefined) return "–";
     return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${value.toFixed(value < 10 ? 2 : 0)} ms`;

@@ -22,7 +22,8 @@ class QuestionPage {
     this.back = list.page;
     this.order = this.filter.rows().map((row) => this.filter.key(row)).filter((id) => this.at.has(id));
     this.conversations = data.conversations ?? []; // name, places of the turns
-    this.labels = data.label ? new Labels(place.dataset, data.label) : null;
+    this.names = new Map(this.ids.map((id, row) => [id, String(all.values("id")[row])]));
+    this.labels = data.label ? new Labels(place.dataset, data.label, this.names) : null;
     addEventListener("hashchange", () => this.show());
     addEventListener("keydown", (event) => {
       const key = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
@@ -99,8 +100,7 @@ class QuestionPage {
         isLong ? section("The whole question", element("p", { class: "text" }, question.question)) : null,
         this.conversation(question),
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
-        this.answers(question), this.goldFacts(question), this.labels?.form(question), this.pictures(question), this.citations(question), this.claims(question),
-        this.passages(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
+        this.answers(question), this.goldFacts(question), this.labels?.form(question), ...this.evidence(question), this.systems(others, question), this.overNights(others, question), this.history(question, history), this.scores(question), this.record(question),
       ].filter(Boolean),
     );
     if (isRefresh && this.wasShown) {
@@ -121,7 +121,7 @@ class QuestionPage {
 
   messages(question) {
     const rows = (question.history ?? []).map(([role, text]) => element("tr", {}, element("th", { scope: "row" }, role), element("td", { class: "text" }, text)));
-    return rows.length ? element("table", {}, element("tbody", {}, ...rows)) : null;
+    return rows.length ? element("table", { class: "messages" }, element("tbody", {}, ...rows)) : null;
   }
 
   conversationOf(id) {
@@ -135,7 +135,7 @@ class QuestionPage {
     const decided = facts.filter((fact) => fact.outcome !== "undecided");
     const vital = decided.filter((fact) => fact.is_vital);
     const [kind, of] = vital.length ? ["vital ", vital] : ["", decided];
-    const counted = `${of.filter((fact) => fact.outcome === "support").length} of ${of.length} ${kind}${of.length === 1 ? "fact" : "facts"}`;
+    const counted = `${of.filter((fact) => fact.outcome === "support").length} of ${ragEval.counted(of.length, `${kind}fact`)}`;
     const left = facts.length - decided.length;
     const isDoubted = this.place.dataset.doubt && JSON.parse(this.place.dataset.judged).includes("strict_vital_score");
     const rows = facts.map((fact) => element(
@@ -316,6 +316,14 @@ class QuestionPage {
     );
   }
 
+  // The pages, citations, claims and passages; a single page has the passages beside it.
+  evidence(question) {
+    const [pages, passages] = [this.pictures(question), this.passages(question)];
+    const others = [this.citations(question), this.claims(question)];
+    if (question.pictures?.length !== 1) return [pages, ...others, passages];
+    return [element("div", { class: "pair uneven one-page" }, pages, passages), ...others];
+  }
+
   pictures(question) {
     if (!question.pictures?.length) {
       const [why, command] = this.place.dataset.unpictured.split("`");
@@ -350,7 +358,7 @@ class QuestionPage {
     const missed = question.missed?.length
       ? element("p", {}, element("strong", {}, "Relevant, but not retrieved: "), ...question.missed.flatMap((name, index) => [index ? ", " : "", element("span", { class: "code" }, name)]), unnamed > 0 ? ` and ${unnamed} more` : "")
       : null;
-    if (!passages.length) return section("Retrieved", element("p", { class: "nothing" }, "Nothing was retrieved."), missed);
+    if (!passages.length) return section("Retrieved", element("p", { class: "nothing" }, "The reply states no passages."), missed);
     const items = passages.map((one) => element(
       "li", { class: one.is_relevant ? "is-relevant" : null },
       element(
@@ -400,7 +408,7 @@ class QuestionPage {
       "tr", {}, element("td", {}, this.outcome(outcome)), element("td", { class: "text" }, text ?? "–"),
       element("td", { class: "number" }, String(places.length)), element("td", { class: "nights" }, ...places.flatMap((place, index) => [index ? ", " : "", night(place)])),
     ));
-    const distinct = rows.length === 1 ? "The same answer on every night." : `${rows.length} different answers on ${nights.length} runs.`;
+    const distinct = rows.length === 1 ? "The same answer on every night." : `${rows.length} different answers in ${nights.length} runs.`;
     return section("Answers over nights", element("p", { class: "quiet" }, distinct), grid(["Outcome", "Answer", "Runs", "Nights"], rows, "Answers over nights"));
   }
 
@@ -408,18 +416,16 @@ class QuestionPage {
     const row = history ? history.ids.indexOf(question.id) : -1;
     if (row < 0 || history.nights.length < 2) return null;
     const own = history.nights.findIndex(([id]) => id === this.place.dataset.run);
-    const charts = history.measures.map(([name, label], number) => {
-      const values = history.values[number][row];
-      return values.some((value) => value !== null) ? element("figure", { class: "card" }, element("h3", {}, label), nightsChart(values, history.nights, own, label)) : null;
-    });
+    const measures = history.measures.map(([, label], number) => ({ label, values: history.values[number][row] })).filter(({ values }) => values.some((value) => value !== null));
+    if (!measures.length) return null;
+    const charts = measures.map(({ label, values }) => element("figure", { class: "card" }, element("h3", {}, label), nightsChart(values, history.nights, own, label)));
     const rows = history.nights.map(([id, date], night) => element(
       "tr", {}, element("td", {}, date, night === own ? " (this run)" : ""), element("td", { class: "code" }, id),
-      ...history.values.map((values) => element("td", { class: "number" }, ragEval.number(values[row][night], 2))),
+      ...measures.map(({ values }) => element("td", { class: "number" }, ragEval.number(values[night], 2))),
     )).reverse();
-    return section(
-      "Over nights", element("div", { class: "grid" }, ...charts.filter(Boolean)),
-      element("details", {}, element("summary", {}, "As a table"), grid(["Night", "Run", ...history.measures.map(([, label]) => label)], rows, "Scores of this question over nights")),
-    );
+    const table = grid(["Night", "Run", ...measures.map(({ label }) => label)], rows, "Scores of this question over nights");
+    if (charts.length === 1) return section("Over nights", element("div", { class: "pair" }, charts[0], table));
+    return section("Over nights", element("div", { class: "grid" }, ...charts), element("details", {}, element("summary", {}, "As a table"), table));
   }
 
   // The scores that are shown first, of those that a question has.
@@ -475,7 +481,7 @@ class ConversationPage extends QuestionPage {
       const said = { own: "the system's own answers", gold: "the benchmark's gold answers" }[dataset.asked];
       this.place.replaceChildren(
         element("div", { class: "question-head" }, element("h1", { tabindex: "-1" }, `Conversation ${name}`), this.paging(found)),
-        element("p", { class: "lead" }, `${turns.length} ${turns.length === 1 ? "turn" : "turns"}, each asked with ${said} to the turns before it.`),
+        element("p", { class: "lead" }, `${ragEval.counted(turns.length, "turn")}, each asked with ${said} to the turns before it.`),
         this.summary(questions),
         ...questions.map((question, place) => this.turn(question, place)),
       );
@@ -516,7 +522,7 @@ class ConversationPage extends QuestionPage {
       ...[
         question.error ? element("div", { class: "notice bad" }, element("p", {}, question.error)) : null,
         this.answers(question),
-        before ? element("details", { class: "card" }, element("summary", {}, `${question.history.length} messages before it`), before) : null,
+        before ? element("details", { class: "card" }, element("summary", {}, `${ragEval.counted(question.history.length, "message")} before it`), before) : null,
       ].filter(Boolean),
     );
   }
@@ -572,7 +578,7 @@ function nightsChart(values, nights, own, label) {
   const y = (value) => height - bottom - 4 - (height - bottom - 14) * value;
   const known = values.map((value, night) => [night, value]).filter(([, value]) => value !== null);
   const last = known.at(-1);
-  const chart = drawing("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label} over ${nights.length} nights, last ${ragEval.number(last[1], 2)}` });
+  const chart = drawing("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label} over ${ragEval.counted(nights.length, "night")}, last ${ragEval.number(last[1], 2)}` });
   for (const tick of [0, 0.5, 1]) {
     chart.append(drawing("path", { class: "grid", d: `M${left} ${y(tick)}H${width - 8}` }), drawing("text", { class: "tick", x: left - 6, y: y(tick) + 3.5, "text-anchor": "end" }, String(tick)));
   }

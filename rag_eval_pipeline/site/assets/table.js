@@ -200,7 +200,7 @@ class RowTable {
     // On a narrow screen: a line for each text and each named outcome, two for a question and for texts that are mostly long.
     const named = this.columns.filter((column) => column.kind === "outcome" && column.name !== "outcome").length;
     this.long = new Set(this.columns.filter((column) => isLong(column)));
-    const widths = { "--texts": texts + this.long.size, "--chips": named, "--lines": 1 + (others > 5 ? Math.ceil((others - 1) / 3) : Math.min(1, others - 1)), "--wide": `${texts * 170 + chips * 150 + others * 88}px` };
+    const widths = { "--texts": texts + this.long.size, "--chips": named, "--lines": 1 + (others > 5 ? Math.ceil((others - 1) / 3) : Math.min(1, others - 1)), "--wide": `${texts * 170 + chips * 176 + others * 88}px` };
     for (const [name, value] of Object.entries(widths)) this.region.style.setProperty(name, value);
     this.rows = filter.rows();
     this.query = isFirst ? filter.write() : this.keep();
