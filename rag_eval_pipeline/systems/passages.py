@@ -60,8 +60,14 @@ class ParsedPassage(NamedTuple):
 
 
 def parse_passages(values: Sequence[Any]) -> tuple[ParsedPassage, ...]:
-    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack."""
-    return tuple(_parse_passage(value, number) for number, value in enumerate(values))
+    """Parse retrieved passages: texts, mappings, or the objects of LangChain, LlamaIndex and Haystack.
+
+    They are in their order, or in that of their ranks if each mapping states another `rank`.
+    """
+    parsed = tuple(_parse_passage(value, number) for number, value in enumerate(values))
+    stated = [whole_number(part(value, "rank")) if isinstance(value, Mapping) else None for value in values]
+    ranks = {rank: place for place, rank in enumerate(stated) if rank is not None}
+    return tuple(parsed[ranks[rank]] for rank in sorted(ranks)) if len(ranks) == len(parsed) else parsed
 
 
 def split_page(name: str) -> tuple[str, int | None]:

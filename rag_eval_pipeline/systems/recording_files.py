@@ -22,7 +22,7 @@ from rag_eval_pipeline.sources.batches import RejectedRow
 from rag_eval_pipeline.sources.relations import SOURCE_FILE, SOURCE_ROW, read_file
 from rag_eval_pipeline.storage.json_files import checked_json, gunzip, read_bytes
 from rag_eval_pipeline.systems.base import Query
-from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, identifier, is_amount, part
+from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, identifier, is_amount, part, whole_number
 from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer
 from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
 from rag_eval_pipeline.systems.reply import CONTEXTS
@@ -97,7 +97,8 @@ class Recordings:
             source_ids: Question's id -> its id in the source.
 
         Raises:
-            InputError: `ambiguous_ids` if as many questions have an answer either way, but not the same answers.
+            InputError: `ambiguous_ids` if as many questions have an answer either way, but not the same answers, or if
+                more rows would fit if the ids counted from 1.
         """
         by_source_id = _match_source_ids(self.by_id, source_ids)
         if ids is None:
@@ -110,6 +111,12 @@ class Recordings:
                     "ambiguous_ids", path, expected, found=f"{len(ours)} ids of both", hint=f"{hint}questions' texts."
                 )
             ids = "source_id" if len(theirs) > len(ours) else "query_id"
+            bare = [key for key, row in self.by_id.items() if row.question is None]
+            fits = [sum(_shifted(key, step) in source_ids for key in bare) for step in (0, -1)]
+            if ids == "query_id" and fits[0] < fits[1]:
+                found = f"ids of which {fits[0]} are ids of questions, and {fits[1]} would be if they counted from 1"
+                hint = "Subtract 1, add the questions' texts, or state `ids: query_id` if the ids are right."
+                raise InputError("ambiguous_ids", path, "the dataset's ids, from 0", found=found, hint=hint)
         return self if ids == "query_id" else replace(self, by_source_id=by_source_id)
 
 
@@ -169,6 +176,12 @@ def _match_source_ids(by_id: Mapping[str, Recording], source_ids: Mapping[str, s
         if row is not None:
             found[query_id] = row
     return found
+
+
+def _shifted(identifier: str, step: int) -> str:
+    """Return an id by which the question before or after has it; an id that is no number stays."""
+    number = whole_number(identifier)
+    return identifier if number is None or not step else str(number + step)
 
 
 def _without_zeros(identifier: str) -> str:
@@ -440,9 +453,6 @@ def _parse_row_answer(row: Mapping[str, Any], aliases: Mapping[str, str]) -> tup
     assert parsed is not None  # there is an `answer`
     if isinstance(retrieved, list) and retrieved:
         parsed = parsed._replace(passages=_retrieved(retrieved, parsed.passages, aliases))
-    if ranks := _ranks(row):
-        order = sorted(range(len(ranks)), key=ranks.__getitem__)
-        parsed = parsed._replace(passages=tuple(parsed.passages[index] for index in order))
     return parsed, has_answer or parsed.abstained is True
 
 
@@ -459,13 +469,3 @@ def _retrieved(
             passage = passage._replace(document=stem, page=int(page))
         found.append(passage._replace(text=texts[number].text) if len(texts) == len(names) else passage)
     return tuple(found)
-
-
-def _ranks(row: Mapping[str, Any]) -> list[int]:
-    """Return the ranks of the contexts; none unless each states one."""
-    contexts = part(row, *CONTEXTS)
-    if not isinstance(contexts, list):
-        return []
-    ranks = [context.get("rank") if isinstance(context, Mapping) else None for context in contexts]
-    stated = [rank for rank in ranks if isinstance(rank, int) and not isinstance(rank, bool)]
-    return stated if len(stated) == len(ranks) else []

@@ -52,6 +52,21 @@ async def test_question_may_be_in_the_url(tmp_path):
     assert server.asked[0].target.startswith("/v1/ask?q=Who+said")
 
 
+RANKS = {
+    "each another one": ([2, 1], ["b", "a"]), "from 0, as text": (["1", "0"], ["b", "a"]),
+    "one twice": ([1, 1], ["a", "b"]), "one without": ([2, None], ["a", "b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranks", "order"), RANKS.values(), ids=RANKS)
+async def test_passages_are_in_the_order_of_their_ranks(ranks, order, tmp_path):
+    hits = [{"id": name, "rank": rank} for name, rank in zip("ab", ranks, strict=True)]
+
+    answer, _ = await asked(tmp_path, answering(hits=hits), contexts={"path": "data.hits"})
+
+    assert [(one.document, one.rank) for one in answer.contexts] == [(order[0], 1), (order[1], 2)]
+
+
 async def test_messages_of_a_conversation_are_inserted_as_a_list_or_as_text(tmp_path):
     said = ({"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "31 {question}"})
     body = {"messages": "{messages}", "history": "{history}", "prompt": "{history}\nuser: {question}"}

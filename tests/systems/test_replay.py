@@ -359,6 +359,24 @@ async def test_recording_whose_ids_fit_two_ways_needs_the_setting(recorded, sour
     assert found == [("a9", None), ("a10", "source_id")]
 
 
+@pytest.mark.parametrize("named", [{}, {"question": "Q"}], ids=["by id", "by text"])
+async def test_recording_whose_ids_count_from_one_is_not_read_as_if_from_zero(named, corpus, tmp_path):
+    rows = [{"id": n, "answer": f"a{n}"} | {name: QUESTIONS[n - 1].text for name in named} for n in range(1, 21)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    corpus = replace(corpus, source_ids=lambda: {query.query_id: query.query_id for query in QUESTIONS})
+
+    if named:
+        async with open_replay(ReplaySettings(path="a.jsonl"), corpus) as system:
+            assert [(await system.answer(query)).answer for query in QUESTIONS] == [f"a{n}" for n in range(1, 21)]
+    else:
+        with pytest.raises(
+            InputError, match="19 are ids of questions, and 20 would be if they counted from 1"
+        ) as error:
+            async with open_replay(ReplaySettings(path="a.jsonl"), corpus):
+                pass
+        assert error.value.code == "ambiguous_ids"
+
+
 BAD = {
     #                                name        content                                                         code                  row   field
     "no file":                      ("a.jsonl",  None,                                                           "missing_file",       None, None),
