@@ -14,7 +14,7 @@ import numpy as np
 
 from rag_eval_pipeline.metrics.early_stop import (
     FALSE_ALARMS,
-    find_wrong,
+    find_fallen,
     plan_looks,
     rate_of_wrong,
     steady_scores,
@@ -30,7 +30,7 @@ def canary(rng: np.random.Generator, rates: np.ndarray, now: np.ndarray) -> tupl
     steady, rate = steady_scores(runs), rate_of_wrong(runs)
     order = rng.permutation(np.flatnonzero(~np.isnan(steady[0])))[:QUESTIONS]
     tonight = (rng.random((1, rates.size)) < now) * 1.0
-    wrong = find_wrong(steady, tonight)[order]
+    wrong = find_fallen(steady, tonight).any(axis=0)[order]
     decision, asked = "undecided", 0
     for look in plan_looks(order.size, BATCH, rate) if order.size and rate is not None else ():
         decision, asked = look.decide(int(wrong[: look.asked].sum())), look.asked

@@ -84,10 +84,12 @@ def steady_scores(runs: NDArray[np.float64]) -> Values:
     return found
 
 
-def find_wrong(steady: Values, now: Values) -> NDArray[np.bool_]:
-    """Return the questions one of whose steady scores is gone or at most half of what it was."""
-    is_steady = ~np.isnan(steady)
-    return np.asarray((is_steady & ~(now > steady / 2)).any(axis=0))
+def find_fallen(steady: Values, now: Values) -> NDArray[np.bool_]:
+    """Return which steady scores are gone or at most half of what they were: (metrics, questions).
+
+    A question with one of them is wrong.
+    """
+    return np.asarray(~np.isnan(steady) & ~(now > steady / 2))
 
 
 def rate_of_wrong(runs: NDArray[np.float64]) -> float | None:
@@ -100,6 +102,6 @@ def rate_of_wrong(runs: NDArray[np.float64]) -> float | None:
     wrong = steady_count = 0
     for number, run in enumerate(runs):
         steady = steady_scores(np.delete(runs, number, axis=0))
-        wrong += int(find_wrong(steady, run).sum())
+        wrong += int(find_fallen(steady, run).any(axis=0).sum())
         steady_count += int((~np.isnan(steady)).any(axis=0).sum())
     return max(RATE_MIN, (wrong + 1) / (steady_count + 1))

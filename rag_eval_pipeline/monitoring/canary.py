@@ -7,7 +7,7 @@ questions is to be asked in it: until then no history, baseline or night can hav
 import hashlib
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -30,12 +30,13 @@ from rag_eval_pipeline.metrics.early_stop import (
     MISSED,
     RATE_MIN,
     Decision,
-    find_wrong,
+    find_fallen,
     plan_looks,
     rate_of_wrong,
     steady_scores,
 )
 from rag_eval_pipeline.metrics.intervals import Values
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
 from rag_eval_pipeline.monitoring.night_records import read_nights
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs
@@ -114,7 +115,8 @@ def run_canary(
     def result(decision: Decision, answers: Sequence[RagAnswer], wrong: Collection[str]) -> Canary:
         return Canary(
             pair.paths.name, pair.system, decision, len(answers), rate,
-            _wrong_lines(pair.only(order), answers, wrong), len(steady.reference), steady.runs.runs[-1].ended_at,
+            wrong_lines(pair.only(order), answers, wrong, steady.fallen),
+            len(steady.reference), steady.runs.runs[-1].ended_at,
         )  # fmt: skip
 
     if not order or rate == 1.0:
@@ -153,6 +155,7 @@ class SteadyQuestions:
         rate: Probability, measured on the reference runs, that an unchanged system fails one; 1 if nothing is known.
         order: Places in the dataset, in the order of asking.
         in_flight: How many are asked at once.
+        fallen: Question asked -> the metrics by which it is wrong.
     """
 
     workspace: Workspace
@@ -165,6 +168,7 @@ class SteadyQuestions:
     rate: float
     order: Sequence[int]
     in_flight: int
+    fallen: dict[str, list[str]] = field(default_factory=dict)
 
     def ask(
         self,
@@ -185,7 +189,10 @@ class SteadyQuestions:
             nonlocal wrong
             batch, new = list(places[wrong.size : len(answers)]), answers[wrong.size :]
             scores = _scores(self.workspace, self.pair.only(batch), self.pinned, new, self.names)
-            wrong = np.append(wrong, find_wrong(self.scores[:, batch], scores))
+            fallen = find_fallen(self.scores[:, batch], scores)
+            for answer, column in zip(new, fallen.T, strict=True):
+                self.fallen[answer.query_id] = [self.names[place] for place in np.flatnonzero(column)]
+            wrong = np.append(wrong, fallen.any(axis=0))
             return is_enough(answers, wrong)
 
         return ask_in_batches(self.workspace, self.pair.only(places), scored, now=now, progress=progress)
@@ -279,14 +286,24 @@ def _scores(
     return found
 
 
-def _wrong_lines(pair: Pair, answers: Sequence[RagAnswer], wrong: Collection[str]) -> list[str]:
+def wrong_lines(
+    pair: Pair, answers: Sequence[RagAnswer], wrong: Collection[str], fallen: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return a line for each wrong question; of one whose answer is not what is wrong, with the metrics that fell."""
+
     def short(text: str | None) -> str:
         return shortened(" ".join((text or "").split()), TEXT_CHARS)
 
+    def others(query_id: str) -> str:
+        is_by_answer = query_id in failed or not set(fallen[query_id]).isdisjoint(COMPARED["answer_scores"])
+        return "" if is_by_answer else f"; lower: {', '.join(map(metric_label, fallen[query_id]))}"
+
     given = {answer.query_id: answer.answer or answer.error for answer in answers}
+    failed = {answer.query_id for answer in answers if answer.status != "ok"}
     return [
-        f'question {query.query_id}, "{short(query.query_text)}": expected '
-        f'"{short(" / ".join(query.accepted_answers))}", answered "{short(given[query.query_id])}"'
+        f'question {query.query_id}, "{short(query.query_text)}": '
+        f'expected "{short(" / ".join(query.accepted_answers))}", '
+        f'answered "{short(given[query.query_id])}"{others(query.query_id)}'
         for query in pair.queries
         if query.query_id in wrong
     ]

@@ -24,8 +24,10 @@ from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.metrics.early_stop import plan_looks
 from rag_eval_pipeline.monitoring.baselines import pin
-from rag_eval_pipeline.monitoring.canary import question_order
+from rag_eval_pipeline.monitoring.canary import question_order, wrong_lines
+from rag_eval_pipeline.systems.base import Query, failed_answer
 from tests.conftest import REPOSITORY
+from tests.evaluation.conftest import answered
 from tests.json_server import json_server
 from tests.monitoring.conftest import RAILWAY, RUNS
 from tests.ports import free_port
@@ -65,6 +67,25 @@ def test_canary(wrong, word, code, most, service, workspace, rag_eval, tmp_path)
     assert ids(workspace) == before
     assert newest_evaluation(workspace, RAILWAY, "own").record.evaluation_id == newest
     assert sorted(path.parent.name for path in workspace.runs.glob("*/evaluation.json")) == before
+
+
+def test_canary_names_the_metrics_of_a_question_whose_answer_is_right(workspace):
+    pair = load_pair(workspace, RAILWAY, "own").only(range(3))
+    names = [query.query_id for query in pair.queries]
+    answers = [
+        answered(names[0], "as before"),
+        answered(names[1], "else"),
+        failed_answer(Query(names[2], "Q"), "error", code="http_500", error="HTTP 500", latency_ms=None),
+    ]
+    fallen = {names[0]: ["hit@1", "mrr"], names[1]: ["hit@1", "exact_match"], names[2]: ["hit@1"]}
+
+    lines = wrong_lines(pair, answers, names, fallen)
+
+    assert [line.partition("answered ")[2] for line in lines] == [
+        '"as before"; lower: Hit@1, MRR',
+        '"else"',
+        '"HTTP 500"',
+    ]
 
 
 def test_canary_of_a_service_that_is_down_is_no_regression(service, workspace, rag_eval):
