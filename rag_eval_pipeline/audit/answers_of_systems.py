@@ -201,7 +201,7 @@ def _contradictions(
     yield AuditFinding(
         "never_answered",
         "doubtful" if are_few else "note",
-        f"No system ever answered these questions right ({len(never)} of {len(asked)}).",
+        f"No system answered these questions right in its newest runs, at most five ({len(never)} of {len(asked)}).",
         "Look whether the gold answer is right and in the corpus; drop questions that nobody could answer."
         if are_few
         else "So many are a matter of the systems: look at their retrieval first.",
