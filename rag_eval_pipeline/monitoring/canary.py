@@ -191,7 +191,7 @@ class SteadyQuestions:
             scores = _scores(self.workspace, self.pair.only(batch), self.pinned, new, self.names)
             fallen = find_fallen(self.scores[:, batch], scores)
             for answer, column in zip(new, fallen.T, strict=True):
-                self.fallen[answer.query_id] = [self.names[place] for place in np.flatnonzero(column)]
+                self.fallen[answer.query_id] = [self.names[place] for place in np.flatnonzero(column).tolist()]
             wrong = np.append(wrong, fallen.any(axis=0))
             return is_enough(answers, wrong)
 
