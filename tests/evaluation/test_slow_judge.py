@@ -26,15 +26,18 @@ def test_judge_that_slows_down_is_said_and_asked_again_only_what_it_did_not_judg
         found = {one.query_id: one for one in read_judgements(newest)}
         return found, newest.record.evaluation_id
 
-    with judge_server(answer) as server:
-        endpoint = {"base_url": server.url, "attempt_seconds": 0.3, "max_retries": 0, "in_flight": 8}
-        path = workspace.defaults_config
+    def wait_for(seconds):
+        endpoint = {"base_url": server.url, "attempt_seconds": seconds, "max_retries": 0, "in_flight": 8}
         judge = {"kind": "openai", "settings": {"endpoint": endpoint, "chat": {"model": "judge"}}}
+        path = workspace.defaults_config
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"judge": judge}))
 
+    with judge_server(answer) as server:
+        wait_for(3)
         code, _, err = rag_eval("evaluate", OBSERVATORY, "--system", "embedded")
         before, evaluation_id = verdicts()
         is_over.set()
+        wait_for(60)
         rag_eval("rescore", OBSERVATORY, "embedded", evaluation_id)
         after, _ = verdicts()
 
