@@ -25,7 +25,7 @@ from rag_eval_pipeline.errors import DocumentError, InputError, did_you_mean
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
-from rag_eval_pipeline.text.normalise import composed, scalar_text
+from rag_eval_pipeline.text.normalise import WHOLE_DOUBLE, composed, scalar_text
 from rag_eval_pipeline.web.content_types import decode_text, file_body
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")
@@ -150,7 +150,10 @@ class DocumentIndex:
         if context.url is not None:
             document = self._url_document(context.url)
         elif context.document is not None:
-            key = self._names.get(context.document) or self._composed.get(composed(context.document))
+            name = composed(context.document)
+            key = self._names.get(context.document) or self._composed.get(name)
+            if key is None and (whole := WHOLE_DOUBLE.fullmatch(name)) is not None:
+                key = self._names.get(whole[1])
             if key is not None:
                 document = self.documents[key]
             else:

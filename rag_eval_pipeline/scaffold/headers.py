@@ -17,6 +17,7 @@ WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     ).items()
 }
 ROLES = {role: languages.get("names", ()) for role, languages in WORDS.items()}
+QUESTION_MARKS = ("?", "？", "؟")
 ROLE_SUFFIXES = {"question": "_question", "answer": "_answer", "source_id": "_id"}
 
 _REMARK = re.compile(r"(?<=\S)\s*[(\[【〔「<][^)\]】〕」>]*[)\]】〕」>]")  # after a name: Antwort (Soll)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
@@ -23,6 +23,7 @@ from rag_eval_pipeline.text.normalise import composed
 
 URL = re.compile(r"https?://[^\s<>\"\\]+")
 FILE_SCHEME = "file://"
+_SEGMENT = re.compile(r"([^/\\?#]+)(?:[?#].*)?$")  # the last of a path or URL, Windows' too, without query and fragment
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
@@ -191,9 +192,9 @@ def _file_targets(profile: FolderProfile) -> Iterator[Target]:
         yield _file_target(profile, stems, f"{{}} || {literal(suffix)}", shown)
         joined = f"replace({{}}, ' ', '_') || {literal(suffix)}"
         yield _file_target(profile, stems, joined, f"{shown}, with spaces", lambda value: value.replace(" ", "_"))
-    segment = "regexp_extract({}, '([^/?#]+)(?:[?#].*)?$', 1)"
+    segment = f"regexp_extract({{}}, {literal(_SEGMENT.pattern)}, 1)"
     decoded = f"coalesce(try(url_decode({segment})), {segment})"
-    yield _file_target(profile, names, decoded, "URLs that end in names of files", _last_segment)
+    yield _file_target(profile, names, decoded, "paths or URLs that end in names of files", _last_segment)
     path = f"replace({{}}, {literal(FILE_SCHEME)}, '')"
     yield _file_target(profile, names, path, f"paths after {FILE_SCHEME}", lambda v: v.removeprefix(FILE_SCHEME))
     for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
@@ -210,7 +211,8 @@ def no_documents(column: str) -> str:
 
 
 def _last_segment(value: str) -> str:
-    return unquote(urlsplit(value).path).rpartition("/")[2] if URL.fullmatch(value) else ""
+    found = _SEGMENT.search(value)
+    return unquote(found[1]) if found else ""
 
 
 def table_corpus(table: DocumentTable) -> Corpus:

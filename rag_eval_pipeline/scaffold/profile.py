@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.columns import Column, are_keys, field_of, nested_columns
 from rag_eval_pipeline.scaffold.encodings import read_text
+from rag_eval_pipeline.scaffold.headers import QUESTION_MARKS, role_of
 from rag_eval_pipeline.scaffold.source_tables import (
     SPLITS,
     WHOLE_FILE,
@@ -28,6 +29,7 @@ from rag_eval_pipeline.scaffold.source_tables import (
     sources,
 )
 from rag_eval_pipeline.sources.arrow_types import is_json
+from rag_eval_pipeline.text.normalise import WHOLE_DOUBLE
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows
@@ -105,12 +107,17 @@ class DataFile:
         return next((column for column in self.columns if column.name == name), None)
 
     def share_known(self, column: Column, values: Sequence[object]) -> float:
-        """Return the share of the values that occur, as texts, in any row of the column; 0.0 without values."""
+        """Return the share of the values that occur, as texts, in any row of the column; 0.0 without values.
+
+        White space around them does not count, and 12.0 is 12, as the conversion compares names of documents.
+        """
         if not values:
             return 0.0
-        known = self.table.column(column.name).combine_chunks().cast(pa.string())
-        found: list[bool] = pc.is_in(pa.array([str(v) for v in values], pa.string()), value_set=known).to_pylist()
-        return sum(found) / len(found)
+        known = pc.utf8_trim_whitespace(self.table.column(column.name).combine_chunks().cast(pa.string()))
+        texts = [str(value).strip() for value in values]
+        whole = [found[1] if (found := WHOLE_DOUBLE.fullmatch(text)) else text for text in texts]
+        is_known = pc.or_(*(pc.is_in(pa.array(named, pa.string()), value_set=known) for named in (texts, whole)))
+        return float(pc.mean(is_known).as_py())
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +268,10 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
     origin = Origin(url=url) if url else Origin(path=name)
     relation, stated, notes = read_text(paths, name, stated)
     origin = origin._replace(**stated)
-    if not stated.keys() - {"quote"} and (names := _columns_without_header(relation.table)):
+    if not stated.keys() - {"quote", "encoding"} and (names := _columns_without_header(relation.table, name)):
         origin = origin._replace(columns=names)
         relation, _, notes = read_text(paths, name, {**stated, "columns": names})
+        notes = (*notes, f"columns: {name} has no header, as its first line is a row.")
     table, notes = (
         unquoted_table(_without_blank_rows(relation.table)),
         (*notes, *(f"{note}." for note in relation.notes)),
@@ -300,11 +308,18 @@ def unquoted_table(table: pa.Table) -> pa.Table:
     return table
 
 
-def _columns_without_header(table: pa.Table) -> tuple[str, ...] | None:
-    """Return names for the columns of a CSV file whose first row is no header but an id and texts; None otherwise."""
+def _columns_without_header(table: pa.Table, name: str) -> tuple[str, ...] | None:
+    """Return names for the columns of a CSV file whose first row is no header: an id and texts, or a question.
+
+    None otherwise.
+    """
     header = table.column_names
     if len(header) < 2 or not all(pa.types.is_string(kind) for kind in table.schema.types):
         return None
+    asked = _asked_place(table) if PurePosixPath(name).suffix.lower() in {".csv", ".tsv"} else None
+    if asked is not None:
+        other = "answer" if len(header) == 2 else ""
+        return tuple("question" if n == asked else other or f"column_{n + 1}" for n in range(len(header)))
     ids = [header[0], *table.column(0).slice(0, SAMPLE_ROWS).to_pylist()]
     if not all(_INTEGER.fullmatch(value or "") for value in ids) or len(set(ids)) < len(ids):
         return None
@@ -312,6 +327,16 @@ def _columns_without_header(table: pa.Table) -> tuple[str, ...] | None:
         return None
     longest = max(range(1, len(header)), key=lambda place: len(header[place]))
     return ("id", *("text" if place == longest else f"column_{place + 1}" for place in range(1, len(header))))
+
+
+def _asked_place(table: pa.Table) -> int | None:
+    """Return the column of questions whose name is a question as well, so that it is no name."""
+    for place, name in enumerate(table.column_names):
+        cells = [value for value in table.column(place).slice(0, SAMPLE_ROWS).to_pylist() if value]
+        asking = sum(cell.rstrip().endswith(QUESTION_MARKS) for cell in cells)
+        if name.rstrip().endswith(QUESTION_MARKS) and role_of(name) is None and cells and 2 * asking > len(cells):
+            return place
+    return None
 
 
 def _unquoted(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,6 +15,7 @@ from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES, me
 from rag_eval_pipeline.scaffold.columns import Column, read_cell
 from rag_eval_pipeline.scaffold.flags import impossible
 from rag_eval_pipeline.scaffold.headers import (
+    QUESTION_MARKS,
     ROLES,
     bare,
     is_gold,
@@ -242,6 +243,10 @@ def list_forms(column: Column, *, separators: Sequence[str] = ()) -> Iterator[Li
         sql = f"[{column.as_text}]"
         single = sql if column.is_full else f"CASE WHEN {name} IS NOT NULL THEN {sql} ELSE [] END"
         yield ListForm(single, [[str(value)] for value in cells], "one value", column.as_text)
+    elif column.kind == "number" and all(isinstance(value, float) and value.is_integer() for value in cells):
+        # What pandas makes of ids where some are missing.
+        sql = f"CASE WHEN isfinite({name}) THEN [{column.as_text}] ELSE [] END"
+        yield ListForm(sql, [[str(value)] for value in cells], "one value", column.as_text)
     elif column.kind == "text" and cells:
         yield from _text_forms(column, name, separators)
 
@@ -331,7 +336,7 @@ def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
 def _find_questions(columns: Sequence[Column]) -> list[Column]:
     """Return the text columns with the largest share of values that end with a question mark, if it is a half."""
     texts = [column for column in columns if column.kind == "text" and column.present]
-    shares = [sum(text.rstrip().endswith(("?", "？", "؟")) for text in c.present) / len(c.present) for c in texts]
+    shares = [sum(text.rstrip().endswith(QUESTION_MARKS) for text in c.present) / len(c.present) for c in texts]
     most = max(shares, default=0.0)
     return [column for column, share in zip(texts, shares, strict=True) if share == most >= ASKING_SHARE]
 

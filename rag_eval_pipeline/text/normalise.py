@@ -9,6 +9,7 @@ from typing import Any
 
 import regex
 
+WHOLE_DOUBLE = regex.compile(r"([0-9]+)\.0")  # what pandas makes of an id in a column where some are missing
 FILLER = "\x1a"  # SUBSTITUTE: no writer uses it, and ASCII text stays ASCII text
 _EXACT_FLOAT = 2**53  # doubles up to here hold every whole number
 _LONGEST_NAME = 500  # characters of a cited file's name: the way back to its bracket is bounded
@@ -55,8 +56,11 @@ def plain_text(value: str) -> str:
 
 
 def composed(name: str) -> str:
-    """Return the name of a file or document as it is compared: in NFC, because a Mac writes file names in NFD."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
+    """Return the name of a file or document as it is compared: without white space around it, and in NFC.
+
+    A Mac writes file names in NFD.
+    """
+    return (name if name.isascii() else unicodedata.normalize("NFC", name)).strip()
 
 
 def scalar_text(value: Any) -> str | None:

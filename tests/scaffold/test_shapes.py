@@ -131,6 +131,11 @@ def test_shape_gives_contexts_and_documents(planned, files, contexts, documents)
 FILES = {
     "name":               ("a b.html",          ["docs/a b.html"]),
     "lines":              ("a b.html\nc.html",  ["docs/a b.html", "docs/c.html"]),
+    "percent-encoded":    ("a%20b.html",        ["docs/a b.html"]),
+    "with a fragment":    ("a b.html#part-2",   ["docs/a b.html"]),
+    "path elsewhere":     ("/kb/v2/a b.html",   ["docs/a b.html"]),
+    "path of Windows":    ("C:\\kb\\a b.html",  ["docs/a b.html"]),
+    "URL of a file":      ("file:///kb/a%20b.html?v=2#p", ["docs/a b.html"]),
 }  # fmt: skip
 
 
@@ -409,6 +414,38 @@ def test_history_in_no_known_form_is_no_gold_text_and_is_named(empty, started):
 
     assert gold(plan(empty.benchmark("scratch"))) == [["a.md"], ["a.md"]]
     assert any(guess.startswith("history: 'history' has no messages") for guess in proposal.guesses)
+
+
+IDS = {  # of two documents, as the questions spell them
+    "doubles, as pandas makes them of ids where some are missing": ("1.0", "2.0"),
+    "white space around them": (" 1", "2\u00a0"),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+def test_ids_of_documents_are_known_however_a_table_spells_them(planned, ids):
+    questions = f"question,answer,doc_id\nA?,a,{ids[0]}\nB?,b,{ids[1]}\n"
+
+    found = planned({"qa.csv": questions, "corpus.csv": "doc_id,text\n1,A text.\n2,B text.\n"})
+
+    assert gold(found) == [["1"], ["2"]]
+
+
+def test_ids_of_documents_that_are_doubles_are_known(planned, tmp_path):
+    rows = pa.table({"question": ["A?", "B?"], "answer": ["a", None], "doc_id": [1.0, None]})
+    pq.write_table(rows, tmp_path / "qa.parquet")
+    files = {"qa.parquet": (tmp_path / "qa.parquet").read_bytes(), "corpus.csv": "doc_id,text\n1,A text.\n2,B text.\n"}
+
+    assert gold(planned(files)) == [["1"], []]
+
+
+def test_csv_without_a_header_keeps_its_first_question(planned):
+    found = planned({"q.csv": "How deep is it?,31 m\nWho dug it?,Ines\n"})
+
+    assert [(question.question, question.answers) for question in found.questions] == [
+        ("How deep is it?", ("31 m",)),
+        ("Who dug it?", ("Ines",)),
+    ]
 
 
 NULLS = {  # names of documents in a file in which an unanswerable question has none
