@@ -62,9 +62,9 @@ class _System:
         """Return the same of the runs for which it is certain."""
         return [one for one in self.scored(query_id) if one is not None]
 
-    def is_mostly_right(self, queries: Iterable[EvaluationQuery]) -> bool:
+    def is_mostly_right(self, query_ids: Iterable[str]) -> bool:
         """Return whether half of the answers to some questions are right, or more."""
-        known = [one for query in queries for one in self.known(query.query_id)]
+        known = [one for query_id in query_ids for one in self.known(query_id)]
         return bool(known) and 2 * sum(known) >= len(known)
 
 
@@ -88,14 +88,14 @@ def findings_from_answers(workspace: Workspace, name: str, questions: AuditedQue
         return []
     numbers = {str(one): number for number, one in enumerate(questions.ids)}
 
-    def suspect(query: EvaluationQuery, evidence: str, answers: Sequence[str] = ()) -> Suspect:
-        return questions.suspect(numbers[query.query_id], evidence, answers)
+    def suspect(query_id: str, evidence: str, answers: Sequence[str] = ()) -> Suspect:
+        return questions.suspect(numbers[query_id], evidence, answers)
 
     queries = open_dataset(workspace.eval_json(stamp.dataset_id, stamp.dataset_version)).queries
     found = [
         *_contradictions(paths, queries, systems, suspect),
-        _wavering(queries, systems, suspect),
-        _closed_book(queries, closed, suspect),
+        _wavering(numbers, systems, suspect),
+        *([_closed_book(queries, closed, suspect)] if closed else []),
     ]
     return [finding for finding in found if finding.suspects]
 
@@ -150,16 +150,18 @@ def _contradictions(
     paths: BenchmarkPaths, queries: Iterable[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect
 ) -> Iterator[AuditFinding]:
     """Yield the questions on which all agree on another answer, and the other ones that are never answered right."""
-    asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
-    missed = {
-        query.query_id: query
-        for query in asked
-        if _are_enough(scored := [system.scored(query.query_id) for system in systems]) and not any(map(any, scored))
-    }
+    asked: dict[str, bool] = {}  # question -> whether it is impossible
+    missed: dict[str, EvaluationQuery] = {}
+    for query in queries:
+        scored = [system.scored(query.query_id) for system in systems]
+        if any(scored):
+            asked[query.query_id] = query.is_impossible
+            if _are_enough(scored) and not any(map(any, scored)):
+                missed[query.query_id] = query
     # What only quotes pages always gives an answer that a page states.
     speaking = [one for one in systems if one.runs[-1].record.configuration.get("kind") != "embedded"]
     credible = {
-        kind: {one.name for one in speaking if one.is_mostly_right(q for q in asked if q.is_impossible is kind)}
+        kind: {one.name for one in speaking if one.is_mostly_right(q for q in asked if asked[q] is kind)}
         for kind in (False, True)
     }
     voices: dict[str, tuple[str, Mapping[str, RagAnswer]]] = {}
@@ -178,13 +180,13 @@ def _contradictions(
         stated = None if most is None else search.stated(query, heard.values(), most[0])
         texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
         if most is None or stated is None:
-            one = suspect(query, f"{_gold(query)}; {texts}")
+            one = suspect(query_id, f"{_gold(query)}; {texts}")
         else:
             text, count = most
             texts = f"{', '.join(heard)} answer {quoted(text)}" if count == len(heard) else texts
             also = ", and the gold answer as well" if stated.has_gold else ""
             place = f"{stated.document}, page {stated.page}, states {quoted(stated.excerpt)}{also}"
-            one = suspect(query, f"{_gold(query)}; {texts}; {place}", (text,))
+            one = suspect(query_id, f"{_gold(query)}; {texts}; {place}", (text,))
             if count == len(heard):
                 agreed.append((stated.has_gold, -stated.shared, one))
                 continue
@@ -282,14 +284,14 @@ class _Search:
 # --- Questions that are now right, now wrong, and those that need no documents
 
 
-def _wavering(queries: Iterable[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
+def _wavering(query_ids: Iterable[str], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
     found: list[tuple[float, Suspect]] = []
-    for query in queries:
-        said = [(system.name, known) for system in systems if _wavers(known := system.known(query.query_id))]
+    for query_id in query_ids:
+        said = [(system.name, known) for system in systems if _wavers(known := system.known(query_id))]
         if said:
             texts = (f"{name}: right in {sum(known)} of {len(known)} runs" for name, known in said)
             distance = min(abs(sum(known) / len(known) - 0.5) for _, known in said)
-            found.append((distance, suspect(query, "; ".join(texts))))
+            found.append((distance, suspect(query_id, "; ".join(texts))))
     return AuditFinding(
         "wavers",
         "note",
@@ -304,21 +306,24 @@ def _wavers(known: Sequence[bool]) -> bool:
     return len(known) >= WAVERING_RUNS_MIN and changes >= WAVERING_CHANGES_MIN
 
 
-def _closed_book(queries: Sequence[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
-    asked = [query for query in queries if any(system.scored(query.query_id) for system in systems)]
-    answerable = [query for query in asked if query.accepted_answers]
+def _closed_book(queries: Iterable[EvaluationQuery], systems: Sequence[_System], suspect: _MakeSuspect) -> AuditFinding:
+    answerable = [
+        query.query_id
+        for query in queries
+        if query.accepted_answers and any(system.scored(query.query_id) for system in systems)
+    ]
     texts: dict[str, list[str]] = {}
     for system in systems:
-        known = {query.query_id: system.known(query.query_id) for query in answerable}
+        known = {query_id: system.known(query_id) for query_id in answerable}
         mostly = {name for name, one in known.items() if one and 2 * sum(one) > len(one)}
         for query_id, answer in _answers(system.runs[-1], mostly).items():
             if not answer.contexts:
                 right = f"right in {sum(known[query_id])} of {len(known[query_id])} runs"
                 texts.setdefault(query_id, []).append(f"{system.name} {_quoted_answer(answer)}, {right}")
     found = [
-        suspect(query, f"without documents, {'; '.join(texts[query.query_id])}")
-        for query in answerable
-        if query.query_id in texts
+        suspect(query_id, f"without documents, {'; '.join(texts[query_id])}")
+        for query_id in answerable
+        if query_id in texts
     ]
     share = len(found) / max(1, len(answerable))
     return AuditFinding(

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
@@ -62,17 +62,21 @@ class AuditedQuestions:
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self.batches = [batch for batch in batches if len(batch)]
+        self._starts = [0, *accumulate(map(len, self.batches))][:-1]  # of each batch
         self.ids = self._column("id")
         self.questions = self._column("question")
         self.answers = self._column("answers")  # the accepted ones; none of unanswerable questions
         self.stated = self._column("answer")  # also of unanswerable questions, if the source has one
         self.is_impossible: npt.NDArray[np.bool_] = np.array(self._column("is_impossible"), np.bool_)
-        self._places = [self._column(name) for name in ("source_file", "source_row", "source_item")]
-        contexts = self._column("contexts")
-        # File names, without repeats; and gold texts with the file name or None.
-        self.documents = [tuple(dict.fromkeys(c["file_name"] for c in row if c["file_name"])) for row in contexts]
-        self.gold = [[(c["file_name"], c["text"]) for c in row if c["text"]] for row in contexts]
-        self.words = list(map(question_words, self.questions))
+        # File names, without repeats; and gold texts.
+        self.documents: list[tuple[str, ...]] = []
+        self.gold: list[list[str]] = []
+        known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for row in chain.from_iterable(batch.column("contexts").to_pylist() for batch in self.batches):
+            names = tuple(dict.fromkeys(one["file_name"] for one in row if one["file_name"]))
+            self.documents.append(known.setdefault(names, names))
+            self.gold.append([one["text"] for one in row if one["text"]])
+        self.batches = [batch.drop_columns("contexts") for batch in self.batches]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,7 +90,9 @@ class AuditedQuestions:
 
     def place(self, number: int) -> str:
         """Return the file and row of a question; its id if these are not known."""
-        file, row, item = (column[number] for column in self._places)
+        batch = bisect_right(self._starts, number) - 1
+        places = (self.batches[batch].column(name) for name in ("source_file", "source_row", "source_item"))
+        file, row, item = (column[number - self._starts[batch]].as_py() for column in places)
         place = (None, str(self.ids[number])) if row is None else (file, row_text(row, item=item))
         return shown_rows([place], 1)
 
@@ -101,7 +107,7 @@ class AuditedCorpus:
     def __init__(self, pages: Iterable[Page], gold_spans: Iterable[GoldSpan] = ()) -> None:
         by_document = pages_by_document(pages)
         self.pages: Mapping[str, Sequence[str]] = {n: [page.text for page in own] for n, own in by_document.items()}
-        self.gold_spans = tuple(gold_spans)
+        self.unlocated = tuple(span for span in gold_spans if span.method is None)  # gold texts
         self.spelling = cache(self._spelling)
         self.words = cache(self._words)
         self.numbers = cache(self._numbers)

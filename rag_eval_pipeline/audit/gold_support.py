@@ -99,8 +99,8 @@ def support_findings(questions: AuditedQuestions, corpus: AuditedCorpus) -> Iter
     """Yield what is wrong with answers and gold texts in the light of the documents."""
     found: dict[str, list[Suspect]] = defaultdict(list)
     numbers = {id: number for number, id in enumerate(questions.ids)}
-    for span in corpus.gold_spans:
-        if span.method is None and span.question_id in numbers:
+    for span in corpus.unlocated:
+        if span.question_id in numbers:
             text = f"the gold text {quoted(span.text)} is not in {span.file_name}"
             found["gold_text_gone"].append(questions.suspect(numbers[span.question_id], text))
     # By document, so that each text is made ready for searches once.
@@ -133,7 +133,7 @@ def _examine(questions: AuditedQuestions, corpus: AuditedCorpus, number: int) ->
     documents = [name for name in questions.documents[number] if name in corpus.pages]
     if not accepted or not documents:
         return None
-    gold = " ".join(text for _, text in questions.gold[number])
+    gold = " ".join(questions.gold[number])
     spellings = [f" {normalise_answer(gold)} "] if gold else list(map(corpus.spelling, documents))
     first = (number, documents, gold, min(len(text.split()) for text in accepted) <= SHORT_WORDS)
     numbers: Set[str] = frozenset(digits(gold)) if gold else _union(map(corpus.numbers, documents))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from rapidfuzz.distance import OSA
 
-from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, quoted
+from rag_eval_pipeline.audit.audited_texts import AuditedQuestions, question_words, quoted
 from rag_eval_pipeline.audit.findings import AuditFinding, Suspect
 from rag_eval_pipeline.conversion.odd_questions import ASKED_TWICE, Statement, asked
 from rag_eval_pipeline.metrics.answers import answer_tokens, token_f1
@@ -42,8 +42,10 @@ def duplicate_findings(questions: AuditedQuestions) -> Iterator[AuditFinding]:
     """Yield questions that are asked more than once, by what their rows differ in."""
     found: dict[str, dict[int, Suspect]] = defaultdict(dict)
     groups: Counter[str] = Counter()
-    for one, other in near_pairs(questions.words):
-        kind = _kind(questions, one, other)
+    known: dict[str, str] = {}  # each word once, which takes a third of the memory
+    words = [[known.setdefault(word, word) for word in question_words(text)] for text in questions.questions]
+    for one, other in near_pairs(words):
+        kind = _kind(questions, one, other, is_exact=words[one] == words[other])
         groups[kind] += not (one in found[kind] or other in found[kind])
         for number, twin in ((one, other), (other, one)):
             found[kind].setdefault(number, _suspect(questions, number, twin))
@@ -63,11 +65,10 @@ def _suspect(questions: AuditedQuestions, number: int, twin: int) -> Suspect:
     return questions.suspect(number, evidence, questions.answers[twin])
 
 
-def _kind(questions: AuditedQuestions, one: int, other: int) -> str:
+def _kind(questions: AuditedQuestions, one: int, other: int, *, is_exact: bool) -> str:
     mine, theirs = questions.answers[one], questions.answers[other]
     is_same = bool(mine) == bool(theirs) and (not mine or _agree(mine, theirs))
     if not is_same:
-        is_exact = questions.words[one] == questions.words[other]
         return "duplicate_other_answer" if is_exact else "near_duplicate_other_answer"
     documents = set(questions.documents[one]), set(questions.documents[other])
     return "duplicate_other_documents" if all(documents) and documents[0].isdisjoint(documents[1]) else "duplicate"
@@ -113,19 +114,21 @@ def _equal_but_for_one_word(words: Sequence[Sequence[str]]) -> Iterator[list[_Me
     """Yield groups of questions that are equal without one word, which is at the same place in each."""
     lengths = np.array([len(own) for own in words], np.int64)
     codes: dict[str, int] = {}
-    flat = np.array([codes.setdefault(word, len(codes)) for own in words for word in own], np.int64)
+    flat = np.fromiter((codes.setdefault(word, len(codes)) for own in words for word in own), np.int64)
     if not len(flat):
         return
     numbers = np.repeat(np.arange(len(words)), lengths)
     places = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rng = np.random.default_rng(SEED)
     of_word, of_place, of_gap = (rng.integers(2**63, size=n) for n in (len(codes), lengths.max(), lengths.max()))
-    hashes = of_word[flat] * (of_place[places] | 1)  # sums and products wrap around
+    keys = of_word[flat] * (of_place | 1)[places]  # sums and products wrap around
     totals = np.zeros(len(words), np.int64)
-    np.add.at(totals, numbers, hashes)
-    keys = totals[numbers] - hashes + of_gap[places] * lengths[numbers]
+    np.add.at(totals, numbers, keys)
+    np.subtract(totals[numbers], keys, out=keys)
+    keys += of_gap[places] * lengths[numbers]
     order = np.argsort(keys, kind="stable")
-    is_repeated = keys[order][1:] == keys[order][:-1]
+    keys = keys[order]
+    is_repeated = keys[1:] == keys[:-1]
     bounds = np.flatnonzero(np.diff(is_repeated.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
     for start, end in bounds.tolist():
         yield [_Member(int(numbers[at]), int(places[at])) for at in order[start : end + 1]]

@@ -58,7 +58,7 @@ from rag_eval_pipeline.metrics.span_matching import SPAN_COUNTS
 from rag_eval_pipeline.metrics.verdict_rules import RULES
 from rag_eval_pipeline.metrics.verdicts import is_sure
 from rag_eval_pipeline.storage.atomic_files import errors_about
-from rag_eval_pipeline.storage.parquet_files import limit_allocators
+from rag_eval_pipeline.storage.parquet_files import limit_allocators, return_memory
 from rag_eval_pipeline.systems.base import RagAnswer
 from rag_eval_pipeline.workspace import Workspace
 
@@ -106,6 +106,7 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Sc
     # The rows are in the middle of the file, and what comes before them is known after the last one.
     with tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=str(evaluation.folder)) as rows, errors_about(path):
         run = _write_rows(rows, evaluation, pair, scores.tables, facts)
+        return_memory()
         results = build_results(
             workspace, evaluation, pair, run, facts, scores.judgements, now=_dated(workspace, evaluation.record, now)
         )
@@ -130,7 +131,7 @@ def _write_rows(
 
     def results() -> Iterator[form.QueryResult]:
         rows = zip(retrieval, citations, answer_scores, judged, strict=True)
-        for at, (query, answer, scores) in enumerate(zip(pair.queries, evaluation.answers, rows, strict=True)):
+        for at, (query, answer, scores) in enumerate(zip(pair.queries, evaluation.answers.once(), rows, strict=True)):
             questions.note_question(at, query, numbers)
             latest.append(overall_row(answer, (scores[1], scores[3])))
             result = query_result(query, answer, *scores, latest[-1])
@@ -170,6 +171,7 @@ def build_results(
     """
     record = evaluation.record
     means = means_of(parts, record.settings)
+    return_memory()
     measured = performance(workspace, evaluation, pair, facts, judgements)
     documents, pages = means.all_of("documents"), means.all_of("pages")
     citations = citation_metrics(parts, means, facts.notes, seed=record.settings.random_seed)

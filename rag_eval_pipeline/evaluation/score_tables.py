@@ -103,6 +103,10 @@ class Answers:
             for part in self._kept:
                 yield from _BATCH.decode(zlib.decompress(part))
 
+    def once(self) -> Iterator[RagAnswer]:
+        """Yield the same for the last time: they are not kept if they were not read before."""
+        return iter_responses(self._path) if self._kept is None else iter(self)
+
     @classmethod
     def write(cls, path: Path, answers: Iterable[RagAnswer]) -> Self:
         """Publish answers, one row each, and return them."""

@@ -35,7 +35,7 @@ from rag_eval_pipeline.formats.model import (
     model_findings,
     parse_value,
 )
-from rag_eval_pipeline.formats.row_files import RowFile
+from rag_eval_pipeline.formats.row_files import WHOLE_BYTES, RowFile
 from rag_eval_pipeline.storage.csv_tables import CSV, CsvRow, CsvTable, read_csv_table, text_of_cell, value_of_cell
 from rag_eval_pipeline.storage.json_files import JSON, parse_json, read_json_bytes
 from rag_eval_pipeline.storage.yaml_files import YAML, read_yaml_data
@@ -45,7 +45,6 @@ DATASET_ENDINGS = tuple(f".eval{ending}" for ending in ENDINGS)
 
 QueryType = Literal["factual", "analytical", "comparative", "temporal"]
 Difficulty = Literal["easy", "medium", "hard"]
-WHOLE_BYTES = 16 << 20  # of a dataset that is read at once; some 20,000 questions, in 50 MB
 GRADES = range(-(2**63), 2**63)  # that a column of numbers holds
 
 

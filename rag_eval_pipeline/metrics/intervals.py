@@ -376,6 +376,7 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
                 counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
                 weights[first : first + len(drawn)] = counts.reshape(drawn.shape)
             sums[part] = weights[: len(indices)] @ table
+        del indices  # before the next ones are drawn
     return sums
 
 

@@ -33,6 +33,7 @@ from rag_eval_pipeline.site.run_data import (
     RunSources,
     nights_value,
     read_question_night,
+    read_questions,
     read_run,
 )
 from rag_eval_pipeline.site.run_page import metric_meanings, question_values, run_details
@@ -76,8 +77,10 @@ def comparison_file(workspace: Workspace, row: Comparison, *, limit: int = FILE_
     night, datasets = nights[new.evaluation_id], DatasetCache(report)
     changed = earlier.changes(night)
     by_change = sorted(night.scores, key=lambda query_id: -abs(changed.get(query_id, 0.0)))
-    run = read_run(workspace, new, datasets, hidden=by_change[QUESTIONS_LISTED:])
-    values, table = comparison_values(report, row, new, nights, run.file, (), datasets)
+    hidden = frozenset(by_change[QUESTIONS_LISTED:])
+    run = read_run(workspace, new, datasets, hidden)
+    asked = read_questions(workspace.results_file(new.evaluation_id), hidden)
+    values, table = comparison_values(report, row, new, nights, asked, (), datasets)
     if values["cause"] is None and (cause := find_cause(workspace, new.evaluation_id, old_ids, row.verdicts)):
         values["cause"] = cause.sentence, None
     name, address = comparison_name(row), read_alert_settings(workspace).settings.report_url
@@ -87,7 +90,7 @@ def comparison_file(workspace: Workspace, row: Comparison, *, limit: int = FILE_
         # The details of a question are at its row's place in the table.
         names = {replace_control_chars(one): one for one in by_change}
         ids = [names[key] for key in table.get("keys") or table["columns"][0]["values"]]
-        data = {"questions": table, "meanings": metric_meanings(run.file)}
+        data = {"questions": table, "meanings": metric_meanings(asked.metrics, run.file)}
         data["history"] = nights_value([*earlier.nights, night], frozenset(by_change) - set(ids))
         values |= question_values(report, run) | {"chunk": max(1, len(ids)), "unpictured": ""}
         left = limit - len(_in_one_file(values, data, name, address)) - _SPARE_BYTES
@@ -103,7 +106,7 @@ def _details(
     report: ReportData, run: RunSources, night: QuestionNight, earlier: Earlier, order: list[str], left: int
 ) -> tuple[dict[str, msgspec.Raw], dict[str, str]]:
     """Return the encoded details of as many questions as there is room for, and the pictures of the first by name."""
-    rows = {row.query_id: row for row in run.file.query_results}
+    rows = {row.query_id: row for row in run.shown}
     details: dict[str, msgspec.Raw] = {}
     pictures: dict[str, str] = {}
     with TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from rag_eval_pipeline.site.display_text import data_script, shortened
 from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
 from rag_eval_pipeline.site.question_table import cell_text, comparison_table, systems_table
-from rag_eval_pipeline.site.run_data import DatasetCache, QuestionNight, RunFile
+from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache, QuestionNight
 
 TRENDS_SHOWN = 2  # charts over nights, of the metrics that changed first
 
@@ -28,7 +28,7 @@ def write_comparison(
     report: ReportData,
     row: Comparison,
     nights: Mapping[str, QuestionNight],
-    questions: Callable[[str], RunFile],
+    questions: Callable[[str], AskedQuestions],
     readable: Collection[str],
     datasets: DatasetCache,
 ) -> None:
@@ -40,8 +40,8 @@ def write_comparison(
     """
     nights_of_new = report.nights[row.benchmark, row.new]
     new = next((one for one in nights_of_new[::-1] if one.evaluation_id == row.evaluation_id), nights_of_new[-1])
-    file = questions(new.evaluation_id) if new.evaluation_id in readable else None
-    values, table = comparison_values(report, row, new, nights, file, readable, datasets)
+    asked = questions(new.evaluation_id) if new.evaluation_id in readable else None
+    values, table = comparison_values(report, row, new, nights, asked, readable, datasets)
     name = comparison_name(row)
     if table is not None:
         table["page"] = f"../runs/{new.evaluation_id}/question.html"
@@ -54,7 +54,7 @@ def comparison_values(
     row: Comparison,
     new: ResultsHeader,
     nights: Mapping[str, QuestionNight],
-    file: RunFile | None,
+    asked: AskedQuestions | None,
     readable: Collection[str],
     datasets: DatasetCache,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -62,22 +62,22 @@ def comparison_values(
 
     Args:
         new: The newer side.
-        file: Its questions; without them there is no table.
+        asked: Its questions; without them there is no table.
     """
     provisional = report.provisional(row)
     old_ids = baseline_ids(report, row)
     olds = [nights[one] for one in old_ids if one in nights]
     table: dict[str, Any] | None = None
     queries: Mapping[str, EvaluationQuery] = {}
-    if file is not None and olds:
+    if asked is not None and olds:
         label = "the baseline" if row.kind == "baseline" else row.old
-        queries = datasets.of(new, file.dataset_id).queries
+        queries = datasets.of(new, asked.file.dataset_id).queries
         labels = ("Baseline answer", "Present answer") if row.kind == "baseline" else (row.old, row.new)
         if provisional:
             labels = "Answer before", "Present answer"
         old = olds[-1].header.evaluation_id
         table = comparison_table(
-            file.query_results, nights[new.evaluation_id], Earlier(label, olds), queries,
+            asked.rows, nights[new.evaluation_id], Earlier(label, olds), queries,
             old_label=labels[0], new_label=labels[1],
             old_page=f"../runs/{old}/question.html" if old in readable else None, is_regression=bool(row.regressed),
         )  # fmt: skip
@@ -111,11 +111,11 @@ def comparison_values(
         "has_table": table is not None,
         "texts": {
             one.query_id: shortened(one.query_text, 160)
-            for one in (file.query_results if file else ())
+            for one in (asked.rows if asked else ())
             if one.query_id in moved
         },
         "shown_ids": {query_id: queries[query_id].display_id for query_id in moved if query_id in queries},
-        "n_shown": len(file.query_results) if file else 0,
+        "n_shown": len(asked.rows) if asked else 0,
         "n_rows": len(nights[new.evaluation_id].scores),
     }, table
 
@@ -150,7 +150,7 @@ def write_systems(
     report: ReportData,
     benchmark: str,
     nights: Mapping[str, QuestionNight],
-    questions: Callable[[str], RunFile],
+    questions: Callable[[str], AskedQuestions],
     full: Collection[str],
     datasets: DatasetCache,
 ) -> str | None:
@@ -176,7 +176,7 @@ def write_systems(
         return None
     name = f"{benchmark}.systems"
     newest = max((of.header for of in shown.values()), key=lambda header: header.timestamp)
-    rows = questions(newest.evaluation_id).query_results
+    rows = questions(newest.evaluation_id).rows
     for system, night in shown.items():
         given = [night.given.get(row.query_id) for row in rows]
         answers = [cell_text(one.answer or "") if one else "" for one in given]

@@ -4,7 +4,8 @@ import csv
 import io
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -111,6 +112,7 @@ def data_script(name: str, value: Any) -> bytes:
 
 Cell = str | int | float | None
 
+ROWS_AT_ONCE = 500  # of a spreadsheet
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 
 
@@ -127,8 +129,13 @@ def safe_cell(cell: Cell) -> Cell:
     return "'" + shown if is_formula else shown
 
 
-def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return a CSV file with a byte order mark, by which Excel recognises UTF-8."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([safe_cell(cell) for cell in row] for row in (header, *rows))
-    return b"\xef\xbb\xbf" + text.getvalue().encode()
+def spreadsheet(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[bytes]:
+    """Yield the lines of a CSV file with a byte order mark, by which Excel recognises UTF-8."""
+    text = io.StringIO("\ufeff", newline="")
+    text.seek(1)
+    writer = csv.writer(text, lineterminator="\r\n")
+    cells = ([safe_cell(cell) for cell in row] for row in chain([header], rows))
+    while part := list(islice(cells, ROWS_AT_ONCE)):
+        writer.writerows(part)
+        yield text.getvalue().encode()
+        text.seek(text.truncate(0))

@@ -169,7 +169,7 @@ def leaderboard_sheet(report: ReportData) -> bytes:
             line += [found.metric.value, *limits, found.metric.n_scored, found.doubt]
         return line
 
-    return spreadsheet(header, (cells(row) for row in report.newest))
+    return b"".join(spreadsheet(header, (cells(row) for row in report.newest)))
 
 
 def _matrix(report: ReportData, view: MetricView) -> dict[str, dict[str, Any]]:

@@ -5,8 +5,10 @@ from has changed; the state file records what that was.
 """
 
 import hashlib
+import shutil
+import tempfile
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from rag_eval_pipeline.site import display_text as numbers
 from rag_eval_pipeline.site.baseline_runs import result_text, verdict_note
 from rag_eval_pipeline.site.charts import legend_mark
 from rag_eval_pipeline.site.display_text import replace_control_chars
-from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing, sync_files
 
 # `self` is the folder's files where the browser gives a file an origin, `file:` where it does not. Nothing else loads:
 # no inline script or style, no frame, no form, no address on a network.
@@ -79,6 +81,7 @@ def _replace_control_chars(value: Any) -> Any:
 STATE = ".site.json"
 LISTED_RUNS = 10  # the last ones; each has some megabytes
 _PACKAGE = Path(__file__).parent
+_BLOCK = 1 << 20  # bytes
 
 
 class _State(msgspec.Struct):
@@ -93,6 +96,8 @@ class _State(msgspec.Struct):
 class SiteFolder:
     """Writes the files of a site, and at the end removes files of earlier sites, and no others.
 
+    The disk is waited for once, before the state that says which files are made.
+
     Args:
         asked: Questions whose pages somebody wants drawn; `self.asked` has those of earlier sites too.
         listed: Older runs whose questions somebody wants listed; likewise `self.listed`.
@@ -100,7 +105,7 @@ class SiteFolder:
 
     def __init__(self, root: Path, asked: Iterable[str] = (), listed: Iterable[str] = ()) -> None:
         self.root = root
-        self.written = 0
+        self._written: list[Path] = []
         self._old = _read_state(root / STATE)
         self.asked = list(dict.fromkeys([*asked, *self._old.asked]))
         self.listed = list(dict.fromkeys([*listed, *self._old.listed]))[:LISTED_RUNS]
@@ -108,14 +113,37 @@ class SiteFolder:
         self._runs: dict[str, tuple[str, list[str]]] = {}
         self._current: str | None = None
 
+    @property
+    def written(self) -> int:
+        """The number of files that were not there, or differed."""
+        return len(self._written)
+
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the site, by its path in the folder."""
         self.keep([name])
         path = self.root / name
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             return
-        atomic_write(path, data)
-        self.written += 1
+        with publishing(path, waits_for_disk=False) as file:
+            file.write(data)
+        self._written.append(path)
+
+    def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
+        """Write a file that need not fit into memory."""
+        self.keep([name])
+        path = self.root / name
+        with tempfile.TemporaryFile(dir=self.root) as new:
+            new.writelines(lines)
+            is_same = path.is_file() and path.stat().st_size == new.tell()
+            new.seek(0)
+            if is_same:
+                with path.open("rb") as old:
+                    is_same = all(block == old.read(_BLOCK) for block in iter(partial(new.read, _BLOCK), b""))
+                new.seek(0)
+            if not is_same:
+                with publishing(path, waits_for_disk=False) as file:
+                    shutil.copyfileobj(new, file)
+                self._written.append(path)
 
     def keep(self, names: Iterable[str]) -> None:
         """Keep files of the site that exist already."""
@@ -168,6 +196,7 @@ class SiteFolder:
                 path.rmdir()
         state = _State(sorted(self._kept), dict(sorted(self._runs.items())), self.asked, self.listed)
         data = msgspec.json.encode(state)
+        sync_files(self._written)
         if data != msgspec.json.encode(self._old):
             atomic_write(self.root / STATE, data)
 

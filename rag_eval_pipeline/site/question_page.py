@@ -7,6 +7,7 @@ them whole.
 import re
 from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple
 
@@ -76,8 +77,13 @@ def nearest_gold_answer(golds: Sequence[str], given: str) -> str | None:
 
 
 def _normal(words: Sequence[str]) -> list[str]:
+    return [_normal_word(word) for word in words]
+
+
+@lru_cache(100_000)  # answers of many nights have the same words
+def _normal_word(word: str) -> str:
     # A word that normalises to nothing ("the", ",") is itself: all of them equal would align at random.
-    return [normalise_answer(word) or word.strip() for word in words]
+    return normalise_answer(word) or word.strip()
 
 
 Span = tuple[int, int]

@@ -1,5 +1,6 @@
 """The table of a run's questions with what it can be filtered by, its spreadsheet, and means of parts of it."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
 from rag_eval_pipeline.site.metric_labels import PAGE, metric_view
 from rag_eval_pipeline.site.outcomes import GOOD, MEANING, OUTCOMES, Outcome
-from rag_eval_pipeline.site.run_data import MEASURES, QuestionNight, QuestionRow, RunSources, rank_measure
+from rag_eval_pipeline.site.run_data import MEASURES, AskedRow, QuestionNight, RunSources, rank_measure
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120
@@ -141,22 +142,31 @@ Columns = list[tuple[str, str, str, list[Any] | None]]  # name in addresses and 
 
 def question_table(
     run: RunSources,
-    outcomes: Sequence[Outcome],
+    night: QuestionNight,
     earlier: Earlier | None,
     moved: Mapping[str, float],
     parts: Sequence[Facet],
 ) -> dict[str, Any]:
     """Return the table of the questions that are shown, as the page of a run loads it, a list for each column."""
-    rows = run.file.query_results
+    rows, latencies = list[AskedRow](), list[float | None]()
+    scores: dict[str, list[float | None]] = defaultdict(lambda: [None] * len(run.shown))
+    known: dict[float | None, float | None] = {}  # each number once: most scores are 0 or 1
+    for place, row in enumerate(run.shown):
+        answer = row.error or "" if row.generated_answer is None else row.generated_answer
+        rows.append(AskedRow(row.query_id, row.query_text, answer))
+        latencies.append(_rounded(row.latency_ms))
+        for name, value in row.individual_metrics.items():
+            rounded = _rounded(value)
+            scores[name][place] = known.setdefault(rounded, rounded)
+    further = _further(run, latencies, scores)
     queries = [run.dataset.queries.get(row.query_id) for row in rows]
-    rank = rank_measure(run.header.retrieval_level)
-    answers = [row.error or "" if row.generated_answer is None else row.generated_answer for row in rows]
+    outcomes = [night.outcome(row.query_id, query) for row, query in zip(rows, queries, strict=True)]
     ids, *texts = _asked_columns(rows, queries)
-    vital = [_rounded(row.score(VITAL)) for row in rows]
+    vital = scores[VITAL]
     facts: Columns = (
         [(VITAL, metric_view(VITAL).label, "number", vital)] if any(one is not None for one in vital) else []
     )
-    conversations = _conversations(run)
+    conversations = _conversations(run, rows)
     names: list[Any] = [""] * len(rows)
     for name, places in conversations:
         for turn, place in enumerate(places, 1):
@@ -167,12 +177,12 @@ def question_table(
         *turns,
         ("outcome", "Outcome", "outcome", _outcome_places(outcomes)),
         *texts,
-        ("answer", "Answer", "text", [cell_text(answer) for answer in answers]),
+        ("answer", "Answer", "text", [cell_text(row.answer or "") for row in rows]),
         *facts,
-        ("f1", "F1", "number", [_rounded(row.score("f1")) for row in rows]),
+        ("f1", "F1", "number", scores["f1"]),
         ("change", "Δ F1", "points", [_rounded(moved.get(row.query_id)) for row in rows]),
-        ("rank", "nDCG@10", "number", [_rounded(row.score(rank)) for row in rows]),
-        ("citation", "Citations", "number", [_rounded(row.score("citation_span_accuracy")) for row in rows]),
+        ("rank", "nDCG@10", "number", scores[rank_measure(run.header.retrieval_level)]),
+        ("citation", "Citations", "number", scores["citation_span_accuracy"]),
     ]
     since = earlier.label if earlier else "the night before"
     about = {
@@ -181,7 +191,7 @@ def question_table(
         "conversation": {"meaning": "Leads to all turns of the conversation", "page": "conversation.html"},
     }
     return {
-        **table_value("Questions of this run", columns, parts, rows, _further(run), about),
+        **table_value("Questions of this run", columns, parts, rows, further, about),
         **({"of": len(run.rows)} if len(run.rows) > len(rows) else {}),
         **({"conversations": conversations} if conversations else {}),
         "since": since,
@@ -189,9 +199,9 @@ def question_table(
     }
 
 
-def _conversations(run: RunSources) -> list[tuple[str, list[int]]]:
+def _conversations(run: RunSources, rows: Sequence[AskedRow]) -> list[tuple[str, list[int]]]:
     """Return the name of each conversation, and the places of its turns among the questions that are shown."""
-    places = {row.query_id: place for place, row in enumerate(run.file.query_results)}
+    places = {row.query_id: place for place, row in enumerate(rows)}
     found = {id(turns): turns for name in places if (turns := run.dataset.turns.get(name))}
     return [
         (shortened(turns[0].conversation or "", 60), [places[one.query_id] for one in turns if one.query_id in places])
@@ -203,7 +213,7 @@ def table_value(
     caption: str,
     columns: Columns,
     parts: Sequence[Facet],
-    rows: Sequence[QuestionRow],
+    rows: Sequence[AskedRow],
     further: Columns,
     about: Mapping[str, Mapping[str, str | None]],
 ) -> dict[str, Any]:
@@ -228,7 +238,7 @@ def table_value(
     return value if keys == found[0]["values"] else {**value, "keys": keys}
 
 
-def _asked_columns(rows: Sequence[QuestionRow], queries: Sequence[EvaluationQuery | None]) -> Columns:
+def _asked_columns(rows: Sequence[AskedRow], queries: Sequence[EvaluationQuery | None]) -> Columns:
     """Return id and text of the questions, and the gold answers unless the dataset is gone."""
     pairs = zip(rows, queries, strict=True)
     ids = [shortened(query.display_id if query else row.query_id, 60) for row, query in pairs]
@@ -255,13 +265,12 @@ def _outcome_places(outcomes: Sequence[Outcome | None]) -> list[int | None]:
     return [places[outcome] if outcome else None for outcome in outcomes]
 
 
-def _further(run: RunSources) -> Columns:
+def _further(run: RunSources, latencies: list[float | None], columns: Mapping[str, list[float | None]]) -> Columns:
     """Return the latency, and every score that the table has no column for and that is not the same for all."""
-    rows = run.file.query_results
-    found: Columns = [("latency", "Latency", "ms", [_rounded(row.latency_ms) for row in rows])]
+    found: Columns = [("latency", "Latency", "ms", latencies)]
     own = {"f1", VITAL, "ndcg@10", rank_measure(run.header.retrieval_level), "citation_span_accuracy"}
-    for name in dict.fromkeys([*FURTHER, *(name for row in rows for name in row.individual_metrics)]):
-        scores = [_rounded(row.score(name)) for row in rows]
+    for name in dict.fromkeys([*FURTHER, *columns]):
+        scores = columns[name]
         if name not in own and len({*scores} - {None}) > (name not in FURTHER):
             view = metric_view(name)
             shown = replace_control_chars(name)
@@ -271,7 +280,7 @@ def _further(run: RunSources) -> Columns:
 
 
 def comparison_table(
-    rows: Sequence[QuestionRow],
+    rows: Sequence[AskedRow],
     new: QuestionNight,
     earlier: Earlier,
     queries: Mapping[str, EvaluationQuery],
@@ -288,7 +297,7 @@ def comparison_table(
     """
     now = new.scores
 
-    def is_shared(row: QuestionRow) -> bool:
+    def is_shared(row: AskedRow) -> bool:
         sides = (now, *(old.scores for old in earlier.nights))
         texts = {found.text if (found := side.get(row.query_id)) else None for side in sides}
         return len(texts) == 1 and None not in texts
@@ -299,11 +308,11 @@ def comparison_table(
     change, rank_change = earlier.changes(new), earlier.changes(new, "rank")
     outcomes = [new.outcome(row.query_id, query) for row, query in zip(shared, asked, strict=True)]
 
-    def before(row: QuestionRow) -> float | None:
+    def before(row: AskedRow) -> float | None:
         value = now[row.query_id].f1
         return None if value is None or row.query_id not in change else _rounded(value - change[row.query_id])
 
-    def old_answer(row: QuestionRow) -> str:
+    def old_answer(row: AskedRow) -> str:
         given = old_answers.get(row.query_id)
         return cell_text(given.answer or "") if given else ""
 
@@ -313,7 +322,7 @@ def comparison_table(
         ("outcome", "Outcome now", "outcome", _outcome_places(outcomes)),
         *texts,
         ("old", old_label, "text", [old_answer(row) for row in shared]),
-        ("answer", new_label, "text", [cell_text(row.generated_answer or "") for row in shared]),
+        ("answer", new_label, "text", [cell_text(row.answer or "") for row in shared]),
         ("change", "Δ F1", "points", [_rounded(change.get(row.query_id)) for row in shared]),
         ("rank", "Δ nDCG", "points", [_rounded(rank_change.get(row.query_id)) for row in shared]),
     ]
@@ -333,7 +342,7 @@ def comparison_table(
 
 def systems_table(
     name: str,
-    rows: Sequence[QuestionRow],
+    rows: Sequence[AskedRow],
     nights: Mapping[str, QuestionNight],
     queries: Mapping[str, EvaluationQuery],
     full: Collection[str],
@@ -372,13 +381,13 @@ def question_sheet(
     run: RunSources, night: QuestionNight, earlier: Earlier | None, moved: Mapping[str, float]
 ) -> tuple[list[str], Iterator[list[Cell]]]:
     """Return header and rows of a spreadsheet of all questions: whole texts, and a column for each metric."""
-    names = list(dict.fromkeys(name for row in run.rows for name in row.individual_metrics))
+    names = list(run.metrics)
     header = ["query_id", "source_id", "type", "difficulty", "outcome", "status", "question", "gold_answer"]
     header += ["baseline_answer"] * (earlier is not None) + ["answer", "error", "latency_ms", "change_f1", *names]
 
     def cells() -> Iterator[list[Cell]]:
         for row in run.rows:
-            query = run.dataset.queries.get(row.query_id)
+            query = run.dataset.query(row.query_id)
             line: list[Cell] = [row.query_id, query.display_id if query else None]
             line += [query.query_type if query else None, query.difficulty if query else None]
             line += [

@@ -1,12 +1,16 @@
 """The data of a run's pages: questions, answers, judgements, dataset and corpus."""
 
 import hashlib
+import sys
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,7 +22,9 @@ from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
 from rag_eval_pipeline.evaluation.judging import read_judgements
 from rag_eval_pipeline.evaluation.score_tables import iter_responses
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset
+from rag_eval_pipeline.formats.results import ROWS
 from rag_eval_pipeline.formats.results import Status as AnswerStatus
+from rag_eval_pipeline.formats.row_files import WHOLE_BYTES, RowFile
 from rag_eval_pipeline.judges.judgement import Judgement
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.site.data import ReportData
@@ -116,10 +122,6 @@ QUESTIONS_SHOWN = 20_000  # of a benchmark; a browser takes a second for the tab
 DAMAGED = (ValueError, RecursionError, FileNotFoundError)  # of a results file
 
 
-def _without(rows: Sequence[QuestionRow], hidden: Collection[str]) -> list[QuestionRow]:
-    return [row for row in rows if row.query_id not in hidden]
-
-
 def rank_measure(level: str) -> str:
     """Return the ranking score of the level that is shown first."""
     return "page/ndcg@10" if level == "page" else "ndcg@10"
@@ -146,7 +148,7 @@ class ThresholdResult(msgspec.Struct, frozen=True):
 
 
 class RunFile(msgspec.Struct, frozen=True):
-    """A results file as the page of a run needs it."""
+    """A results file as the page of a run needs it, without the questions."""
 
     dataset_id: str = ""
     configuration: dict[str, Any] = {}
@@ -157,16 +159,53 @@ class RunFile(msgspec.Struct, frozen=True):
     metric_faults: list[MetricFailure] = []
     warnings: list[str] = []
     quality_thresholds: dict[str, ThresholdResult] = {}
+
+
+class _WholeFile(RunFile, frozen=True):
     query_results: list[QuestionRow] = []
 
 
-def read_questions(path: Path, hidden: Collection[str] = ()) -> RunFile:
+File = TypeVar("File", _NightFile, _AnsweredFile, _WholeFile)
+
+
+def _read_results(path: Path, file: type[File], row: type[msgspec.Struct]) -> tuple[File, Sequence[Any]]:
+    """Return a results file and its questions; of a large one each is read, and found damaged, when it is asked for."""
+    if path.stat().st_size > WHOLE_BYTES:
+        rows = RowFile.open(path, ROWS, msgspec.json.Decoder(row).decode)
+        if rows is not None:
+            return msgspec.json.decode(rows.rest, type=file), rows
+    whole = msgspec.json.decode(path.read_bytes(), type=file)
+    return whole, whole.query_results
+
+
+class AskedRow(NamedTuple):
+    """A question with its answer."""
+
+    query_id: str
+    query_text: str
+    answer: str | None
+
+
+class AskedQuestions(NamedTuple):
+    """The questions of a run that are shown, with the names of their scores."""
+
+    file: RunFile
+    rows: Sequence[AskedRow]
+    metrics: Collection[str]
+
+
+def read_questions(path: Path, hidden: Collection[str] = ()) -> AskedQuestions:
     """Read the questions of a results file; empty if they are damaged or the file is gone."""
+    asked, metrics = [], dict[str, None]()
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=RunFile)
+        file, rows = _read_results(path, _WholeFile, QuestionRow)
+        for row in rows:
+            if row.query_id not in hidden:
+                asked.append(AskedRow(row.query_id, row.query_text, row.generated_answer))
+                metrics |= dict.fromkeys(row.individual_metrics)
     except DAMAGED:
-        return RunFile()
-    return msgspec.structs.replace(file, query_results=_without(file.query_results, hidden))
+        return AskedQuestions(RunFile(), (), ())
+    return AskedQuestions(file, asked, metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +213,22 @@ class DatasetSources:
     """A benchmark's dataset and corpus of one version; both empty if they have changed since.
 
     Args:
+        queries: The questions that are shown, and those of conversations.
         turns: Question -> all questions of its conversation in order; without those that belong to none.
+        stored: All questions; `hidden` has the places of those that are not in `queries`.
     """
 
     queries: Mapping[str, EvaluationQuery]
     turns: Mapping[str, Sequence[EvaluationQuery]]
     texts: DocumentTexts
     has_corpus: bool
+    stored: Sequence[EvaluationQuery]
+    hidden: Mapping[str, int]
+
+    def query(self, query_id: str) -> EvaluationQuery | None:
+        """Return a question, shown or not; None if there is none."""
+        place = self.hidden.get(query_id)
+        return self.queries.get(query_id) if place is None else self.stored[place]
 
     @property
     def missing(self) -> list[str]:
@@ -194,13 +242,18 @@ class RunSources:
 
     Args:
         is_damaged: Whether its own files are damaged or gone, not only those of the dataset or corpus.
-        file: With the questions that are shown; answers and judgements are theirs.
-        rows: All questions.
+        rows: All questions; of a large file each is read again whenever it is asked for.
+        shown: Those that are shown; answers and judgements are theirs.
+        is_shown: Whether each of all questions is.
+        metrics: The names of the scores that any question has.
     """
 
     header: ResultsHeader
     file: RunFile
     rows: Sequence[QuestionRow]
+    shown: Sequence[QuestionRow]
+    is_shown: Sequence[bool]
+    metrics: Collection[str]
     answers: Mapping[str, RagAnswer]
     judgements: Mapping[str, Judgement]
     dataset: DatasetSources
@@ -218,10 +271,15 @@ class RunSources:
 
 
 class DatasetCache:
-    """Datasets and corpora by fingerprint, which all runs of a night share."""
+    """Datasets and corpora by fingerprint, which all runs of a night share.
 
-    def __init__(self, report: ReportData) -> None:
+    Args:
+        hidden: Benchmark -> questions that are not shown, known before its first dataset is asked for.
+    """
+
+    def __init__(self, report: ReportData, hidden: Mapping[str, Collection[str]] | None = None) -> None:
         self._report = report
+        self._hidden = {} if hidden is None else hidden
         self._known: dict[tuple[str | None, ...], DatasetSources] = {}
 
     def of(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
@@ -234,22 +292,30 @@ class DatasetCache:
 
     def _read(self, header: ResultsHeader, dataset_id: str) -> DatasetSources:
         workspace = self._report.workspace
-        queries = _queries(workspace, dataset_id, header)
+        not_shown = self._hidden.get(header.benchmark, ())
+        queries: dict[str, EvaluationQuery] = {}
+        hidden: dict[str, int] = {}
+        try:
+            stored = _queries(workspace, dataset_id, header)
+            for place, query in enumerate(stored):
+                if query.query_id in not_shown and query.conversation is None:
+                    hidden[query.query_id] = place
+                else:
+                    queries[query.query_id] = query
+        except (InputError, FileNotFoundError):
+            stored, queries, hidden = (), {}, {}
         turns = {
             query.query_id: own
-            for own in conversations(queries.values())
+            for own in conversations(query for query in queries.values() if query.conversation is not None)
             for query in own
-            if query.conversation is not None
         }
         stamp = self._report.stamps.get(header.benchmark)
-        if stamp is None or stamp.corpus_fingerprint != header.fingerprints.get("corpus"):
-            return DatasetSources(queries, turns, DocumentTexts([], {}), False)
-        paths = workspace.benchmark(header.benchmark)
-        try:
-            texts = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases)
-        except InputError:
-            return DatasetSources(queries, turns, DocumentTexts([], {}), False)
-        return DatasetSources(queries, turns, texts, True)
+        texts, has_corpus = DocumentTexts([], {}), False
+        if stamp is not None and stamp.corpus_fingerprint == header.fingerprints.get("corpus"):
+            paths = workspace.benchmark(header.benchmark)
+            with suppress(InputError):
+                texts, has_corpus = DocumentTexts(read_pages(paths.pages), CorpusFiles.read(paths).aliases), True
+        return DatasetSources(queries, turns, texts, has_corpus, stored, hidden)
 
 
 _NOT_SHOWN = {"dataset": "gold answers", "corpus": "cited texts and pages"}
@@ -260,12 +326,19 @@ def read_run(
 ) -> RunSources:
     """Read a run; missing and damaged parts are left out and named in `lost`."""
     lost = []
+    rows: Sequence[QuestionRow] = ()
+    is_shown: list[bool] = []
+    metrics: dict[str, float | None] = {}
     try:
-        file = msgspec.json.decode(workspace.results_file(header.evaluation_id).read_bytes(), type=RunFile)
+        file, rows = _read_results(workspace.results_file(header.evaluation_id), _WholeFile, QuestionRow)
+        for row in rows:
+            is_shown.append(row.query_id not in hidden)
+            metrics |= row.individual_metrics
     except DAMAGED as error:
-        file, lost = RunFile(), [f"The questions of this run cannot be read: {error}"]
-    rows = file.query_results
-    file = msgspec.structs.replace(file, query_results=_without(rows, hidden))
+        file, rows, is_shown, metrics = _WholeFile(), (), [], {}
+        lost = [f"The questions of this run cannot be read: {error}"]
+    places = compress(range(len(rows)), is_shown)
+    shown = rows.take(places) if isinstance(rows, RowFile) else [rows[place] for place in places]
     dataset = datasets.of(header, file.dataset_id)
     unread = {query_id for query_id in hidden if query_id not in dataset.turns}  # a turn is shown with those before it
     answers: dict[str, RagAnswer] = {}
@@ -278,22 +351,17 @@ def read_run(
         lost.append("The run's folder is gone or damaged: passages, claims and timings are not shown.")
     is_damaged = bool(lost)
     lost += [f"The {name} has changed since this run: {_NOT_SHOWN[name]} are not shown." for name in dataset.missing]
-    for row in file.query_results:
+    for row in shown:
         if row.query_id not in answers:
             answers[row.query_id] = _answer_of(row)
-    return RunSources(header, file, rows, answers, judgements, dataset, lost, is_damaged)
+    return RunSources(header, file, rows, shown, is_shown, metrics, answers, judgements, dataset, lost, is_damaged)
 
 
-def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Mapping[str, EvaluationQuery]:
+def _queries(workspace: Workspace, dataset_id: str, header: ResultsHeader) -> Sequence[EvaluationQuery]:
     if not dataset_id or "/" in dataset_id or "/" in header.dataset_version:
-        return {}
+        return ()
     path = workspace.eval_json(dataset_id, header.dataset_version)
-    try:
-        if sha256_of(path) != header.fingerprints.get("dataset"):
-            return {}
-        return {query.query_id: query for query in open_dataset(path).queries}
-    except (InputError, FileNotFoundError):
-        return {}
+    return open_dataset(path).queries if sha256_of(path) == header.fingerprints.get("dataset") else ()
 
 
 def _answer_of(row: QuestionRow) -> RagAnswer:
@@ -340,6 +408,11 @@ class QuestionNight(NamedTuple):
     dataset_id: str = ""
     rule: OutcomeRule = OutcomeRule(True)
 
+    def scores_of(self, query_id: str, text: int) -> Scores | None:
+        """Return the scores of a question with a checksum of its text; None if it was not asked that night."""
+        scores = self.scores.get(query_id)
+        return scores if scores is not None and scores.text == text else None
+
     def outcome(self, query_id: str, query: EvaluationQuery | None) -> Outcome:
         """Return what became of a question of `given`; `query` is None when the dataset is gone."""
         return self.rule.outcome(self.given[query_id], query)
@@ -347,44 +420,41 @@ class QuestionNight(NamedTuple):
 
 def read_question_night(report: ReportData, header: ResultsHeader, *, with_answers: bool = False) -> QuestionNight:
     """Read the scores of an evaluation; none if they are damaged, since its means can be shown all the same."""
-    data = report.workspace.results_file(header.evaluation_id).read_bytes()
-    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    path = report.workspace.results_file(header.evaluation_id)
+    with path.open("rb") as opened:
+        digest = hashlib.file_digest(opened, partial(hashlib.blake2b, digest_size=16)).hexdigest()
+    is_page = header.retrieval_level == "page"
+    scores: dict[str, Scores] = {}
+    given: dict[str, Given] = {}
     file: _AnsweredFile | _NightFile
     try:
         if with_answers:
-            file = msgspec.json.decode(data, type=_AnsweredFile)
+            file, rows = _read_results(path, _AnsweredFile, _AnsweredRow)
         else:
-            file = msgspec.json.decode(data, type=_NightFile)
+            file, rows = _read_results(path, _NightFile, NightRow)
+        for row in rows:
+            found = row.individual_metrics
+            scores[row.query_id] = _scores(row, is_page)
+            if with_answers:
+                given[row.query_id] = Given(
+                    row.generated_answer, sys.intern(row.status), found.exact_match, found.f1, found.judged_correct,
+                    row.abstained, found.vital_score,
+                )  # fmt: skip
     except DAMAGED:
         return QuestionNight(header, digest, {})
-    is_page = header.retrieval_level == "page"
-    scores = {row.query_id: _scores(row, is_page) for row in file.query_results}
-    given = {
-        row.query_id: Given(
-            row.generated_answer,
-            row.status,
-            found.exact_match,
-            found.f1,
-            found.judged_correct,
-            row.abstained,
-            found.vital_score,
-        )  # fmt: skip
-        for row in file.query_results
-        if isinstance(row, _AnsweredRow)
-        for found in [row.individual_metrics]
-    }
     return QuestionNight(header, digest, scores, given, file.dataset_id, outcome_rule(report, header))
 
 
 def nights_value(nights: Sequence[QuestionNight], hidden: Collection[str]) -> dict[str, Any]:
     """Return the data of a pair's nights: for each measure a list of nights for each question."""
-    newest = {query_id: scores for query_id, scores in nights[-1].scores.items() if query_id not in hidden}
+    newest = {query_id: scores.text for query_id, scores in nights[-1].scores.items() if query_id not in hidden}
+    found = [[night.scores_of(query_id, text) for night in nights] for query_id, text in newest.items()]
     return {
         "nights": [[n.header.evaluation_id, f"{n.header.timestamp:%Y-%m-%d}"] for n in nights],
         "measures": MEASURES,
         "ids": [replace_control_chars(query_id) for query_id in newest],
         "values": [
-            [[_value(night, query_id, scores.text, name) for night in nights] for query_id, scores in newest.items()]
+            [[_rounded(getattr(scores, name, None)) for scores in of_nights] for of_nights in found]
             for name, _ in MEASURES
         ],
     }
@@ -400,6 +470,11 @@ def changes(now: QuestionNight, before: Sequence[QuestionNight], measure: str = 
         if value is not None and old and len(old) == len(before) and None not in old:
             found[query_id] = value - sum(old) / len(old)
     return found
+
+
+def are_all_shown(nights: Iterable[QuestionNight]) -> bool:
+    """Return whether pages show all questions of a benchmark's nights."""
+    return len(set[str]().union(*(night.scores for night in nights))) <= QUESTIONS_SHOWN
 
 
 def hidden_questions(
@@ -425,11 +500,7 @@ def hidden_questions(
     return frozenset(sorted(order, key=order.__getitem__)[QUESTIONS_SHOWN:])
 
 
-def _value(night: QuestionNight, query_id: str, text: int, name: str) -> float | None:
-    scores = night.scores.get(query_id)
-    if scores is None or scores.text != text:
-        return None
-    value: float | None = getattr(scores, name)
+def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 

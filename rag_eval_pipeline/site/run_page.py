@@ -1,13 +1,14 @@
 """The pages of a run: its metrics, its questions, and the page of one question."""
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
 import msgspec
 
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
+from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.judges.corrected_rates import labelling_order
 from rag_eval_pipeline.metrics.claims import FACT_COUNTS, FACT_MEASURES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
@@ -64,24 +65,37 @@ def write_run(
         pictured: The questions whose pages are drawn, in this order while there is room.
     """
     folder = f"runs/{run.header.evaluation_id}"
-    rows = run.file.query_results
-    queries = run.dataset.queries
-    outcomes = [night.outcome(row.query_id, queries.get(row.query_id)) for row in rows]
     moved = earlier.changes(night) if earlier else {}
-    found = facets(queries.get(row.query_id) for row in run.rows)
-    ids = {row.query_id for row in rows}
-    is_shown = [row.query_id in ids for row in run.rows]
-    shown_facets = [facet._replace(values=list(compress(facet.values, is_shown))) for facet in found]
-    table = question_table(run, outcomes, earlier, moved, shown_facets)
+    latencies = array("d")
+    measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
+    scores: dict[str, list[float | None]] = {name: [] for name in measures}
+    known: dict[float | None, float | None] = {}  # each number once: most scores are 0 or 1
+    changes = []
+
+    def queries() -> Iterator[EvaluationQuery | None]:
+        for row in run.rows:
+            if row.status == "ok" and row.latency_ms is not None:
+                latencies.append(row.latency_ms)
+            changes.append(moved.get(row.query_id))
+            for name, column in scores.items():
+                score = row.score(name)
+                column.append(known.setdefault(score, score))
+            yield run.dataset.query(row.query_id)
+
+    found = facets(queries())
+    shown_facets = [facet._replace(values=list(compress(facet.values, run.is_shown))) for facet in found]
+    table = question_table(run, night, earlier, moved, shown_facets)
     table["label"] = _labelling_order(report, run)
     site.write(f"{folder}/data/questions.js", data_script("questions", table))
-    site.write(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, night, earlier, moved)))
-    by_id = {row.query_id: row for row in rows}
+    pages = ["question", "conversation"] if "conversations" in table else ["question"]
+    del table
+    site.write_lines(f"{folder}/questions.csv", spreadsheet(*question_sheet(run, night, earlier, moved)))
+    by_id = {row.query_id: row for row in run.shown if row.query_id in pictured}
     drawn = {name: run_details(run, night, by_id[name], earlier, pictures) for name in pictured if name in by_id}
-    for first in range(0, len(rows), QUESTIONS_A_FILE):
+    for first in range(0, len(run.shown), QUESTIONS_A_FILE):
         details = [
             drawn.get(row.query_id) or run_details(run, night, row, earlier, None)
-            for row in rows[first : first + QUESTIONS_A_FILE]
+            for row in run.shown[first : first + QUESTIONS_A_FILE]
         ]
         name = f"details-{first // QUESTIONS_A_FILE:03d}"
         site.write(f"{folder}/data/{name}.js", data_script(name, details))
@@ -89,19 +103,8 @@ def write_run(
         site.keep(sorted(pictures.used))
     unpictured = SOME_PICTURED if pictures else RUN_UNPICTURED if run.dataset.has_corpus else CORPUS_CHANGED
     values = question_values(report, run) | {"chunk": QUESTIONS_A_FILE, "unpictured": unpictured}
-    pages = ["question", "conversation"] if "conversations" in table else ["question"]
     for kind in pages:
         site.write(f"{folder}/{kind}.html", render("question.html", root="../../", kind=kind, **values))
-    latencies = array("d")
-    measures = ("exact_match", "f1", rank_measure(run.header.retrieval_level), "citation_span_accuracy")
-    scores: dict[str, list[float | None]] = {name: [] for name in measures}
-    changes = []
-    for row in run.rows:
-        if row.status == "ok" and row.latency_ms is not None:
-            latencies.append(row.latency_ms)
-        changes.append(moved.get(row.query_id))
-        for name, column in scores.items():
-            column.append(row.score(name))
     sliced = {name: column for name, column in scores.items() if any(value is not None for value in column)}
     parts = [(facet, slices(facet, changes, list(sliced.values()))) for facet in found]
     parts.sort(key=lambda part: (part[0].name == "document", -_spread(part[1])))
@@ -128,7 +131,7 @@ def question_values(report: ReportData, run: RunSources) -> dict[str, Any]:
     """Return what the pages of a run's questions have in common."""
     # Claims and verdicts of a judge that is not calibrated are shown in grey.
     is_doubted = run.judgements and any(report.trust.doubt(run.header, name) for name in TASKS)
-    names = {name for row in run.rows for name in row.individual_metrics}
+    names = set(run.metrics)
     if not report.trust.doubt(run.header, "strict_vital_score"):
         names -= {*FACT_MEASURES, *FACT_COUNTS}  # which need no labels, as other scores by rules
     level = PAGE if run.header.retrieval_level == "page" else ""
@@ -146,7 +149,7 @@ def question_values(report: ReportData, run: RunSources) -> dict[str, Any]:
 def _labelling_order(report: ReportData, run: RunSources) -> list[str]:
     """Return the questions whose labels are worth most, without those that are labelled."""
     given = report.labelled(run.header.evaluation_id)
-    judged = ((row.query_id, run.judgements.get(row.query_id)) for row in run.file.query_results)
+    judged = ((row.query_id, run.judgements.get(row.query_id)) for row in run.shown)
     passed = {
         query_id: one.correctness.verdict == "correct"
         for query_id, one in judged
@@ -205,7 +208,7 @@ def write_run_page(
         "tiles": _tiles(report, header, baseline),
         "parts": parts,
         "sliced": [metric_view(name) for name in sliced],
-        "n_shown": len(run.file.query_results) if run else 0,
+        "n_shown": len(run.shown) if run else 0,
         "n_rows": len(run.rows) if run else 0,
         "configuration": _configuration(run) if run else [],
     }
@@ -234,10 +237,10 @@ def _configuration(run: RunSources) -> list[tuple[str, str]]:
     return [(name, shortened(text, VALUE_LENGTH)) for name, text in texts.items()]
 
 
-def metric_meanings(file: RunFile) -> dict[str, tuple[str, str, str]]:
-    """Return label, meaning with direction, and heading of each metric of the questions that are shown."""
+def metric_meanings(metrics: Iterable[str], file: RunFile) -> dict[str, tuple[str, str, str]]:
+    """Return label, meaning with direction, and heading of metrics."""
     found = {}
-    for name in {name: None for row in file.query_results for name in row.individual_metrics}:
+    for name in metrics:
         custom = file.custom_metrics.get(name)
         view = custom_metric_view(name, custom) if custom else metric_view(name)
         heading = "Retrieval, by page" if name.startswith(PAGE) else CATEGORY_HEADINGS[view.category]

@@ -12,7 +12,6 @@ import msgspec
 from rag_eval_pipeline.audit.audit_benchmark import audit_converted
 from rag_eval_pipeline.errors import InputError, did_you_mean
 from rag_eval_pipeline.evaluation.compared_runs import TASKS
-from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.regressions import Comparisons
 from rag_eval_pipeline.site.answer_files import ANSWER_NIGHTS, write_answers
@@ -36,9 +35,11 @@ from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_pag
 from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest
 from rag_eval_pipeline.site.question_table import select_for_images
 from rag_eval_pipeline.site.run_data import (
+    AskedQuestions,
     DatasetCache,
+    DatasetSources,
     QuestionNight,
-    RunFile,
+    are_all_shown,
     hidden_questions,
     nights_value,
     read_question_night,
@@ -46,6 +47,7 @@ from rag_eval_pipeline.site.run_data import (
     read_run,
 )
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
+from rag_eval_pipeline.storage.parquet_files import return_memory
 from rag_eval_pipeline.workspace import Workspace
 
 NIGHTS_WITH_QUESTIONS = 3  # of a pair, besides those that verdicts and alerts are about or that are asked for
@@ -82,17 +84,22 @@ def write_site(
         raise InputError("no_evaluation", workspace.results, "a published evaluation", found=name, hint=hint)
     for name in _ASSETS:
         site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
-    datasets = DatasetCache(report)
     alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
     nights: dict[str, QuestionNight] = {}
     full: set[str] = set()
     hidden: dict[str, frozenset[str]] = {}
+    datasets = DatasetCache(report, hidden)
     known: set[str] = set()
 
     @lru_cache(2)  # there is no room for all runs
-    def questions(name: str) -> RunFile:
+    def questions(name: str) -> AskedQuestions:
         return read_questions(workspace.results_file(name), hidden[nights[name].header.benchmark])
 
+    # Before the nights are in memory, as an audit takes as much.
+    audited = {
+        name: write_audit(site, report, name, partial(audit_converted, workspace, name)) for name in report.benchmarks
+    }
+    return_memory()
     for benchmark in report.benchmarks:
         pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
         baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
@@ -100,11 +107,11 @@ def write_site(
             chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted.union(site.listed))
             nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
             full |= chosen
-        queries = _newest_queries(report, benchmark, nights, datasets)
-        if asked:
-            known.update(name for query_id, query in queries.items() for name in (query_id, query.display_id))
         hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
-        n_files = write_answers(site, report, benchmark, nights, baselines, queries, full, hidden[benchmark])
+        dataset = _newest_dataset(report, benchmark, nights, datasets)
+        if asked:
+            known.update(name for query in dataset.stored for name in (query.query_id, query.display_id))
+        n_files = write_answers(site, report, benchmark, nights, baselines, dataset.queries, full, hidden[benchmark])
         for pair in pairs:
             _write_pair(
                 site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
@@ -113,15 +120,15 @@ def write_site(
             own = [nights[header.evaluation_id] for header in report.nights[pair]]
             history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
             site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
-        audited = write_audit(site, report, benchmark, partial(audit_converted, workspace, benchmark))
         systems = write_systems(site, report, benchmark, nights, questions, full, datasets)
-        write_benchmark(site, report, benchmark, audited, systems)
+        write_benchmark(site, report, benchmark, audited[benchmark], systems)
 
     readable = set()
     meanings: dict[str, tuple[str, str, str]] = {}
     for name in sorted(full):
-        meanings |= metric_meanings(questions(name))
-        if questions(name).query_results:
+        found = questions(name)
+        meanings |= metric_meanings(found.metrics, found.file)
+        if found.rows:
             readable.add(name)
     for row in report.comparisons:
         if row.verdicts:
@@ -173,6 +180,9 @@ def _hidden_questions(
     baselines: Mapping[str, PairBaseline],
 ) -> frozenset[str]:
     """Return the questions of a benchmark that no page shows: the least telling ones of a very large one."""
+    of_benchmark = [night for night in nights.values() if night.header.benchmark == benchmark]
+    if are_all_shown(of_benchmark):
+        return frozenset()
     changed = {}
     for system, baseline in baselines.items():
         newest = report.nights[benchmark, system][-1]
@@ -182,16 +192,15 @@ def _hidden_questions(
     named = [question.query_id for row in rows for questions in row.moved.values() for question in questions]
     causes = [incident.cause for incident in report.incidents if incident.benchmark == benchmark and incident.cause]
     named += [worst.query_id for cause in causes for worst in cause.worst]
-    of_benchmark = [night for night in nights.values() if night.header.benchmark == benchmark]
     return hidden_questions(of_benchmark, changed, named)
 
 
-def _newest_queries(
+def _newest_dataset(
     report: ReportData, benchmark: str, nights: Mapping[str, QuestionNight], datasets: DatasetCache
-) -> Mapping[str, EvaluationQuery]:
-    """Return the questions of the benchmark's newest night; empty if its dataset is gone."""
+) -> DatasetSources:
+    """Return the dataset of the benchmark's newest night; empty if it is gone."""
     newest = max((row for row in report.newest if row.benchmark == benchmark), key=lambda row: row.timestamp)
-    return datasets.of(newest, nights[newest.evaluation_id].dataset_id).queries
+    return datasets.of(newest, nights[newest.evaluation_id].dataset_id)
 
 
 def _write_pair(
@@ -240,6 +249,7 @@ def _write_pair(
                 site, report, run, night=night, earlier=earlier, baseline=baseline, pictures=drawing, pictured=drawn
             )
             site.made(is_whole=not run.is_damaged)
+            del run  # before the next one is read
         else:
             write_run_page(site, report, header, baseline=baseline)
             site.made()

@@ -81,10 +81,13 @@ def fsync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[BinaryIO]:
+def publishing(target: Path, *, temp_folder: Path | None = None, waits_for_disk: bool = True) -> Iterator[BinaryIO]:
     """Yield a file that is published as `target` if the block succeeds and removed if it fails.
 
     The temp file is in `temp_folder`, of the same filesystem, or beside the target, which may then be a link.
+
+    Args:
+        waits_for_disk: Without it, the file may be old, empty or a part after a power cut, until `sync_files`.
     """
     target = Path(os.path.realpath(target)) if temp_folder is None and target.is_symlink() else target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -99,14 +102,25 @@ def publishing(target: Path, *, temp_folder: Path | None = None) -> Iterator[Bin
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
-            with errors_about(target):
-                os.fsync(file.fileno())
+            if waits_for_disk:
+                with errors_about(target):
+                    os.fsync(file.fileno())
         with errors_about(target):
             os.replace(temp, target)
     except BaseException:
         _discard(temp)
         raise
-    fsync_folder(target.parent)
+    if waits_for_disk:
+        fsync_folder(target.parent)
+
+
+def sync_files(paths: Sequence[Path]) -> None:
+    """Make files and their names durable that were published without waiting for the disk."""
+    for path in paths:
+        with errors_about(path), path.open("rb") as file:
+            os.fsync(file.fileno())
+    for folder in {path.parent for path in paths}:
+        fsync_folder(folder)
 
 
 def publish(temp: Path, target: Path) -> None:

@@ -126,3 +126,10 @@ def limit_allocators() -> None:
     if mallopt is not None:
         for option, value in _MALLOC_OPTIONS.items():
             mallopt(option, value)
+
+
+def return_memory() -> None:
+    """Return what was freed to the system, after a step that needed much; glibc keeps it otherwise."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

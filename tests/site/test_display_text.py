@@ -112,7 +112,7 @@ def test_questions_whose_ids_look_alike_have_no_answers_on_a_page():
 
 
 def test_spreadsheet_is_utf_8_with_its_mark_and_reads_back():
-    data = spreadsheet(["a", "=b"], [["=1", 2.5], ['x"y', None]])
+    data = b"".join(spreadsheet(["a", "=b"], [["=1", 2.5], ['x"y', None]]))
 
     assert data.startswith(b"\xef\xbb\xbfa,'=b\r\n")
     assert list(csv.reader(io.StringIO(data.decode("utf-8-sig")))) == [["a", "'=b"], ["'=1", "2.5"], ['x"y', ""]]

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site import run_data as runs
@@ -55,6 +56,26 @@ def test_large_run_shows_the_questions_that_changed_most_and_states_the_rest(wor
     changes = {name: abs(float(row["change_f1"] or 0)) for name, row in rows.items()}
     assert sum(change > 0.5 for change in changes.values()) >= 10
     assert set(sorted(changes, key=changes.__getitem__)[-10:]) <= set(ids)
+
+
+def test_pages_are_the_same_whether_large_files_are_read_whole_or_row_by_row(workspace, monkeypatch):
+    def made():
+        folder, _, _ = pages(workspace, monkeypatch, shown=SHOWN)
+        return {path: path.read_bytes() for path in workspace.reports.rglob("*.*") if path.name != ".site.json"}, folder
+
+    whole, folder = made()
+    monkeypatch.setattr(runs, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(dataset, "WHOLE_BYTES", 0)
+
+    assert made() == (whole, folder)
+    results = workspace.results_file(folder.name)
+    kept = results.read_bytes()
+    try:
+        results.write_bytes(kept.replace(b'"abstained": false', b'"abstained": "no"', QUESTIONS // 2))
+        made()
+        assert "The questions of this run cannot be read" in (folder / "index.html").read_text()
+    finally:
+        results.write_bytes(kept)
 
 
 def test_every_question_that_a_page_of_a_large_benchmark_names_has_a_page(workspace, monkeypatch):
