@@ -51,9 +51,7 @@ def row_findings(questions: AuditedQuestions, header: Iterable[str]) -> Iterator
     marked: dict[str, list[tuple[int, str]]] = defaultdict(list)
     first = 0
     for batch in questions.batches:
-        impossible = np.asarray(batch.column("is_impossible").to_numpy(zero_copy_only=False), np.bool_)
-        question, answer, answers = (batch.column(name) for name in ("question", "answer", "answers"))
-        seen = Batch(question, answer, answers, impossible, names)
+        seen = Batch.of(batch, names)
         for kind, check in CHECKS.items():
             for row in np.flatnonzero(check.marks(seen)).tolist():
                 marked[kind].append((first + row, check.shown(batch, row)))

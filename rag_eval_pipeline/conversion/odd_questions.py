@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html.entities import entitydefs
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,15 @@ class Batch(NamedTuple):
     answers: pa.Array  # lists of the accepted ones; empty of unanswerable questions
     is_impossible: Marks
     header: pa.Array  # names of the source's columns, folded
+    folded_question: pa.Array
+    folded_answer: pa.Array
+
+    @classmethod
+    def of(cls, questions: pa.RecordBatch, header: pa.Array) -> Self:
+        """Return what the checks see of some accepted questions."""
+        question, answer, answers = (questions.column(name) for name in ("question", "answer", "answers"))
+        impossible = _array(questions.column("is_impossible"))
+        return cls(question, answer, answers, impossible, header, folded(question), folded(answer))
 
 
 Severity = Literal["wrong", "doubtful", "note"]
@@ -138,8 +147,17 @@ def _is_swapped(batch: Batch) -> Marks:
     return asks & ~_matches(batch.question, "question mark") if asks.any() else asks
 
 
+def _is_letter(batch: Batch) -> Marks:
+    letters = _matches(batch.answer, "letter")
+    return letters & ~_matches(batch.question, "options") if letters.any() else letters
+
+
+def _is_unused(batch: Batch) -> Marks:
+    return batch.is_impossible & means_something(batch.answer) if batch.is_impossible.any() else batch.is_impossible
+
+
 def _repeats_header(batch: Batch) -> Marks:
-    both = [_array(pc.is_in(folded(texts), batch.header)) for texts in (batch.question, batch.answer)]
+    both = [_array(pc.is_in(texts, batch.header)) for texts in (batch.folded_question, batch.folded_answer)]
     return both[0] & (both[1] | _array(pc.equal(batch.answer, "")))
 
 
@@ -162,7 +180,7 @@ CHECKS = {
     ),
     "unanswerable_with_answer": Check(
         severity="doubtful", field="is_impossible",
-        marks=lambda batch: batch.is_impossible & means_something(batch.answer),
+        marks=_is_unused,
         text="unanswerable questions have answers, such as {values}{rows}; these are not used.",
         remedy="If they are right, `is_impossible` is read the wrong way round.",
     ),
@@ -173,13 +191,13 @@ CHECKS = {
     ),
     "answer_is_question": Check(
         severity="wrong", field="answer",
-        marks=lambda batch: _array(pc.equal(folded(batch.question), folded(batch.answer))),
+        marks=lambda batch: _array(pc.equal(batch.folded_question, batch.folded_answer)),
         text="answers are equal to their questions{rows}, such as {values}.",
         remedy="Check which columns `questions` names.",
     ),
     "letter_as_answer": Check(
         severity="wrong", field="answer", share=0.5,
-        marks=lambda batch: _matches(batch.answer, "letter") & ~_matches(batch.question, "options"),
+        marks=_is_letter,
         text="{most}answers are single letters{rows}, such as {values}.",
         remedy="If they stand for options, put the option's text in their place: a system that is not shown the "
         "options cannot answer with a letter.",
@@ -257,16 +275,15 @@ class QuestionChecks:
 
     def add(self, questions: pa.RecordBatch) -> None:
         """Check some questions."""
-        impossible = _array(questions.column("is_impossible"))
-        question, answer, answers = (questions.column(name) for name in ("question", "answer", "answers"))
-        batch = Batch(question, answer, answers, impossible, self._header)
+        batch = Batch.of(questions, self._header)
+        impossible = batch.is_impossible
         for name, check in CHECKS.items():
             _add(self._found[name], questions, check.marks(batch), check.shown)
         has_context = _array(pc.greater(pc.list_value_length(questions.column("contexts")), 0))
         _add(self._unlinked, questions, ~has_context & ~impossible)
         self._rows += len(impossible)
         self._answerable += int((~impossible).sum())
-        self._texts.extend(map(hash, folded(batch.question).to_pylist()))
+        self._texts.extend(map(hash, batch.folded_question.to_pylist()))
         ids = questions.column("source_id")
         if ids.null_count < len(ids):
             self._source_ids.extend(map(hash, ids.drop_null().to_pylist()))
