@@ -178,8 +178,10 @@ def through_dagster(root: Path, server: RunningServer, latency_ms: float, given:
             if turn:  # the first makes Dagster's databases
                 record = newest_evaluation(workspace, "load", "chat").record
                 measured[name].append([*used, record.asking_seconds])
+    ideal = math.ceil(given.through_dagster / IN_FLIGHT) * latency_ms / 1000
     print(f"\n{given.through_dagster} questions, answered after {latency_ms:g} ms, {IN_FLIGHT} in flight; medians")
     print(f"{'':20} {'wall s':>8} {'asking s':>9} {'beside it':>10} {'CPU s':>8}")
+    print(f"{'ideal by latency':20} {'':8} {ideal:9.2f}")
     medians = {
         name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in measured.items()
     }
