@@ -67,9 +67,9 @@ QUESTION_METRICS: tuple[MetricInfo, ...] = (
           source=f"{_SPECIFICATION} 3.1"),
     *_covered("token", "words"),
 
-    _answer("exact_match", "Whether the answer without citations and Markdown equals a gold answer, as SQuAD compares.",
+    _answer("exact_match", "Whether the answer without citations and markup equals a gold answer, as SQuAD compares.",
             _SQUAD),
-    _answer("f1", "F1 of the words that the answer without citations and Markdown shares with a gold answer; "
+    _answer("f1", "F1 of the words that the answer without citations and markup shares with a gold answer; "
             "characters in scripts without spaces.", _SQUAD),
     _answer("squad/exact_match", "Exact match of the answer as it is, as the official scorer prints it.", _SQUAD,
             label="Exact match, official"),

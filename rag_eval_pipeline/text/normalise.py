@@ -1,6 +1,7 @@
-"""The one spelling in which texts are compared, the text of a number, and answers without citations and Markdown."""
+"""The one spelling in which texts are compared, the text of a number, and answers without citations and markup."""
 
 import decimal
+import html
 import json
 import math
 import unicodedata
@@ -44,6 +45,16 @@ _NUMBER = rf"(?:(?:{PASSAGE_WORDS}|ID:[ ]?)?[0-9]{{1,3}})"
 _NUMBERED = rf"[\[［][ ]?\^?{_NUMBER}(?:[ ]?[,;–-][ ]?{_NUMBER}){{0,40}}[ ]?[\]］]"
 _FILE = r"\[[^\[\]\n]{0,300}?\.(?:pdf|txt|md|html?|docx?|xlsx?|pptx?|csv|json)(?:#[^\[\]\n]{0,100}|:[0-9:,-]{1,60})?\]"
 _MARKS = regex.compile(rf"{_NUMBERED}|{_FILE}|【[^【】\n]{{0,300}}】|(?<=\])\([^()\s]{{1,500}}\)", regex.IGNORECASE)
+# Tags of a text in HTML, in which at least one is closed or breaks a line; not those in code of Markdown. Of a note
+# also its number.
+_HTML = regex.compile(r"</[a-z]|<br\b", regex.IGNORECASE)
+_TAG = regex.compile(
+    r"(?P<code>`[^`\n]*+`|^[ \t]*+```.*?^[ \t]*+```)|(?<=\p{L}{3}|[.,;:!?)])<sup>\s*+\[?[0-9]{1,3}\]?\s*+</sup>"
+    r"|(?P<block></?(?:p|div|br|hr|[uo]l|li|h[1-6]|table|thead|tbody|t[rdh]|blockquote|pre)\b[^<>]{0,500}>)"
+    r"|</?(?:a|b|i|u|s|em|strong|span|su[bp]|code|mark|small|font)\b[^<>]{0,500}>",
+    regex.IGNORECASE | regex.DOTALL | regex.MULTILINE,
+)
+_ENTITY = regex.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});", regex.IGNORECASE)
 _LINK = regex.compile(rf"\[([^\[\]\n]{{1,300}})\](?={FILLER})")
 _FENCE = r"(?m:^[ \t]*+`{3,}+[\w+-]*+[ \t]*+$)"
 _EMPHASIS = regex.compile(rf"\*{{1,3}}|__|~~|{_FENCE}|`++|(?m:^[ \t]*+(?:#{{1,6}}(?=[ \t])|>++))")
@@ -122,14 +133,20 @@ def mask_citations(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
 
 
 def unmarked(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
-    """Return the answer without citations, code fences and marks of Markdown; offsets are lost."""
-    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", mask_citations(answer, marks)))
+    """Return the answer without citations, code fences, marks of Markdown and tags of HTML; offsets are lost."""
+    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", _without_tags(mask_citations(answer, marks))))
     # A mark between words is a gap; one before a full stop or at a line's end is nothing.
     return _GAP.sub(lambda match: " " if match["end"] is None else "", bare)
 
 
+def _without_tags(text: str) -> str:
+    if _HTML.search(text):
+        text = _TAG.sub(lambda tag: tag["code"] or ("\n" if tag["block"] else ""), text)
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
+
+
 def plain(answer: str, marks: Iterable[tuple[int, int]] = ()) -> str:
-    """Return what is compared of an answer: unified, without citations and Markdown."""
+    """Return what is compared of an answer: unified, without citations and markup."""
     return unify(unmarked(answer, marks))
 
 

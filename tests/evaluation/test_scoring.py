@@ -162,6 +162,7 @@ MARKED = {
     "a link":                   ("[31 metres](https://ports.example/dock)【4†a】", "31 metres",   1.0,          0.0),
     "emphasis":                 ("**31** metres",                                 "31 metres",   1.0,          1.0),
     "a fence":                  ("```text\n31 metres\n```",                       "31 metres",   1.0,          0.0),
+    "HTML":                     ("<p>31 metres</p>",                              "31 metres",   1.0,          0.0),
     "brackets that are gold":   ("The vector [1, 2].",                            "vector [1, 2]", 1.0,        1.0),
     "brackets that are wrong":  ("The vector [3, 4].",                            "vector [1, 2]", 0.0,        0.0),
 }  # fmt: skip

@@ -55,6 +55,27 @@ def test_markdown_is_no_text():
     assert plain(answer) == " Lamp\nIt was lit in 1887; see the log."
 
 
+HTML = {
+    #                     answer                                        without tags
+    "a paragraph":       ("<p>It was <b>lit</b> in 1887.</p>",          "It was lit in 1887."),
+    "lines":             ("1887<br>1901",                               "1887 1901"),
+    "a list":            ("<ul><li>Ada</li><li class='x'>Bo</li></ul>", "Ada Bo"),
+    "a link":            ('See <a href="http://x.example/?a=1">it</a>.', "See it."),
+    "the mark of a note": ("Ada Lund<sup>1</sup>, and Bo<sup>2</sup>",  "Ada Lund, and Bo2"),
+    "a power":           ("10<sup>6</sup> m",                           "106 m"),
+    "entities":          ("AT&amp;T doesn&#39;t",                       "AT&T doesn't"),
+    "no entities":       ("a?x=1&copy=2 & b;",                          "a?x=1&copy=2 & b;"),
+    "a tag that is meant": ("Use <b> for it.",                          "Use <b> for it."),
+    "code":              ("Use `<b>x</b>` here.",                       "Use <b>x</b> here."),
+    "signs":             ("a < b </a> and c > d",                       "a < b and c > d"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "expected"), HTML.values(), ids=HTML)
+def test_tags_of_html_are_no_text(answer, expected):
+    assert " ".join(plain(answer).split()) == expected
+
+
 FOLDED = {
     "accents of Latin letters":     ("Évêque",   "eveque"),
     "accents of Greek":             ("Ἀθῆναι",   "αθηναι"),
