@@ -50,7 +50,7 @@ class AnswerFacts:
         for column, used in zip(self._usage, _usage(answer, is_free=self._is_free), strict=True):
             column.append(used)
         self.passages.add(answer)
-        self.notes.add(answer)
+        self.notes.add(answer, is_wrong=result is not None and result.individual_metrics.get("exact_match") == 0)
         if result is not None and len(self.first) < FIRST_KEPT:
             self.first.append(result)
 
@@ -114,6 +114,8 @@ def system_endpoints(pair: Pair) -> list[EndpointSettings]:
 
 EQUAL_SHARE = 0.9  # of the answers; from here on most questions were not answered, whatever the text says
 EQUAL_LEAST = 10  # answers; fewer may all be right
+WRONG_SHARE, WRONG_LENGTH = 0.05, 15  # of the answers, and characters: "No." may be wrong of many questions
+FREQUENT = 20  # texts that are counted: every one that a twentieth of the answers has is among them
 TEXT_SHOWN = 80  # characters
 MODELS_SHOWN = 5
 LANGUAGE_SHARE = 0.2  # of the questions; with fewer in a known language, the language is another
@@ -134,11 +136,11 @@ class AnswerNotes:
         self._example: Citation | None = None
         self._changed_at: str | None = None  # the first question that another model answered than the one before
         self._model: str | None = None
-        self._texts = array("q")  # hashes: the texts would take the memory of all answers
-        self._frequent, self._lead = "", 0  # Boyer and Moore's majority
+        self._texts, self._wrong = array("q"), array("q")  # hashes: the texts would take the memory of all answers
+        self._frequent: dict[str, int] = {}  # Misra and Gries's counts
 
-    def add(self, answer: RagAnswer) -> None:
-        """Note one answer."""
+    def add(self, answer: RagAnswer, *, is_wrong: bool = False) -> None:
+        """Note one answer, and whether it equals no gold answer."""
         if answer.model is not None:
             self.models[answer.model] += 1
             if self._changed_at is None and self._model not in (None, answer.model):
@@ -152,20 +154,36 @@ class AnswerNotes:
         if answer.answer is not None:
             text = " ".join(answer.answer.split())
             self._texts.append(hash(text))
-            if self._lead == 0:
-                self._frequent = text
-            self._lead += 1 if text == self._frequent else -1
+            if is_wrong and not answer.abstained and len(text) >= WRONG_LENGTH:
+                self._wrong.append(hash(text))
+            if text in self._frequent or len(self._frequent) < FREQUENT:
+                self._frequent[text] = self._frequent.get(text, 0) + 1
+            else:
+                self._frequent = {known: count - 1 for known, count in self._frequent.items() if count > 1}
+
+    def _equal_answers(self) -> Iterator[str]:
+        """Yield a line if nearly all answers are one text, or many wrong ones are."""
+        total, declines = len(self._texts), "If the system declines with it, name it in the setting `abstention`;"
+        for hashes, share, what, advice in (
+            (self._texts, EQUAL_SHARE, "", "check where the answer is read from: rag-eval system probe"),
+            (
+                self._wrong,
+                WRONG_SHARE,
+                ", and wrong",
+                "look whether it is an error that the system states as an answer",
+            ),
+        ):
+            given = np.frombuffer(hashes, np.int64)
+            counts = {text: int((given == hash(text)).sum()) for text in self._frequent}
+            most = max(counts, key=counts.__getitem__, default="")
+            if counts and counts[most] >= max(EQUAL_LEAST, share * total):
+                equal = f"{counts[most]:,} of {total:,} answers are the same text{what}"
+                yield f"{equal}: {shortened(most, TEXT_SHOWN)!r}. {declines} else {advice}."
+                return
 
     def warnings(self) -> Iterator[str]:
         """Yield a line for each of these that is as it should not be."""
-        equal = int((np.frombuffer(self._texts, np.int64) == hash(self._frequent)).sum()) if self._texts else 0
-        if equal >= max(EQUAL_LEAST, EQUAL_SHARE * len(self._texts)):
-            text = shortened(self._frequent, TEXT_SHOWN)
-            yield (
-                f"{equal:,} of {len(self._texts):,} answers are the same text: {text!r}. If the system declines with "
-                "it, name it in the setting `abstention`; else check where the answer is read from: rag-eval system "
-                "probe."
-            )
+        yield from self._equal_answers()
         if (one := self._example) is not None:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.invalid.most_common())
             page = "" if one.page_number is None else f", page {one.page_number}"

@@ -217,6 +217,30 @@ def test_results_name_equal_answers_places_that_do_not_exist_and_models_that_cha
         assert any(line.startswith(start) for line in results.warnings), start
 
 
+CANNED = {
+    #                                   the text                                         answers   warned of
+    "an error in many answers":        ("An error occurred. Please try again later.",    10,       True),
+    "an error in few answers":         ("An error occurred. Please try again later.",    9,        False),
+    "a refusal that is recognised":    ("The documents do not answer this question.",    20,       False),
+    "a short answer":                  ("No.",                                           20,       False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "count", "is_warned_of"), CANNED.values(), ids=CANNED)
+def test_results_name_a_wrong_text_that_many_answers_are(text, count, is_warned_of, pair, results_of):
+    answers = [answered(query) for query in pair.queries]
+    canned = [at for at, query in enumerate(pair.queries) if not query.is_impossible][:count]
+    for at in canned:
+        answers[at] = msgspec.structs.replace(answers[at], answer=text, abstained="documents" in text)
+
+    found = [line for line in results_of(answers).warnings if "the same text" in line]
+
+    assert found == is_warned_of * [
+        f"{count} of 40 answers are the same text, and wrong: {text!r}. If the system declines with it, name it in the "
+        "setting `abstention`; else look whether it is an error that the system states as an answer."
+    ]
+
+
 @pytest.mark.parametrize(("question", "count"), [("Vem byggde kvarnen?", 1), ("Wer hat die Mühle gebaut?", 0)])
 def test_results_say_that_refusals_of_the_language_are_unknown(workspace, question, count):
     file = workspace.root / "data" / "config" / "systems" / "recorded.config.yaml"
