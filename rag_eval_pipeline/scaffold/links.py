@@ -6,6 +6,7 @@ values name its documents, and what benchmark.yaml has to contain for questions 
 
 import glob
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -184,7 +185,10 @@ def _table_target(table: DocumentTable) -> Target:
 
 def _file_targets(profile: FolderProfile) -> Iterator[Target]:
     """Yield the ways to name the folder's files, the plainest first."""
-    names = {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
+    ends = [("/".join(path.split("/")[n:]), path) for path in profile.documents for n in range(path.count("/"))]
+    times = Counter(end for end, _ in ends)
+    names = {end: path for end, path in ends if times[end] == 1}  # of a path that ends like others, its folder decides
+    names |= {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
     yield _file_target(profile, names, "{}", "names of files")
     for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
         stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}

@@ -37,7 +37,8 @@ _FORMULA = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _HIDDEN_ROW = re.compile(rb"<(?:\w+:)?row\s(?=[^>]*\bhidden=\"(?:1|true)\")[^>]*\br=\"(\d+)\"")
 _LINK = re.compile(rb"<(?:\w+:)?hyperlink\s[^>]*>")
 _ATTRIBUTE = re.compile(rb"([\w:]+)=\"([^\"]*)\"")
-_LINK_FORMULA = re.compile(r'=\s*HYPERLINK\(\s*"(https?://[^"]+)"', re.IGNORECASE)
+_LINK_FORMULA = re.compile(r'=\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
+_NO_DOCUMENT = ("#", "[", "mailto:", "tel:")  # what begins the addresses of cells, people and the like
 _STRICT = {  # what "Strict Open XML" calls the namespaces that openpyxl knows
     b"http://purl.oclc.org/ooxml/spreadsheetml/main": b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
     b"http://purl.oclc.org/ooxml/officeDocument/relationships": (
@@ -219,7 +220,8 @@ def _read_sheet(file: Any, sheet: Any) -> Sheet:
                 faults.setdefault("with 0 as a date, read as empty", []).append(_place(place, number))
                 value = None
             formula = written[place].value if place < len(written) else None
-            if isinstance(formula, str) and (link := _LINK_FORMULA.match(formula)):
+            link = _LINK_FORMULA.match(formula) if isinstance(formula, str) else None
+            if link is not None and not link[1].lower().startswith(_NO_DOCUMENT):
                 links[place, number] = link[1]
             texts.append(cell_text(value, cell))
         while texts and texts[-1] is None:
@@ -244,7 +246,7 @@ def _links(archive: zipfile.ZipFile, path: str, raw: bytes) -> dict[tuple[int, i
     for tag in _LINK.findall(raw):
         facts = {key.rpartition(b":")[2]: value for key, value in _ATTRIBUTE.findall(tag)}
         target = targets.get(facts.get(b"id"), "")
-        if target.startswith(("http://", "https://")):
+        if target and not target.lower().startswith(_NO_DOCUMENT):
             left, top, right, bottom = range_boundaries(facts[b"ref"].decode())
             cells = ((column - 1, row) for row in range(top, bottom + 1) for column in range(left, right + 1))
             found |= dict.fromkeys(islice(cells, LINKED_CELLS), target)

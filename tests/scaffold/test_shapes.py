@@ -439,6 +439,15 @@ def test_ids_of_documents_that_are_doubles_are_known(planned, tmp_path):
     assert gold(planned(files)) == [["1"], []]
 
 
+def test_files_are_found_by_ends_of_their_paths(planned):
+    files = {"kb/a.md": "A", "kb/one/p.md": "P 1", "kb/two/p.md": "P 2"}
+    rows = "A?,a,a.md\nP?,1,one/p.md\nQ?,2,two/p.md\nA again?,a,kb/a.md\n"
+
+    assert gold(planned({"q.csv": f"question,answer,file\n{rows}", **files})) == [
+        ["kb/a.md"], ["kb/one/p.md"], ["kb/two/p.md"], ["kb/a.md"],
+    ]  # fmt: skip
+
+
 def test_csv_without_a_header_keeps_its_first_question(planned):
     found = planned({"q.csv": "How deep is it?,31 m\nWho dug it?,Ines\n"})
 

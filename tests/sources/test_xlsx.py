@@ -200,17 +200,22 @@ def test_xlsx_escapes_of_characters_are_characters(benchmark):
 
 
 def test_xlsx_links_are_a_column_and_hidden_rows_and_zero_dates_are_said(benchmark):
-    book = workbook(Q=[["q", "Source", "when"], ["a", "Dock", 0], ["b", "Quay", 1], ["c", "none", None]])
+    book = workbook(
+        Q=[["q", "Source", "when"], ["a", "Dock", 0], ["b", "Quay", 1], ["c", "none", None], ["d", "Basin", None]]
+    )
     sheet = book["Q"]
     sheet["B2"].hyperlink, sheet["B3"].hyperlink = "https://e.org/dock?a=1&b=2", "mailto:x@e.org"
     sheet["C2"].number_format = sheet["C3"].number_format = "dd.mm.yyyy"
-    sheet["B4"] = '=HYPERLINK("https://e.org/none", "none")'
+    sheet["B4"], sheet["A5"] = '=HYPERLINK("https://e.org/none", "none")', '=HYPERLINK("#Q!A1", "d")'
+    sheet["B5"].hyperlink = "docs/basin.md"
     sheet.row_dimensions[3].hidden = True
 
     found = read(benchmark, saved(book))
 
-    assert found.table["Source link"].to_pylist() == ["https://e.org/dock?a=1&b=2", None, "https://e.org/none"]
-    assert found.table["when"].to_pylist() == [None, "1900-01-01", None]
+    assert found.table["Source link"].to_pylist() == [
+        *("https://e.org/dock?a=1&b=2", None, "https://e.org/none", "docs/basin.md")
+    ]  # fmt: skip
+    assert found.table["when"].to_pylist() == [None, "1900-01-01", None, None]
     assert {
         "q.xlsx: addresses of links are in the columns 'Source link'",
         "q.xlsx: 1 hidden rows are read like the others; the first is row 3",
