@@ -98,6 +98,23 @@ CREATE MACRO item_texts(value, names, roles) AS list_filter(list_transform([item
 CREATE MACRO question_text(value) AS item_texts(value,
     'question query user_input query_text question_text input_question user_query user_question prompt instruction '
     || 'input content messages', ['user', 'human'])[1];
+CREATE MACRO item_role(message) AS
+    coalesce(json_extract_string(message, '$.role'), json_extract_string(message, '$.type'));
+CREATE MACRO item_place(messages, question) AS list_filter(range(1, len(messages) + 1), lambda place:
+    item_role(messages[place]) IN ('user', 'human')
+    AND json_extract_string(messages[place], '$.content') = question)[-1];
+CREATE MACRO item_before(messages, question) AS list_filter(
+    messages[1 : coalesce(item_place(messages, question) - 1, len(messages))], lambda message:
+    json_type(message) <> 'OBJECT' OR json_type(json_extract(message, '$.content')) IS NULL
+    OR item_role(message) IN ('user', 'human', 'assistant', 'ai')  -- a service has a system message of its own
+    AND json_type(json_extract(message, '$.content')) = 'VARCHAR');
+CREATE MACRO question_history(value) AS list_transform([item_json(value)], lambda item: item_before(
+    CASE json_type(item)
+    WHEN 'ARRAY' THEN list_filter(json_extract(item, '$[*]'), lambda one: json_type(one) = 'OBJECT')
+    WHEN 'OBJECT' THEN list_transform([list_filter(json_keys(item), lambda key: item_word(key) IN
+        ('chat_history', 'history', 'conversation_history', 'messages')
+        AND json_type(item_key(item, key)) = 'ARRAY')[1]], lambda key: json_extract(item_key(item, key), '$[*]'))[1]
+    END, question_text(value)))[1];
 CREATE MACRO answer_texts(value) AS item_texts(value,
     'ground_truth ground_truth_answer gold_answer correct_answer reference_answer expected_answer expected_output '
     || 'expected_response expected ideal_answer ideal reference answer answer_text final_answer answers target output '
