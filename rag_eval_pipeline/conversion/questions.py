@@ -56,6 +56,7 @@ _ROLES = {
     "user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "agent": "assistant",
     "ai": "assistant", "bot": "assistant", "model": "assistant", "system": "system",
 }  # fmt: skip
+SPEAKERS = frozenset((*_ROLES, "tool", "function", "developer"))
 # Keys of a question and its answer in one object.
 _EXCHANGES = (
     *(("user", "assistant"), ("human", "ai"), ("user", "bot"), ("question", "answer"), ("query", "answer")),
@@ -161,7 +162,7 @@ def text_of(value: Any, field: str) -> str | None:
 def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> dict[str, Any]:
     """Return what the metadata of a question says of its conversation; nothing of a question without one.
 
-    A question that is the last message of its history is left out of it.
+    A question that is the user's last message in its history is left out of it, and so is what was answered to it.
     """
     found: dict[str, Any] = {}
     if (name := text_of(conversation, "conversation")) is not None and name:
@@ -172,8 +173,9 @@ def turn_metadata(conversation: Any, turn: Any, history: Any, question: Any) -> 
             raise RowError("bad_turn", "turn", "the number of a turn", turn)
         found["turn"] = int(number.removesuffix(".0"))
     messages = messages_of(history)
-    if messages and messages[-1] == {"role": "user", "content": question}:
-        messages.pop()
+    asked = max((place for place, one in enumerate(messages) if one["role"] == "user"), default=None)
+    if asked is not None and messages[asked]["content"].strip() == str(question).strip():
+        del messages[asked:]
     return found | ({"history": messages} if messages else {})
 
 

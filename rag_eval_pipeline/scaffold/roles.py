@@ -174,9 +174,9 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
         *named_columns(rest, "conversation", lambda column: not column.is_unique)[:1],
         *named_columns(rest, "turn", _is_turn)[:1],
     ]
-    if len(turns) == 2 and history is None:
+    if len(turns) == 2:
         assign("conversation", turns[0])
-        assign("turn", turns[1], remark="; the earlier turns are the history of a question")
+        assign("turn", turns[1], remark="" if history else "; the earlier turns are the history of a question")
     labels = [column for column in rest if column.name not in used and is_label(column)]
     used.update(column.name for column in labels)
     metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}

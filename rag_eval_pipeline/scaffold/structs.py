@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
+from rag_eval_pipeline.conversion.questions import SPEAKERS
 from rag_eval_pipeline.scaffold.columns import Column, Field, Kind, is_html, read_cell
 from rag_eval_pipeline.scaffold.headers import ROLES, bare, is_gold, normalised
 from rag_eval_pipeline.scaffold.links import (
@@ -96,7 +97,8 @@ class Structs:
     @property
     def speaks(self) -> bool:
         """Whether the objects are messages of a conversation."""
-        return not {"role", "speaker"}.isdisjoint(map(normalised, self.kinds))
+        names = [name for name in self.kinds if normalised(name) in {"role", "speaker"}]
+        return any(str(value).casefold() in SPEAKERS for name in names for value in self.values(name))
 
     @property
     def html(self) -> str | None:

@@ -89,6 +89,11 @@ HISTORIES = {
     "a question and its answer": [["Hello", "Hello!"]],
     "an object of both": [{"human": "Hello", "ai": "Hello!"}],
     "lines that begin with who speaks": "User: Hello\nAssistant: Hello!",
+    "OpenAI, with the question and its answer": [
+        *SAID,
+        {"role": "user", "content": "Who?"},
+        {"role": "assistant", "content": "Ada"},
+    ],
     "JSON in a cell": json.dumps(SAID),
     "Python's notation, as pandas writes it": str(SAID),
 }

@@ -457,6 +457,24 @@ def test_csv_without_a_header_keeps_its_first_question(planned):
     ]
 
 
+def test_history_is_kept_beside_the_conversation_that_a_column_names(planned):
+    row = {"question": "How wide?", "answer": "9 m", "chat_id": "x", "turn": 2, "history": MESSAGES}
+
+    found = planned({"q.jsonl": jsonl(row, row | {"question": "How high?", "turn": 3})})
+
+    assert [question.metadata for question in found.questions] == [
+        {"conversation": "x", "turn": turn, "history": MESSAGES} for turn in (2, 3)
+    ]
+
+
+def test_gold_texts_may_have_roles(planned):
+    text = [{"role": "gold", "text": "It is 31 m deep."}]
+
+    found = planned({"q.jsonl": jsonl(*({"question": f"{n}?", "answer": "a", "contexts": text} for n in "AB"))})
+
+    assert [[c.text for c in question.contexts] for question in found.questions] == [["It is 31 m deep."]] * 2
+
+
 NULLS = {  # names of documents in a file in which an unanswerable question has none
     "a text or a list": ("a.md", ["b.md"], {"a.md": "A", "b.md": "B"}),
     "a number": (10, 11, {"docs.json": json.dumps([{"id": 10, "text": "A text."}, {"id": 11, "text": "B text."}])}),
