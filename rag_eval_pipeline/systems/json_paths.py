@@ -4,6 +4,7 @@ Paths are compiled when the system's file is read, so a bad one is an error of t
 Source: https://jmespath.org/specification.html
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from rag_eval_pipeline.text.normalise import scalar_text
 
 T = TypeVar("T")
 
+_DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,20})?")
 KEYS_SHOWN = 20  # of a reply, in a warning
 ITEMS_SHOWN = 5  # of a list, when looking for unread keys; the others have the same keys
 
@@ -58,10 +60,14 @@ def last_items(values: Sequence[Any], path: str | None) -> list[Any]:
 
 
 def number_at(value: Any, path: str) -> float | None:
-    """Return the number at a path, 0 or more; None if there is none."""
-    return _converted(
-        value, path, lambda found: found if is_amount(found) and found <= MAX_EXACT else None, "a number of 0 or more"
-    )
+    """Return the number at a path, 0 or more, also one that is a text, as Dify's prices; None if there is none."""
+    return _converted(value, path, _amount, "a number of 0 or more")
+
+
+def _amount(found: Any) -> float | None:
+    if isinstance(found, str) and _DECIMAL.fullmatch(found):
+        found = float(found)
+    return found if is_amount(found) and found <= MAX_EXACT else None
 
 
 def _converted(value: Any, path: str, convert: Callable[[Any], T | None], expected: str) -> T | None:

@@ -245,11 +245,18 @@ async def test_empty_answer_is_an_error_with_its_usage_or_an_abstention(tmp_path
     assert (abstained.status, abstained.answer, abstained.abstained) == ("ok", "", True)
 
 
+async def test_price_that_is_a_text_is_read(tmp_path):
+    answer, _ = await asked(tmp_path, answering(price="0.0012890", n="12"), cost="data.price", prompt_tokens="data.n")
+
+    assert (answer.usage.estimated_cost_usd, answer.usage.prompt_tokens) == (0.001289, 12)
+
+
 WRONG = {
     #                              script                                   settings                             status       code                what the message names
     "no answer":                  (reply(200, {"data": {}}),                {},                                  "error",     "bad_response",     "'data.answer'"),
     "passages that are no list":  (answering(hits={"a": 1}),                     {"contexts": {"path": "data.hits"}}, "error",     "bad_response",     "'data.hits'"),
     "more tokens than any count": (answering(n=1e300),                          {"prompt_tokens": "data.n"},         "error",     "bad_response",     "'data.n'"),
+    "a price in words":           (answering(n="free"),                         {"cost": "data.n"},                  "error",     "bad_response",     "'data.n'"),
     "a path that cannot be":      (answering(),                                  {"answer": "length(data.n)"},        "error",     "bad_response",     "length(data.n)"),
     "an error in a success":      (reply(200, {"error": "no index"}),       {"error": "error"},                  "error",     "error_reply",      "no index"),
     "a cut stream":               (events({"token": "In "}, end=False),     SSE,                                 "truncated", "stream_truncated", "1 events"),
