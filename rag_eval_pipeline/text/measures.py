@@ -51,7 +51,7 @@ area 10000 ha hectare hectares
 area 4046.856 acre acres
 speed 1 km/h kph kmh
 speed 1.609344 mph miles_per_hour
-speed 1.852 knots knot kn
+speed 1.852 knots knot
 speed 3.6 m/s metres_per_second meters_per_second
 power 1 kw kilowatt kilowatts
 power 0.001 w watt watts
