@@ -65,6 +65,9 @@ _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neithe
 _SOME_NONE = re.compile(r"\b(?:none|no|nobody|nothing)\b")
 # "No changes were made" does not answer a yes-or-no question.
 _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
+# Between the groups of a code: a telephone number, an account. Points, commas and slashes are of numbers and dates.
+_GROUPED = re.compile(r"(?<=[a-z0-9)])[ ()-]+(?=[a-z0-9(])|[+()]")
+_CODE_LENGTH = 5  # letters and digits, at least half of them digits
 _FIRST_UNSPACED = "\u2e80"
 _RANK: dict[Verdict, int] = {"correct": 3, "refused": 2, "unsure": 1, "incorrect": 0}
 _AMBIGUOUS = frozenset({"absent", "context", "other_language"})
@@ -185,6 +188,8 @@ class _Comparison:
 
     def _numeric(self) -> Correctness:
         share = self.matched / len(self.numbers)
+        if share < 1 and not self.doubts and _has_code(self.gold, self.given):
+            return Correctness("correct", 1.0, "the code, in other groups")
         if len(self.gold.stems) <= BRIEF:
             reason = f"number: {self._counted()}"
             if share == 1:
@@ -235,6 +240,16 @@ class _Comparison:
         if self.missed:
             text += f", missing {', '.join(self.missed)}"
         return ", ".join((text, *self.doubts))
+
+
+def _has_code(gold: ComparedText, given: ComparedText) -> bool:
+    """Whether a gold answer is a code that the answer has in the same or in other groups: 555-0199 and 5550199."""
+    code = _GROUPED.sub("", gold.folded.strip())
+    digits = sum(map(str.isdigit, code))
+    if not (code.isascii() and code.isalnum()) or len(code) < _CODE_LENGTH or 2 * digits < len(code):
+        return False
+    is_date = any(number.date is not None for number in gold.quantities)
+    return not is_date and re.search(rf"(?<![0-9.]){code}(?![0-9]|\.[0-9])", _GROUPED.sub("", given.folded)) is not None
 
 
 def _is_none_for_zero(one: ComparedText, other: ComparedText) -> bool:
