@@ -38,8 +38,9 @@ def mean_text(mean: float | None) -> str:
     """Format a share in hundredths, with a decimal where it would seem to be none or all."""
     if mean is None:
         return "–"
-    rounded = f"{100 * mean:.0f}"
-    return f"{100 * mean:.1f}" if rounded in ("0", "100") and mean not in (0, 1) else rounded
+    hundredths = round(100 * mean, 9)  # 0.735 and what sums of it make, 0.7349999999999999, are one number
+    rounded = f"{hundredths:.0f}"
+    return f"{hundredths:.1f}" if rounded in ("0", "100") and mean not in (0, 1) else rounded
 
 
 class MetricMove(NamedTuple):

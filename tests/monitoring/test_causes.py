@@ -11,6 +11,7 @@ from rag_eval_pipeline.monitoring.causes import (
     MetricMove,
     _worse_questions,
     chance_of_sharing,
+    mean_text,
     shared_group,
     worse_questions,
 )
@@ -92,3 +93,11 @@ def test_chance_of_sharing_is_scipys(count, total, size, drawn):
     assert chance_of_sharing(count, total, size, drawn) == pytest.approx(
         stats.hypergeom.sf(count - 1, total, size, drawn), rel=1e-8
     )
+
+
+@pytest.mark.parametrize(
+    ("mean", "text"),
+    [(0.735, "74"), (0.7349999999999999, "74"), (0.575, "58"), (0.9999, "100.0"), (1.0, "100"), (None, "–")],
+)
+def test_equal_means_have_one_text(mean, text):
+    assert mean_text(mean) == text
