@@ -37,6 +37,7 @@ from rag_eval_pipeline.metrics.early_stop import (
 )
 from rag_eval_pipeline.metrics.intervals import Values
 from rag_eval_pipeline.metrics.registry import metric_label
+from rag_eval_pipeline.monitoring.comparison import pin_again
 from rag_eval_pipeline.monitoring.comparison_files import Case, quoted, write_suite
 from rag_eval_pipeline.monitoring.night_records import read_nights
 from rag_eval_pipeline.monitoring.nightly import BaselineRuns, read_baseline_runs
@@ -206,7 +207,7 @@ def read_steady_questions(workspace: Workspace, pair: Pair) -> SteadyQuestions:
     runs = read_baseline_runs(workspace, pinned, baseline.evaluations, read_verdict_settings(workspace))
     nights = read_nights(workspace, benchmark, system)
     reference = runs.reference(nights.nights if nights else ())
-    _require_comparable(pair, reference[-1])
+    _require_comparable(pair, reference[-1], baseline.evaluations)
     names = list(_steady_names(reference, pair.settings.critical_metrics))
     scores = np.array([[_values(run, name) for name in names] for run in reference], dtype=np.float64)
     steady = steady_scores(scores) if names else np.full((0, len(pair.queries)), np.nan)
@@ -239,16 +240,15 @@ def question_order(
     return [usable[name] for name in dict.fromkeys(turns)]
 
 
-def _require_comparable(pair: Pair, run: ScoredRun) -> None:
+def _require_comparable(pair: Pair, run: ScoredRun, pinned: Sequence[str]) -> None:
     reason = different_part(run.fingerprints, pair.fingerprints)
     if reason is None and tuple(query.query_id for query in pair.queries) != run.query_ids:
         reason = "questions"
     if reason is not None:
         benchmark, system = pair.paths.name, pair.system
         raise InputError(
-            "not_comparable", f"{benchmark} x {system}", "a baseline of the same questions",
-            found=f"different_{reason}",
-            hint=f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask",
+            "not_comparable", f"{benchmark} x {system}", "a baseline of the same questions, scored alike",
+            found=f"different_{reason}", hint=pin_again(f"different_{reason}", benchmark, system, pinned),
         )  # fmt: skip
 
 

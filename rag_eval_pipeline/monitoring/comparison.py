@@ -30,6 +30,7 @@ from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuesti
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
 from rag_eval_pipeline.workspace import Workspace
 
+SCORED_OTHERWISE = ("different_metrics", "different_judge")  # reasons that scoring the same answers again removes
 CHANGED_SHOWN = 10  # questions for each metric; all are in the evaluations' files
 
 NO_DATASET = "The dataset is not here: each question counts by itself, also where questions share a document."
@@ -164,8 +165,17 @@ def not_comparable(
     """Return the error `not_comparable`, with the datasets of both sides if they differ, and what to do."""
     datasets = f": {before.dataset} before, {now.dataset} now" if before.dataset != now.dataset else ""
     remedy = hint or _remedy(reason, before.run, now.run)
-    return InputError(
-        "not_comparable", place, "evaluations of the same questions", found=f"{reason}{datasets}", hint=remedy
+    expected = "evaluations scored alike" if reason in SCORED_OTHERWISE else "evaluations of the same questions"
+    return InputError("not_comparable", place, expected, found=f"{reason}{datasets}", hint=remedy)
+
+
+def pin_again(reason: str, benchmark: str, system: str, pinned: Sequence[str]) -> str:
+    """Return what to do if a system is not comparable with its baseline; it is asked only if it must be."""
+    if reason not in SCORED_OTHERWISE:
+        return f"Pin evaluations of the present state: rag-eval pin {benchmark} {system} --ask"
+    return (
+        f"Score the pinned answers again, rag-eval rescore {benchmark} {system} {' '.join(pinned)}, and pin the "
+        f"evaluations that it prints: rag-eval pin {benchmark} {system} EVALUATION..."
     )
 
 
@@ -174,7 +184,7 @@ def _remedy(reason: str, before: ScoredRun, now: ScoredRun) -> str | None:
         return "Name two evaluations of one benchmark."
     if reason == "nothing_scored":
         return None
-    if reason in ("different_metrics", "different_judge"):
+    if reason in SCORED_OTHERWISE:
         commands = dict.fromkeys(f"rag-eval rescore {one.benchmark} {one.system}" for one in (before, now))
         return f"Score the answers of both again: {' and '.join(commands)}"
     older = min(before, now, key=lambda one: one.opened_at)

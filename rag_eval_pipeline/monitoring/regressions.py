@@ -35,7 +35,7 @@ from rag_eval_pipeline.judges.judge_changes import JudgeCheck
 from rag_eval_pipeline.metrics.verdict_rules import QualityThresholds
 from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, pin_first_nights
-from rag_eval_pipeline.monitoring.comparison import ComparedRun, compare_runs, compared_run, not_comparable
+from rag_eval_pipeline.monitoring.comparison import ComparedRun, compare_runs, compared_run, not_comparable, pin_again
 from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import declines, headline_order, means_text
@@ -190,8 +190,9 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
 def _other_state(workspace: Workspace, row: Comparison, baseline: Baseline, newest: Evaluation) -> InputError:
     """Return why a pair's newest evaluation is not compared with its baseline, and what to do."""
     before = compared_run(load_evaluation(workspace, baseline.evaluations[-1]))
-    hint = f"Pin evaluations of the present state: rag-eval pin {row.benchmark} {row.new} --ask"
-    return not_comparable(f"{row.benchmark} x {row.new}", row.reason or "", before, compared_run(newest), hint)
+    reason = row.reason or ""
+    hint = pin_again(reason, row.benchmark, row.new, baseline.evaluations)
+    return not_comparable(f"{row.benchmark} x {row.new}", reason, before, compared_run(newest), hint)
 
 
 def _open_row(

@@ -16,6 +16,8 @@ from rag_eval_pipeline.workspace import Workspace
 
 ARCHIVE = Path(__file__).parent / "workspace-2026-11.tar.xz"
 BENCHMARK, SYSTEM = "skarn-railway", "night-train"
+PINNED = [f"eval_run_2026110{day}_001" for day in range(2, 7)]
+RESCORE = ["rag-eval", "rescore", BENCHMARK, SYSTEM, *PINNED]
 CHANGE = "regressed: Exact match −47.5, F1 −47.5 points"
 
 
@@ -29,6 +31,7 @@ def workspace(tmp_path):
 def test_earlier_workspace_is_opened_continued_and_reported(workspace, rag_eval, monkeypatch):
     kept = [*workspace.results.glob("eval_run_*"), *workspace.runs.glob("eval_run_*/*.json*")]
     assert kept
+    recorded = workspace.root / "data" / "answers"
     before = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in kept}
 
     monkeypatch.setenv("RAG_EVAL_NOW", "2026-11-08T06:00:00Z")
@@ -36,7 +39,15 @@ def test_earlier_workspace_is_opened_continued_and_reported(workspace, rag_eval,
     assert f"{CHANGE} (awaits its rerun)" in rag_eval("status")[1]
     code, printed, told = rag_eval("evaluate", BENCHMARK, "--system", SYSTEM)
     assert (code, "40 questions, 0 failed" in printed) == (0, True), printed + told
-    code, printed, told = rag_eval("report")
+    # Scores have moved since then: the answers are scored again, the system is not asked.
+    assert f"[not_comparable]. Score the pinned answers again, {' '.join(RESCORE)}, and" in printed
+    again = rag_eval(*RESCORE[1:])[1].split()
+    assert rag_eval("pin", BENCHMARK, SYSTEM, *again)[0] == 0
+    for hour in ("07", "11"):
+        monkeypatch.setenv("RAG_EVAL_NOW", f"2026-11-08T{hour}:00:00Z")
+        (recorded / f"2026-11-08T{hour}.jsonl").write_bytes((recorded / "2026-11-08T06.jsonl").read_bytes())
+        assert rag_eval("evaluate", BENCHMARK, "--system", SYSTEM)[0] == 0
+        code, printed, told = rag_eval("report")
     assert (code, "REGRESSED  Exact match 98 → 50" in told) == (0, True), printed + told
 
     assert f"{CHANGE} (confirmed by a rerun)" in rag_eval("status")[1]
