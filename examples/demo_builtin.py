@@ -84,7 +84,7 @@ def changes(workspace: Workspace) -> Iterator[str]:
         for name in headline_order(flagged)[:1]:
             yield f"{row.benchmark}: {row.new} against {row.old}: {change_text(name, row.verdicts[name])}"
         unsure += not flagged
-    yield f"Nothing is sure in {unsure} of {len(rows)} comparisons of systems: most of these benchmarks are too small."
+    yield f"No significant difference in {unsure} of {len(rows)} comparisons of systems: most benchmarks are small."
 
 
 if __name__ == "__main__":

@@ -296,7 +296,7 @@ def closing_lines(workspace: Workspace) -> Iterator[str]:
     """Yield the verdicts in rich's markup: what regressed and where it comes from, then the other systems."""
     from rag_eval_pipeline.monitoring.regressions import read_comparisons
 
-    quiet: dict[str, list[str]] = {"improved": [], "unchanged": [], "nothing sure": [], "no verdict": []}
+    quiet: dict[str, list[str]] = {"improved": [], "unchanged": [], "no significant change": [], "no verdict": []}
     for nights in read_comparisons(workspace).nights:
         last = nights.nights[-1].metrics.values() if nights.nights else ()
         kinds, states = {metric.kind for metric in last}, {metric.state for metric in last}
@@ -307,10 +307,10 @@ def closing_lines(workspace: Workspace) -> Iterator[str]:
         elif not kinds or kinds & {"withheld", "no_verdict"}:
             quiet["no verdict"].append(nights.system)
         else:
-            quiet["unchanged" if kinds == {"equivalent"} else "nothing sure"].append(nights.system)
+            quiet["unchanged" if kinds == {"equivalent"} else "no significant change"].append(nights.system)
     for word, names in quiet.items():
         if names:
-            yield f"[dim]·[/] {word:<13}{escape(', '.join(names))}"
+            yield f"[dim]·[/] {word}: {escape(', '.join(names))}"
 
 
 def _regression_lines(workspace: Workspace, nights: "Nights") -> Iterator[str]:

@@ -138,7 +138,7 @@ def verdict_lines(workspace: Workspace) -> Iterator[str]:
     for night in nights.nights:
         planned = PLAN[(night.opened_at - FIRST_NIGHT).days]
         found = {name: verdict for name, verdict in night.metrics.items() if verdict.state in CHANGES}
-        quiet = "" if found else f": {escape(night.reason or 'nothing sure')}"
+        quiet = "" if found else f": {escape(night.reason or 'no significant change')}"
         yield f"[bold]{night.opened_at:%-d %B}[/], {planned.what}{quiet}"
         for name in headline_order(list(found)):
             yield f"    {escape(change_text(name, found[name]))}"

@@ -278,7 +278,7 @@ def test_benchmark_is_started_converted_and_exported(rag_eval, workspace, tmp_pa
 
     code, _, error = rag_eval("init", "quiz", "--from", str(source))
     assert (code, error) == (0, "Next: rag-eval plan quiz\n")
-    assert rag_eval("convert", "quiz")[1].startswith("quiz: 1 questions, 0 dropped, 2 quarantined")
+    assert rag_eval("convert", "quiz")[1].startswith("quiz: 1 question, 0 dropped, 2 quarantined")
 
     corrected = workspace.benchmark("quiz").source / "quiz.jsonl"
     corrected.write_text("".join(json.dumps({"question": q, "answer": "1"}) + "\n" for q in ("one", "five", "three")))

@@ -114,8 +114,9 @@ STEADY = [made_run(name) for name in ("old", "new")]
 VERDICTS = {
     "none":         (None,                               "not compared yet"),
     "of another":   (row(made_run("a"), made_run("b")),  "not compared yet"),
-    "no baseline":  (row(reason="no_baseline"),          "no baseline yet, and no earlier evaluation"),
-    "not alike":    (row(reason="different_dataset"),    "different_dataset"),
+    "no baseline":  (row(reason="no_baseline", newest=("new",)), "no baseline yet, and no earlier evaluation"),
+    "older reason": (row(reason="no_baseline", newest=("old",)), "not compared yet"),
+    "not alike":    (row(reason="different_dataset", newest=("new",)), "different_dataset"),
     "equal":        (row(*STEADY),                       "no change found"),
     "withheld":     (partly_withheld(),                  "no verdict on 1 of 2 metrics: 25 questions without a score could overturn it: unchanged at "
                                                          "best, they leave −2.0 points, p = 0.2"),
@@ -162,7 +163,7 @@ def test_each_command_ends_with_the_next_one_and_json_never_does(rag_eval, works
         code, _, error = rag_eval(*typed)
 
         assert (code, error.splitlines()[-1]) == (0, last)
-    assert "quiz x mine: 1 questions, 0 failed (eval_run_" in rag_eval("evaluate", "quiz", "--system", "mine")[1]
+    assert "quiz x mine: 1 question, 0 failed (eval_run_" in rag_eval("evaluate", "quiz", "--system", "mine")[1]
     for typed, _ in steps[1:]:
         _, out, error = rag_eval(*typed, "--json")
         assert json.loads(out)

@@ -204,7 +204,7 @@ def _contradictions(
         "never_answered",
         "doubtful" if are_few else "note",
         f"No system answered these questions right in its newest runs, at most five ({len(never)} of {len(asked)}).",
-        "Look whether the gold answer is right and in the corpus; drop questions that nobody could answer."
+        "Look whether the gold answer is right and in the corpus; drop questions that cannot be answered."
         if are_few
         else "So many are a matter of the systems: look at their retrieval first.",
         tuple(one for _, one in sorted(never, key=lambda one: (one[0], one[1].question))),

@@ -24,6 +24,7 @@ from rag_eval_pipeline.audit.audited_texts import (
 from rag_eval_pipeline.audit.findings import AuditFinding, Severity, Suspect
 from rag_eval_pipeline.conversion.odd_questions import means_something
 from rag_eval_pipeline.corpus.text.alignment import contains
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.answers import normalise_answer
 from rag_eval_pipeline.text.numbers import quantities
 
@@ -280,7 +281,7 @@ def document_findings(questions: AuditedQuestions, corpus: AuditedCorpus) -> Ite
         )  # fmt: skip
     everything = [n for n, names in enumerate(questions.documents) if len(names) == len(corpus.pages) > 3]
     if everything:
-        suspects = [questions.suspect(n, f"names all {len(corpus.pages)} documents") for n in everything]
+        suspects = [questions.suspect(n, f"names all {counted(len(corpus.pages), 'document')}") for n in everything]
         yield AuditFinding(
             "all_documents_named", "doubtful", "Questions name every document of the corpus: any retrieval is right.",
             "Name the documents that hold the answer.", tuple(suspects),

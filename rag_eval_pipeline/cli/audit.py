@@ -17,6 +17,7 @@ from rag_eval_pipeline.cli.output import (
     print_next,
     print_notes,
 )
+from rag_eval_pipeline.errors import counted
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.audit.findings import AuditFinding
@@ -64,7 +65,7 @@ def _lines(name: str, findings: "list[AuditFinding]", rows: int) -> Iterator[str
     width = max((len(one.kind) for one in findings), default=0)
     for one in findings:
         what = "document" if one.documents else "question"
-        count = f"{one.count:,} {what}{'' if one.count == 1 else 's'}"
+        count = counted(one.count, what)
         yield f"{painted(f'{one.severity:8}', COLOURS[one.severity])}  {one.kind:{width}}  {count}"
         yield f"    {one.text}"
         shown = [f"{suspect.place}: {suspect.evidence}" for suspect in one.suspects] or list(one.documents)
@@ -97,7 +98,7 @@ def suggest(
     traces, read = sum(len(file.traces) for file in files), sum(file.rows for file in files)
     down = sum(one.thumbs_down > 0 for one in found.drafts)
     lines = [
-        f"read {traces:,} traces ({read:,} rows), {found.distinct:,} distinct questions: "
+        f"read {counted(traces, 'trace')} ({counted(read, 'row')}), {counted(found.distinct, 'distinct question')}: "
         f"{found.unlike:,} unlike any of {name}, {down:,} with thumbs down",
         f"asked by {name} already: {found.known:,}, {found.known_down:,} with thumbs down",
         f"drafts: {len(found.drafts):,}, in {root.benchmark(name).drafts.relative_to(root.root)}",

@@ -25,7 +25,7 @@ from rag_eval_pipeline.cli.output import (
     print_notes,
     progress_bars,
 )
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 
 if TYPE_CHECKING:
@@ -140,9 +140,12 @@ def plan(
         lines = [*quarantine_notes(name, planned.quarantine), *planned.notes, *value["sentences"]]
         counts = planned.counts
         by = "by where" if not counts.audit_dropped else f"({counts.audit_dropped} of them by audit.yaml)"
-        rows_line = f"{counts.rows} rows: {counts.accepted} accepted, {counts.dropped} dropped {by}, "
-        found = f"{counts.impossible} unanswerable, {counts.contexts} contexts, {counts.documents} documents"
-        first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {len(files)} files"]
+        rows_line = f"{counted(counts.rows, 'row')}: {counts.accepted} accepted, {counts.dropped} dropped {by}, "
+        found = (
+            f"{counts.impossible} unanswerable, {counted(counts.contexts, 'context')}, "
+            f"{counted(counts.documents, 'document')}"
+        )
+        first = [f"{rows_line}{counts.quarantined} quarantined", f"{found} in {counted(len(files), 'file')}"]
         value["warning"] = power.warning(name)
         audited = value["audit"] = _audit_line(name, planned.counts.accepted, lambda: audit_plan(planned))
         emit(value, as_json, [*first, *lines, *filter(None, [audited])])
@@ -172,7 +175,7 @@ def _print_schemas(paths: BenchmarkPaths, as_json: bool) -> None:
     found = list(read_schemas(paths))
     lines = []
     for relation in found:
-        lines += [f"{relation.name}: {relation.rows} row{'' if relation.rows == 1 else 's'}", *relation.notes]
+        lines += [f"{relation.name}: {counted(relation.rows, 'row')}", *relation.notes]
         width = max((len(column.name) for column in relation.columns), default=0)
         for column in relation.columns:
             lines.append(f"  {column.name:{width}}  {column.type}  {column.sample or 'no value'}")
@@ -231,8 +234,9 @@ def convert(
     def line(done: dict[str, Any]) -> str:
         rows, files = done["counts"]["train_json"], done["counts"]["corpus"]
         return (
-            f"{done['benchmark']}: {rows['accepted']} questions, {rows['dropped']} dropped, "
-            f"{rows['quarantined']} quarantined, {files['files']} files ({files['new_or_changed']} new or changed), "
+            f"{done['benchmark']}: {counted(rows['accepted'], 'question')}, {rows['dropped']} dropped, "
+            f"{rows['quarantined']} quarantined, {counted(files['files'], 'file')} "
+            f"({files['new_or_changed']} new or changed), "
             f"{done['train_json']}"
             + "".join(f"\n  {sentence}" for sentence in filter(None, [*done["sentences"], done["audit"]]))
         )
@@ -414,6 +418,6 @@ def _egress_policy(workspace: Path | None, allow: list[str]) -> "EgressPolicy":
 
 
 def _document_line(row: "CorpusDocument") -> str:
-    pages = "1 page" if row.pages == 1 else f"{row.pages} pages"
+    pages = counted(row.pages, "page")
     unchanged = () if row.seconds else ("unchanged",)
     return ", ".join([f"{row.file_name}: {pages}", *unchanged, *row.flags])

@@ -20,7 +20,7 @@ from rag_eval_pipeline.cli.output import (
     painted,
     print_notes,
 )
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.monitoring.bisection import Step
@@ -71,7 +71,9 @@ def bisect(
     def note(step: "Step") -> None:
         ends[step.found] = step.version
         word = painted(step.found, COLOURS[step.found])
-        print_notes([f"{step.version}: {word}, {step.reason} ({step.asked} questions, {step.seconds:.0f} s)"])
+        print_notes(
+            [f"{step.version}: {word}, {step.reason} ({counted(step.asked, 'question')}, {step.seconds:.0f} s)"]
+        )
 
     try:
         found = bisection.bisect(root, pair, order, command, Path.cwd(), note)

@@ -21,7 +21,7 @@ from rag_eval_pipeline.cli.output import (
     find_workspace,
     find_workspace_if_any,
 )
-from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError, unknown_name_hint
+from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError, counted, unknown_name_hint
 from rag_eval_pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ def registry(machine: Machine) -> Finding:
             faults.append(str(error))
     if faults:
         return Finding("workspace", False, "; ".join(faults))
-    return Finding("workspace", True, f"{len(found.benchmarks)} benchmarks, {len(found.systems)} systems")
+    return Finding(
+        "workspace", True, f"{counted(len(found.benchmarks), 'benchmark')}, {counted(len(found.systems), 'system')}"
+    )
 
 
 def workers(machine: Machine) -> Finding:

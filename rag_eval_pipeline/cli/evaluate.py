@@ -33,7 +33,7 @@ from rag_eval_pipeline.cli.output import (
     progress_bars,
     results,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean, printable, shortened, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, counted, did_you_mean, printable, shortened, unknown_name_hint
 from rag_eval_pipeline.workspace import SYSTEM_SUFFIX, Workspace
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def evaluate(
         typer.Option(
             min=1,
             metavar="N",
-            help="Ask at most N questions that the baseline's runs had right, until a drop is sure or a large one is "
-            "excluded; publish nothing, exit 3 on a regression.",
+            help="Ask at most N questions that the baseline's runs had right, until a drop is significant or a large "
+            "one is excluded; publish nothing, exit 3 on a regression.",
         ),
     ] = None,
     junit: Annotated[
@@ -167,7 +167,8 @@ def evaluate(
         numbers = dict(done["headline"])
         questions, unanswered = numbers.pop("queries"), numbers.pop("failed")
         text = (
-            f"{done['benchmark']} x {system}: {questions:,} questions, {unanswered:,} failed ({done['evaluation_id']})"
+            f"{done['benchmark']} x {system}: {counted(questions, 'question')}, {unanswered:,} "
+            f"failed ({done['evaluation_id']})"
         )
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
@@ -251,7 +252,7 @@ def _estimate_line(found: dict[str, Any]) -> str:
         return f"{unit} unknown" if value is None else f"about {value:,.4g} {unit}"
 
     basis = f"as measured in {found['basis']}" if found["basis"] else "nothing was measured yet"
-    judge = f", and about {found['judge_requests']} requests of the judge" if found["judge_requests"] else ""
+    judge = f", and about {counted(found['judge_requests'], 'request')} of the judge" if found["judge_requests"] else ""
     over = f"; more than today's budget of {', '.join(found['exceeds'])}" if found["exceeds"] else ""
     return (
         f"{found['benchmark']} x {found['system']}: {found['to_ask']} of {found['questions']} questions to ask, "
@@ -469,6 +470,8 @@ def calibrate(
     lines = [*summary_lines(card), str(path), f"For people, with the worst disagreements: {path.with_suffix('.md')}"]
     if kept is not None:
         kept.write(path)
-        lines.append(f"Each evaluation judges {len(kept.cases)} labelled answers again: has the judge changed?")
+        lines.append(
+            f"Each evaluation judges {counted(len(kept.cases), 'labelled answer')} again: has the judge changed?"
+        )
     emit(card.model_dump(mode="json") | {"path": str(path)}, as_json, lines)
     print_next(as_json, "rag-eval report --open")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, painted, print_next, print_notes
+from rag_eval_pipeline.errors import counted
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.monitoring.states import BenchmarkState, SystemState
@@ -56,7 +57,7 @@ def _benchmark_lines(benchmarks: "list[BenchmarkState] | tuple[BenchmarkState, .
     for one in benchmarks:
         counts = one.shards or ""
         if one.questions is not None:
-            counts = f"{one.questions:,} questions, {one.documents:,} documents"
+            counts = f"{counted(one.questions, 'question')}, {counted(one.documents or 0, 'document')}"
         yield _line(one.name, width, one.state, counts, one.title or "")
 
 

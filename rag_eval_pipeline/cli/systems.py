@@ -21,7 +21,7 @@ from rag_eval_pipeline.cli.output import (
     print_next,
     print_notes,
 )
-from rag_eval_pipeline.errors import InputError, did_you_mean, printable, shortened
+from rag_eval_pipeline.errors import InputError, counted, did_you_mean, printable, shortened
 from rag_eval_pipeline.workspace import Workspace
 
 EXCERPT_CHARS = 300
@@ -100,7 +100,7 @@ def probe_lines(row: dict[str, Any]) -> list[str]:
     paged = sum(passage["page"] is not None for passage in passages)
     return [
         f"{row['query_id']}  {row['question']}",
-        "  " + ", ".join(filter(None, (state, latency, f"{usage['requests']} requests", *used, row["model"]))),
+        "  " + ", ".join(filter(None, (state, latency, counted(usage["requests"], "request"), *used, row["model"]))),
         f"  answer: {_excerpt(row['answer'])}",
         f"  passages: {len(passages)}, {known} of known documents, {paged} with a page",
         *(
@@ -277,7 +277,7 @@ def _headers(given: list[str]) -> dict[str, str]:
 def _reply_lines(reply: Any) -> list[str]:
     lines = json.dumps(_cut(reply), indent=2, ensure_ascii=False).splitlines()
     more = len(lines) - REPLY_LINES
-    return lines if more <= 0 else [*lines[:REPLY_LINES], f"... {more} more lines"]
+    return lines if more <= 0 else [*lines[:REPLY_LINES], f"... {counted(more, 'more line')}"]
 
 
 def _cut(value: Any) -> Any:

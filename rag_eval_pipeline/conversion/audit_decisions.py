@@ -17,7 +17,7 @@ from rag_eval_pipeline.conversion.benchmark_spec import spec_error
 from rag_eval_pipeline.conversion.mapping import column_values
 from rag_eval_pipeline.conversion.question_spool import SCHEMA, iterate_batches
 from rag_eval_pipeline.conversion.sql_checks import KEEP, TRACE_FILE, TRACE_ITEM, TRACE_ROW
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError, counted, excerpt
 from rag_eval_pipeline.sources.source_spec import SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.storage.atomic_files import file_sha256
 from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
@@ -197,7 +197,11 @@ def place_decisions(decisions: Sequence[Decision], rows: Iterable[Row]) -> Place
         same = found[one.question]
         number = next((row.id for row in (own(one), *same[: len(same) == 1]) if row), None)
         if number is None:
-            left = f"{len(same)} questions have this text, and none this id" if same else "no question has this text"
+            left = (
+                f"{counted(len(same), 'question has', 'questions have')} this text, and none this id"
+                if same
+                else "no question has this text"
+            )
         elif one.decision == "keep":
             placed.kept.setdefault(number, set()).add(one.finding or "")
             continue

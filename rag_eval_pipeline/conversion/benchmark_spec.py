@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.fields import SEMVER
 from rag_eval_pipeline.formats.model import value_hint
 from rag_eval_pipeline.sources.source_spec import SourceSpec, SpecPart, Text, listed, shown_path
@@ -249,7 +249,7 @@ def spec_error(
     place = f"{shown}, line {line}"
     field = ".".join(str(part) for part in detail["loc"] if part not in {"sql", "columns"})
     others = len(placed) - 1
-    more = f" There {'is' if others == 1 else 'are'} {others} more error{'s' if others > 1 else ''}." if others else ""
+    more = f" {counted(others, 'more error')}." if others else ""
     if detail["type"] == "extra_forbidden":
         key = str(detail["loc"][-1])
         return InputError("unknown_key", place, "a known key", found=key, hint=f"{value_hint(detail, model)}{more}")

@@ -38,7 +38,7 @@ from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, make_ch
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.text.alignment import Hint, SourcePlace, TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, document_text, pages_by_document, read_pages
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError, counted, excerpt
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import (
     AnnotatedCitation,
@@ -268,7 +268,7 @@ def require_new_version(conversion: Conversion, made: Path, target: Path) -> Non
             f"a higher version than {version}, which was published with other content",
             field="version",
             found=difference,
-            hint=f"{_audit_changes(conversion)}Raise `version`; or, if nobody needs the old one: "
+            hint=f"{_audit_changes(conversion)}Raise `version`; or, if the old one is no longer needed: "
             f"rag-eval convert {name} --replace",
         )
 
@@ -329,7 +329,7 @@ def annotated_truth(conversion: Conversion) -> tuple[GroundTruth, tuple[Check, .
         facts = agreement.numbers
         notes += (
             f"Annotators agree too little on what answers cite: character Jaccard {facts['jaccard']:.3f} over "
-            f"{facts['questions']} question{'s' if facts['questions'] > 1 else ''}, more than {TARGET:g} is wanted; "
+            f"{counted(facts['questions'], 'question')}, more than {TARGET:g} is wanted; "
             f"least on {', '.join(facts['least_agreed'])}.",
         )
     checks += check_quality(made, texts, base=base)
@@ -382,7 +382,7 @@ def _item_changes(
         ([one for one in before if one not in after], "removed"),
         (list(changed), f"changed in {names}"),
     )
-    changes = [f"{len(ids)} {kind if len(ids) == 1 else kinds} {verb}: {listed(ids)}" for ids, verb in found if ids]
+    changes = [f"{counted(len(ids), kind, kinds)} {verb}: {listed(ids)}" for ids, verb in found if ids]
     if before.keys() == after.keys() and list(before) != list(after):
         changes.append(f"{kinds} are in another order")
     return changes

@@ -21,7 +21,7 @@ from rag_eval_pipeline.conversion.questions import (
 from rag_eval_pipeline.corpus.documents import BodyKind, FileName, PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity, NameRequest, assign_names, document_key
 from rag_eval_pipeline.corpus.text.alignment import fold
-from rag_eval_pipeline.errors import DocumentError, InputError, did_you_mean
+from rag_eval_pipeline.errors import DocumentError, InputError, counted, did_you_mean
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
@@ -229,7 +229,7 @@ class DocumentIndex:
         if not joined:
             return None
         bodies = sum(1 + len(document.more) for document in joined)
-        urls = "1 URL" if len(joined) == 1 else f"{len(joined)} URLs"
+        urls = counted(len(joined), "URL")
         return (
             f"documents: rows have {bodies} different bodies for {urls}; the bodies of one URL are "
             f"joined in their order. The first is {joined[0].url}."

@@ -33,7 +33,7 @@ from rag_eval_pipeline.corpus.manifest import read_manifest
 from rag_eval_pipeline.corpus.text.alignment import TextIndex, drop_citation_marks, fold
 from rag_eval_pipeline.corpus.text.fuzzy_search import FUZZY_LENGTH_MIN
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
-from rag_eval_pipeline.errors import excerpt, row_text
+from rag_eval_pipeline.errors import counted, excerpt, row_text
 from rag_eval_pipeline.storage import parquet_files
 from rag_eval_pipeline.storage.atomic_files import publishing
 
@@ -86,13 +86,14 @@ class SearchResult:
     def notes(self) -> list[str]:
         """Return a line on each text without a document, at most ten of a kind."""
         lines = [
-            f"{bare.row}: the gold text {_shown(bare.text)} is in {len(names)} documents ({', '.join(names)}), "
+            f"{bare.row}: the gold text {_shown(bare.text)} is in {counted(len(names), 'document')} "
+            f"({', '.join(names)}), "
             "so it names none of them"
             for bare, names in self.ambiguous[:LISTED]
         ]
         lines += [f"{bare.row}: the gold text {_shown(bare.text)} is in no document" for bare in self.nowhere[:LISTED]]
         more = sum(max(0, len(texts) - LISTED) for texts in (self.ambiguous, self.nowhere))
-        return [*lines, *([f"... and {more} more such texts"] if more else [])]
+        return [*lines, *([f"... and {counted(more, 'more such text')}"] if more else [])]
 
 
 def bare_texts(questions: Iterable[Question]) -> Iterator[UnattributedText]:

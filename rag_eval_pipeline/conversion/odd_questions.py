@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.conversion.mapping import literal
 from rag_eval_pipeline.conversion.questions import NO_ANSWERS, NO_WORD, NOTHING
-from rag_eval_pipeline.errors import excerpt, row_text
+from rag_eval_pipeline.errors import counted, excerpt, row_text
 
 Marks = npt.NDArray[np.bool_]
 
@@ -243,7 +243,7 @@ ASKED_TWICE = {
 
 def asked(number: int) -> str:
     """Return the beginning of a sentence on questions that are asked more than once."""
-    return f"{number} question{' is' if number == 1 else 's are'}"
+    return counted(number, "question is", "questions are")
 
 
 def _in_texts(batch: Batch, pattern: str) -> Marks:
@@ -260,7 +260,7 @@ class Finding:
 
     def rows(self) -> str:
         """Return how many rows there are and which come first."""
-        return f" ({self.count} row{'' if self.count == 1 else 's'}: {shown_rows(self.places, self.count)})"
+        return f" ({counted(self.count, 'row')}: {shown_rows(self.places, self.count)})"
 
 
 class QuestionChecks:
@@ -303,14 +303,20 @@ class QuestionChecks:
             repeated = [source_id for source_id, count in counts.items() if count > 1]
             if repeated:
                 first = excerpt(repeated[0])
-                yield f"source_id: {len(repeated)} ids are used by several questions, the first is {first}."
+                yield (
+                    f"source_id: {counted(len(repeated), 'id is', 'ids are')} used by several "
+                    f"questions, the first is {first}."
+                )
         number = self._unlinked.count
         if 0 < number < self._rows:  # no error, but perhaps a mapping that finds nothing
             first = shown_rows(self._unlinked.places[:1], 1)
             if number == 1:
                 yield f"1 answerable question names no document: {first}."
             else:
-                yield f"{number} answerable questions name no document; the first is {first}."
+                yield (
+                    f"{counted(number, 'answerable question names', 'answerable questions name')} "
+                    f"no document; the first is {first}."
+                )
 
     def _asked_twice(self, questions: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[str]:
         suspects = _repeated(self._texts)

@@ -43,7 +43,7 @@ from rag_eval_pipeline.conversion.stamp import source_digest
 from rag_eval_pipeline.conversion.summaries import Counts
 from rag_eval_pipeline.corpus.documents import PlannedDocument
 from rag_eval_pipeline.corpus.naming import NameIdentity
-from rag_eval_pipeline.errors import InputError, excerpt, row_text
+from rag_eval_pipeline.errors import InputError, counted, excerpt, row_text
 from rag_eval_pipeline.formats.beir import QRELS_DOCUMENT, QRELS_QUERY
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.relations import Relation, read_relation
@@ -261,9 +261,7 @@ class QuestionBuilder:
 
     def notes(self) -> list[str]:
         """Return what is odd about accepted rows, with the number of rows."""
-        notes = [
-            f"{note} ({number} row{'' if number == 1 else 's'})." for note, number in self._row_notes.most_common()
-        ]
+        notes = [f"{note} ({counted(number, 'row')})." for note, number in self._row_notes.most_common()]
         notes += self._audit_notes()
         notes += self._checks.notes(self.spool.read)
         left_out = [f"contexts of {what} were left out ({number})." for what, number in self._left_out.items()]
@@ -393,7 +391,7 @@ def _document_index(
                 refused_urls.setdefault(error.found or "", f"documents, row {number}")
     notes.extend(_each_error_once(places))
     if index.escaped_urls:
-        notes.append(f"{AMPERSAND_NOTE} ({index.escaped_urls} rows of `documents`).")
+        notes.append(f"{AMPERSAND_NOTE} ({counted(index.escaped_urls, 'row')} of `documents`).")
     for name, table in spec.tables.items():
         if table.files is not None:
             index.add_files(relations[name].paths)
@@ -416,7 +414,10 @@ def _unused_judgements(spec: BenchmarkSpec, relations: Mapping[str, Relation], s
             which = (
                 "judgement is not used, because its query is no question"
                 if total == 1
-                else (f"judgements are not used, because their {len(others)} queries are no questions")
+                else (
+                    "judgements are not used, because their "
+                    f"{counted(len(others), 'query is no question', 'queries are no questions')}"
+                )
             )
             shown = [*map(excerpt, list(others)[:JUDGED_SHOWN]), *(["..."] if len(others) > JUDGED_SHOWN else [])]
             yield f"{name}: {total} {which}: {', '.join(shown)}."

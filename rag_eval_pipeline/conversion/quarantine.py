@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from rag_eval_pipeline.errors import InputError, fault_line
+from rag_eval_pipeline.errors import InputError, counted, fault_line
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 
 AUDIT_STAGE = "audit"
@@ -78,4 +78,6 @@ def quarantine_notes(benchmark: str, records: Sequence[QuarantineRecord]) -> Ite
         more = f" {len(same)} rows have this fault." if len(same) > 1 else ""
         yield same[0].message(benchmark) + more
     if left := sum(map(len, islice(rows.values(), LISTED, None))):
-        yield f"{benchmark}: {left} more rows are quarantined; quarantine.jsonl lists them all"
+        yield (
+            f"{benchmark}: {counted(left, 'more row is', 'more rows are')} quarantined; quarantine.jsonl lists them all"
+        )

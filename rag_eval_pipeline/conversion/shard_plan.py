@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pydantic
 
 from rag_eval_pipeline.conversion.stamp import Recheck, require_step, source_digest
-from rag_eval_pipeline.errors import InputError, ServiceError, first_names
+from rag_eval_pipeline.errors import InputError, ServiceError, counted, first_names
 from rag_eval_pipeline.formats.model import FileModel, Model, read_model
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
@@ -72,7 +72,7 @@ class ShardsMissing(InputError):
         super().__init__(
             "shards_missing",
             paths.steps / "shards",
-            f"{plan.shards} parts of the corpus of {paths.name} ({plan.documents:,} documents)",
+            f"{plan.shards} parts of the corpus of {paths.name} ({counted(plan.documents, 'document')})",
             found=f"{plan.shards - len(missing)}; missing: {numbers}",
             hint="In Dagster, corpus_shards_sensor asks for their runs and then for the rest of the conversion; a "
             "part whose run failed is run again on the page of the job convert_shard. "

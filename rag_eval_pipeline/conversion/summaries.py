@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_eval_pipeline.corpus.documents import HIDDEN_SHOWN, NO_TEXT, WORDS_SHARE, CorpusDocument
-from rag_eval_pipeline.errors import first_names
+from rag_eval_pipeline.errors import counted, first_names
 
 LOST = "lost."  # begins the names of a step's counts of lost contexts; the cause follows
 
@@ -57,10 +57,13 @@ def plan_sentences(counts: Counts) -> Iterator[str]:
     # Documents may still be found for their gold texts.
     yield questions if not counts.bare_texts else questions.removesuffix(".") + " so far."
     if counts.gold_texts:
-        yield f"{counts.gold_texts} gold texts have a document; convert says how many are found in it."
+        yield (
+            f"{counted(counts.gold_texts, 'gold text has', 'gold texts have')} a document; "
+            f"convert says how many are found in it."
+        )
 
     if counts.bare_texts:
-        texts = "1 gold text names" if counts.bare_texts == 1 else f"{counts.bare_texts} gold texts name"
+        texts = counted(counts.bare_texts, "gold text names", "gold texts name")
         if counts.documents:
             yield f"{texts} no document; convert looks in all of them."
         else:
@@ -91,8 +94,8 @@ def conversion_sentences(counts: Mapping[str, Mapping[str, int]]) -> Iterator[st
 
 def _contexts(found: int, lost: Mapping[str, int], without_document: int) -> Iterator[str]:
     causes = f" ({', '.join(f'{cause} {number}' for cause, number in lost.items())})" if lost else ""
-    yield f"{found} context{'' if found == 1 else 's'} found, {sum(lost.values())} lost{causes}."
-    questions = "1 answerable question is" if without_document == 1 else f"{without_document} answerable questions are"
+    yield f"{counted(found, 'context')} found, {sum(lost.values())} lost{causes}."
+    questions = counted(without_document, "answerable question is", "answerable questions are")
     yield f"{questions} left without a document."
 
 
@@ -138,7 +141,7 @@ def document_line(rows: Sequence[CorpusDocument], known: Files) -> str:
     """Return one line on a document that was just built or rechecked, from its rows, one for each name."""
     row = rows[0]
     what = "unchanged" if (row.file_name, row.pdf_sha256) in known else row.origin
-    pages = "1 page" if row.pages == 1 else f"{row.pages} pages"
+    pages = counted(row.pages, "page")
     flags = f", {', '.join(row.flags)}" if row.flags else ""
     return f"{', '.join(row.file_name for row in rows)}: {what}, {pages}, {row.seconds:.1f} s{flags}"
 
@@ -161,9 +164,7 @@ def _missing_notes(rows: Sequence[CorpusDocument]) -> Iterator[str]:
         causes.setdefault((row.error_code, row.error and row.error.replace(row.url or "", "")), []).append(row)
     for same in causes.values():
         others = len({row.file_name for row in same}) - 1
-        yield missing_note(same[0]) + (
-            f". {others} more document{'s' if others > 1 else ''} likewise." if others else ""
-        )
+        yield missing_note(same[0]) + (f". {counted(others, 'more document')} likewise." if others else "")
 
 
 def missing_note(row: CorpusDocument) -> str:

@@ -15,7 +15,7 @@ from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.defs.unreported import made_conversions, made_evaluations, unreported
-from rag_eval_pipeline.errors import InputError, os_fault
+from rag_eval_pipeline.errors import InputError, counted, os_fault
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.conversion.shard_plan import ShardPlan
@@ -212,7 +212,7 @@ def aggregation_sensor(context: dg.SensorEvaluationContext, workspace: Workspace
     unfinished = context.instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED))
     aggregating = context.instance.get_runs_count(dg.RunsFilter(job_name=schedules.aggregate.name, statuses=UNFINISHED))
     if aggregating or (unfinished and now - since < AGGREGATION_MAX_WAIT):
-        reason = f"new results wait: {unfinished} {'run is' if unfinished == 1 else 'runs are'} not finished"
+        reason = f"new results wait: {counted(unfinished, 'run is', 'runs are')} not finished"
         return dg.SensorResult(skip_reason=reason, cursor=json.dumps(cursor | {"since": since.isoformat()}))
     return dg.SensorResult(
         run_requests=[dg.RunRequest(run_key=run_key)],

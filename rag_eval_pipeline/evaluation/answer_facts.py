@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from rag_eval_pipeline.errors import InputError, shortened
+from rag_eval_pipeline.errors import InputError, counted, shortened
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles, RetrievedDocuments
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.evaluation.judging import JudgementCounts
@@ -192,7 +192,9 @@ class AnswerNotes:
                 f" The first: {one.file_name!r}{page}, characters {one.start_char} to {one.end_char}."
             )
         if self._changed_at is not None:
-            named = ", ".join(f"{name} ({count:,} answers)" for name, count in self.models.most_common(MODELS_SHOWN))
+            named = ", ".join(
+                f"{name} ({counted(count, 'answer')})" for name, count in self.models.most_common(MODELS_SHOWN)
+            )
             yield (
                 f"The replies name {len(self.models)} models: {named}; it changed at question {self._changed_at}. The "
                 "scores do not belong to a single model."
@@ -207,7 +209,8 @@ def language_warnings(pair: Pair) -> Iterator[str]:
     impossible, known = sum(one for one, _ in asked), sum(one for _, one in asked)
     if impossible and len(asked) >= LANGUAGE_LEAST and known < LANGUAGE_SHARE * len(asked):
         yield (
-            f"{impossible:,} questions have no answer in the documents, and the questions are in a language whose "
+            f"{counted(impossible, 'question has', 'questions have')} no answer in the documents, "
+            f"and the questions are in a language whose "
             "refusals are not known: unless the system reports that it abstains, it seems to have answered them. Name "
             f"its phrases in the setting `abstention` of {pair.system}'s file."
         )

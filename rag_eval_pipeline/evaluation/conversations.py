@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.systems.base import Query, RagAnswer, failed_answer
 from rag_eval_pipeline.systems.config import SystemFile
@@ -153,6 +154,7 @@ def unsent_history(system: str, file: SystemFile, missing: Sequence[EvaluationQu
         place = "body" if file.kind == "http" else "input"
         remedy = f" Put {{messages}} or {{history}} into {place} of its settings."
     return [
-        f"{system} takes no history: {follow_ups} follow-up questions are asked without the messages before "
+        f"{system} takes no history: "
+        f"{counted(follow_ups, 'follow-up question is', 'follow-up questions are')} asked without the messages before "
         f"them.{remedy}"
     ]

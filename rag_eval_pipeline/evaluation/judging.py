@@ -17,6 +17,7 @@ from typing import NamedTuple, Self, get_args
 import msgspec
 
 from rag_eval_pipeline import clock
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
@@ -236,7 +237,8 @@ class JudgementCounts:
             of = f"{self._completed:,} judged answers"
             lines.append(
                 f"the lexical judge is sure of the opposite verdict on {counts[0]:,} of {of} (judges_disagree), and "
-                f"{counts[1]:,} have texts that address the judge (injection_suspect): read some of them in the report"
+                f"{counted(counts[1], 'has texts that address', 'have texts that address')} the "
+                f"judge (injection_suspect): read some of them in the report"
             )
         return lines
 

@@ -119,7 +119,7 @@ def known_changes(before: EvaluationRecord, now: EvaluationRecord) -> str | None
     old, new = stated(before), stated(now)
     since = f"{before.opened_at:%d} {before.opened_at:%B}".lstrip("0")
     if changes := changed_values(old, new):
-        return f"Changed since {since}: {', '.join(changes)}; nothing else that is known."
+        return f"Changed since {since}: {', '.join(changes)}; no other change is known."
     known = [name for name in OF_THE_SYSTEM if name in old and name in new]
     return f"Unchanged since {since}: {', '.join(known)}." if known else None
 

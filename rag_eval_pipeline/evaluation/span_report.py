@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from rag_eval_pipeline.corpus.document_names import DocumentNames
 from rag_eval_pipeline.corpus.naming import SUFFIX
 from rag_eval_pipeline.corpus.text.pages import PAGE_BREAK
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.citation_marks import parse_citations
 from rag_eval_pipeline.formats.dataset import EvaluationDataset
 from rag_eval_pipeline.formats.ground_truth import GroundTruth
@@ -313,19 +313,21 @@ def report_lines(report: SpanReport, *, by_query: bool) -> Iterator[str]:
 def notes(report: SpanReport) -> Iterator[str]:
     """Yield what a reader of the numbers has to know, one line each."""
 
-    def count(found: Iterable[str], text: str) -> Iterator[str]:
+    def count(found: Iterable[str], noun: str, text: str) -> Iterator[str]:
         names = list(found)
         if names:
-            yield f"{len(names)} {text}: {', '.join(names[:3])}"
+            yield f"{counted(len(names), noun)} {text}: {', '.join(names[:3])}"
 
     failed = (f"{query_id} ({reason})" for query_id, reason in report.failed.items())
     skipped = (f"{query_id} ({reason})" for query_id, reason in report.skipped.items())
-    yield from count(failed, "questions have no prediction and no score")
-    yield from count(skipped, "questions have nothing to score and are left out")
-    yield from count(report.unknown, "predicted questions are not in the gold file")
-    yield from count(report.documents or (), "cited documents have no text")
+    yield from count(failed, "question", "without a prediction and without a score")
+    yield from count(skipped, "question", "without anything to score, left out")
+    yield from count(report.unknown, "predicted question", "not in the gold file")
+    yield from count(report.documents or (), "cited document", "without text")
     if report.out_of_bounds:
-        yield f"{report.out_of_bounds} predicted spans end after their document's text"
+        yield (
+            f"{counted(report.out_of_bounds, 'predicted span ends', 'predicted spans end')} after their document's text"
+        )
 
 
 def to_json(report: SpanReport, *, by_query: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.trec import iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
 from rag_eval_pipeline.formats.trec_columns import IrregularError, read_qrels_table, run_batches
@@ -364,4 +364,4 @@ def notes(scores: Scores) -> Iterator[str]:
     if len(scores.missing) < n and not scores.known_documents:
         yield "no retrieved document is judged for its query: does the run name documents as the qrels do?"
     if scores.unjudged:
-        yield f"{scores.unjudged} queries of the run are not judged and are left out"
+        yield f"{counted(scores.unjudged, 'query', 'queries')} of the run without judgements, left out"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.errors import InputError, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, counted, unknown_name_hint
 from rag_eval_pipeline.exports.folder import check_target, files_below, publishing_folder
 from rag_eval_pipeline.exports.inspect_ai import read_inspect, write_inspect
 from rag_eval_pipeline.exports.nvidia import read_nvidia, write_nvidia
@@ -71,7 +71,7 @@ class ExportReport:
         counts = ", ".join(f"{number} {name}" for name, number in self.counts.items())
         lost = ", ".join(f"{name} ({number})" for name, number in self.lost.items())
         not_kept = f"; the format cannot hold: {lost}" if lost else ""
-        return f"{self.target}: {self.format}, {self.files} files, {counts}{not_kept}"
+        return f"{self.target}: {self.format}, {counted(self.files, 'file')}, {counts}{not_kept}"
 
 
 def export(

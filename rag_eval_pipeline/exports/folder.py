@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.storage.atomic_files import fsync_folder, walk
 from rag_eval_pipeline.storage.lock import temporary_folder
 from rag_eval_pipeline.workspace import Workspace
@@ -86,7 +86,7 @@ def _replace(target: Path, folder: Path, old: Path, *, overwrite: bool) -> None:
     if present and not overwrite:
         raise InputError("target_not_empty", target, "a folder that is still empty")
     if foreign := sorted(present - files_below(folder)):
-        hint = f"There are {len(foreign)} such files. Remove them, or name another folder."
+        hint = f"{counted(len(foreign), 'such file')}. Remove what is foreign, or name another folder."
         expected = "only files that the export writes"
         raise InputError("foreign_file", target, expected, found=foreign[0], hint=hint)
     if target.exists():

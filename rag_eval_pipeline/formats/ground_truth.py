@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, excerpt
+from rag_eval_pipeline.errors import InputError, counted, excerpt
 from rag_eval_pipeline.formats.fields import (
     PLAIN_NAME,
     UNVERSIONED,
@@ -314,7 +314,7 @@ def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputErr
     first, *others = model_errors(error)
     code = first["type"] if first["type"] in _SPAN_CODES else code_of(first)
     found = None if first["type"] in ("missing", "empty_span") else first["input"]
-    more = f"There are {len(others)} more in it." if others else None
+    more = f"{counted(len(others), 'more error')} in it." if others else None
     field = field_path(first["loc"]) if first["loc"] else None
     return InputError(code, shown, expectation(first), field=field, found=found, hint=more)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar,
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, counted, did_you_mean, unknown_name_hint
 from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.json_files import JSON, read_json_bytes
@@ -154,7 +154,7 @@ def bad_format(
     """Return the first of pydantic's errors as an InputError that counts the others; `model` names the known keys."""
     errors = sorted(model_errors(error), key=lambda one: one["type"] == "missing")  # an unknown key may be the cause
     first, *others = errors
-    hints = [value_hint(first, model), f"There are {len(others)} more." if others else None]
+    hints = [value_hint(first, model), f"{counted(len(others), 'more error')}." if others else None]
     found = None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"]
     hint = " ".join(filter(None, hints)) or None
     return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=hint)
@@ -223,12 +223,21 @@ def field_path(location: Sequence[int | str]) -> str:
     return text or "(top level)"
 
 
+# Pydantic says a valid tuple, a valid dictionary or an instance of a class of ours.
+_KINDS = {
+    **dict.fromkeys(("tuple_type", "list_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "keys with values"),
+}
+
+
 def expectation(error: Any) -> str:
     """Return what one of pydantic's errors expected."""
     if error["type"] == "missing":
         return "this field to be present"
     if error["type"] == "extra_forbidden":
         return "a known key"
+    if error["type"] in _KINDS:
+        return _KINDS[error["type"]]
     message: str = error["msg"]
     return message.removeprefix("Input should be ").removeprefix("Value error, ")
 
@@ -256,7 +265,7 @@ def first_of(errors: Sequence[InputError]) -> InputError:
     """Return the first of several errors, to raise; its hint has the number of the others."""
     first, *others = errors
     if others:
-        first.hint = " ".join(filter(None, (first.hint, f"There are {len(others)} more.")))
+        first.hint = " ".join(filter(None, (first.hint, f"{counted(len(others), 'more error')}.")))
     return first
 
 

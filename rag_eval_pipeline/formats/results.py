@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import dataset_stem
 from rag_eval_pipeline.formats.fields import UNVERSIONED, split_version
@@ -82,7 +82,7 @@ class CorrectedRate(Model):
     @property
     def basis(self) -> str:
         """Sentence with the source of the labels and the warning, if there is one."""
-        told = f"By {self.n_labels:,} labels of {', '.join(self.labels_of)}"
+        told = f"By {counted(self.n_labels, 'label')} of {', '.join(self.labels_of)}"
         told += "." if self.is_of_these_answers else "; for a narrower interval, label answers of this evaluation."
         return f"{told} {self.warning or ''}".strip()
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.judges.agreement import Confusion, bias_of, kappa_of
 from rag_eval_pipeline.judges.corrected_rates import LabelledAnswers, different_errors
 from rag_eval_pipeline.judges.judgement import (
@@ -265,7 +266,7 @@ def _shortcomings(table: Confusion, kappa: KappaRecord, request: CalibrationRequ
         found.append("The labels are not people's.")
     total, yes = sum(table), table.both_yes + table.labels_yes_judge_no
     if total < MIN_LABELS:
-        found.append(f"{total} labels were compared; {MIN_LABELS} are needed.")
+        found.append(f"{counted(total, 'label was compared', 'labels were compared')}; {MIN_LABELS} are needed.")
     if total:
         rarer = min(yes, total - yes) / total
         if rarer < MIN_CLASS_SHARE:

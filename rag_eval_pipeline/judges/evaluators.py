@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import pydantic
 import regex
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.evaluations import (
     BatchMetadata,
     BatchStatus,
@@ -125,7 +125,7 @@ def _evaluate_length(event: Event, options: LengthOptions) -> Mapping[str, Any]:
     expected = f"{options.min_words} to {options.max_words}"
     return {
         "score": length_score(count, options),
-        "explanation": f"{count} words, expected {expected}: {verdict.replace('_', ' ')}",
+        "explanation": f"{counted(count, 'word')}, expected {expected}: {verdict.replace('_', ' ')}",
         "confidence": 1.0,  # counted, not estimated
         "character_count": len(text),
         "word_count": count,

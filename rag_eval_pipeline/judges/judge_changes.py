@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import pydantic
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.recheck import NOT_JUDGED, Judging, KeptAnswers
 from rag_eval_pipeline.judges.trust_card import Task
@@ -84,7 +85,9 @@ class JudgeCheck(Model):
             parts.append(f"its server answers as {', '.join(self.models)}, before as {', '.join(self.models_before)}")
         if self.tasks:
             task, found = min(self.tasks.items(), key=lambda one: one[1].p)
-            agreed = f"it agreed with your {found.n_labels} labels of {task} in {100 * found.agreed_before:.0f} %"
+            agreed = (
+                f"it agreed with your {counted(found.n_labels, 'label')} of {task} in {100 * found.agreed_before:.0f} %"
+            )
             p = "" if is_new else f" (p = {self.p:.1g}, {self.level:.1g} is needed)"
             parts.append(f"{agreed}, now in {100 * found.agreed_now:.0f} %{p}")
         until = "this is decided"

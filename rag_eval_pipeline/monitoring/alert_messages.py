@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from rag_eval_pipeline.errors import shortened
+from rag_eval_pipeline.errors import counted, shortened
 from rag_eval_pipeline.monitoring.alert_files import Alert, AlertSettings
 
 TEXT_LIMIT = 200  # characters of a question or an answer in a message
@@ -234,7 +234,7 @@ def _shorter(message: Message) -> Iterator[Message]:
     facts = tuple((label, value[:FACT_LIMIT]) for label, value in message.facts)
     for shown in _fewer(len(facts)):
         left = len(facts) - shown
-        more = (("More", f"{left} lines are in the report"),) if left else ()
+        more = (("More", f"{counted(left, 'line is', 'lines are')} in the report"),) if left else ()
         yield message._replace(facts=(*facts[:shown], *more))
 
 

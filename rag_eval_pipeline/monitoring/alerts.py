@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.evaluation.evaluation_folders import EvaluationRecord, newest_evaluation
 from rag_eval_pipeline.monitoring.alert_files import (
     DECLINE,
@@ -353,7 +354,7 @@ def send_late_alerts(workspace: Workspace, published: Collection[LatePair], *, n
 def _late_alert(late: Sequence[LatePair], now: datetime) -> Alert:
     names = "\n".join(f"{one.benchmark}|{one.system}|{one.since.isoformat()}" for one in late)
     first = min(one.since for one in late)
-    what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else f"{len(late)} pairs"
+    what = f"{late[0].system} on {late[0].benchmark}" if len(late) == 1 else counted(len(late), "pair")
     dated = all(one.is_ahead for one in late)
     return Alert(
         alert_id=f"{LATE}{first.astimezone(UTC):%Y%m%d}_{hashlib.sha256(names.encode()).hexdigest()[:12]}",

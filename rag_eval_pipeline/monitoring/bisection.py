@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_eval_pipeline import clock
-from rag_eval_pipeline.errors import InputError, ServiceError
+from rag_eval_pipeline.errors import InputError, ServiceError, counted
 from rag_eval_pipeline.evaluation.asking import NOT_VOID
 from rag_eval_pipeline.evaluation.compared_runs import ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, locked_pair
@@ -81,7 +81,10 @@ class Bisection:
     def sentence(self) -> str:
         """The result with what it took."""
         asked, seconds = sum(step.asked for step in self.steps), sum(step.seconds for step in self.steps)
-        took = f"{asked:,} questions asked of {len({step.version for step in self.steps})} versions in {seconds:,.0f} s"
+        took = (
+            f"{counted(asked, 'question')} asked of {len({step.version for step in self.steps})} "
+            f"versions in {seconds:,.0f} s"
+        )
         first = f"{self.first_bad} is the first bad version"
         if self.skipped:
             first = f"the first bad version is {self.first_bad} or one that was skipped: {', '.join(self.skipped)}"
@@ -228,7 +231,8 @@ class _Search:
         with self.start(version):
             self.broken = find_broken(partial(self._ask, version), steady.order, steady.rate, steady.in_flight)
             if self.broken is not None:
-                return "bad", f"{len(self.broken.places)} questions that were steady fail twice"
+                fails = counted(len(self.broken.places), "steady question fails", "steady questions fail")
+                return "bad", f"{fails} twice"
             self.bad_run = self._run(version)
             is_worse = self._differs([self.bad_run], steady.reference, "regressed")
             return "bad" if is_worse else "skipped", f"{'' if is_worse else 'not '}worse in all questions"
@@ -247,7 +251,7 @@ class _Search:
                     return "bad", "worse in all questions than the baseline"
                 if self.bad_run is not None and self._differs(runs, [self.bad_run], "improved"):
                     return "good", "better in all questions than the bad version"
-        return "skipped", f"neither good nor bad is sure after {len(runs)} times all questions"
+        return "skipped", f"all questions asked {counted(len(runs), 'time')} do not decide between good and bad"
 
     def _ask(self, version: str, places: Sequence[int], is_enough: Callable[[Wrong], bool]) -> Wrong:
         """Ask questions until there are enough; raises `no_answers` if these fail and others fail as well."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_eval_pipeline.errors import InputError, ServiceError, shortened
+from rag_eval_pipeline.errors import InputError, ServiceError, counted, shortened
 from rag_eval_pipeline.evaluation.asking import Progress, ask_in_batches
 from rag_eval_pipeline.evaluation.baseline_files import required_baseline
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, different_part, with_levels
@@ -80,12 +80,15 @@ class Canary:
             return f"{count}: no drop of {100 * DROP:.0f} points or more among such questions ({1 - MISSED:.0%} sure)."
         if not self.asked:
             return "No question was right in every reference run, so that a canary can ask none."
-        return f"{count}: neither a drop is sure, nor is one of {100 * DROP:.0f} points excluded."
+        return f"{count}: neither is a drop significant, nor is one of {100 * DROP:.0f} points excluded."
 
     def reference_sentence(self, now: datetime) -> str:
         """Return the age of the reference, and what to do if it is too old."""
         days, pin = (now - self.reference_at).days, f"rag-eval pin {self.benchmark} {self.system} --ask"
-        text = f"reference runs: {self.reference_runs}; the last is of {self.reference_at:%Y-%m-%d}, {days} days old"
+        text = (
+            f"reference runs: {self.reference_runs}; the last is of "
+            f"{self.reference_at:%Y-%m-%d}, {counted(days, 'day')} old"
+        )
         return (
             f"{text}, older than {REFERENCE_DAYS_MAX} days; pin another: {pin}" if days > REFERENCE_DAYS_MAX else text
         )

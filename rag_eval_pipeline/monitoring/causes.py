@@ -120,11 +120,11 @@ class Cause:
     def sentence(self) -> str:
         """`Look at retrieval: Hit@1 92 → 80; 28 of the 32 questions of section pilotage got worse, ...`.
 
-        Then what is known to have changed: `Changed since 14 November: model x-08 → x-11; nothing else that is known.`
+        Then what is known to have changed: `Changed since 14 November: model x-08 → x-11; no other change is known.`
         """
         parts = [_STAGE_TEXT[self.stage].format(cause=self, move=self.moves[0])]
         if self.stage == "answers" and self.is_retrieval_known:
-            parts[0] += ", while retrieval shows no sure change"
+            parts[0] += ", while retrieval shows no significant change"
         where = f"Look at {'; '.join([*parts, *([self.group.text] if self.group else [])])}."
         return f"{where} {self.known_changes}" if self.known_changes else where
 

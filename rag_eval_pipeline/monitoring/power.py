@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rag_eval_pipeline.conversion.stamp import read_stamp
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.formats.dataset import EvaluationQuery, open_dataset, question_clusters
 from rag_eval_pipeline.metrics.detection import (
     Limits,
@@ -69,22 +70,23 @@ class Power(NamedTuple):
     def sentence(self, settings: VerdictSettings) -> str:
         """Return a line on what is found: of a pair by the first metric, else by the usual assumption."""
         if not self.n_questions:
-            return "Without questions nothing is found."
+            return "No change can be detected without questions."
         if self.n_questions < settings.min_questions:
-            few = f"{self.n_questions} question{'s are' if self.n_questions > 1 else ' is'} too few for a verdict"
+            few = f"{counted(self.n_questions, 'question is', 'questions are')} too few for a verdict"
             return f"{few} ({settings.min_questions} are needed)."
         usual = (one for one in self.rows if one.metric == FIRST_METRIC or (one.flip_share, one.runs) == USUAL)
         row = next(usual, self.rows[0])
         name = "" if row.metric is None else f" of {metric_label(row.metric)}"
-        known = f"with {row.runs} reference run{'' if row.runs == 1 else 's'}"
+        known = f"with {counted(row.runs, 'reference run')}"
         if row.metric is None:
-            known += f" and {100 * row.flip_share:g} % of the answers different between two runs"
+            known += f" of which any two differ in {100 * row.flip_share:g} % of the answers"
         night = f"no drop{name}" if row.night is None else f"a drop{name} of {_points(row.night)}"
-        week = "" if row.week is None else f" and one of {_points(row.week)} within a week"
+        either = "but" if row.night is None else "or"
+        week = "" if row.week is None else f", {either} one of {_points(row.week)} within a week"
         more = (
-            row.with_more and f"; with {_more(self.n_questions)} more questions {100 * row.with_more:.1f} in one night"
+            "" if not row.with_more else f" With {_more(self.n_questions)} more: {_points(row.with_more)} in one night."
         )
-        return f"{self._counted()} find {night} in one night{week} (80 %), {known}{more or ''}."
+        return f"{self._counted()} detect {night} in one night{week}, in four cases of five, {known}.{more}"
 
     def warning(self, benchmark: str, *, is_deterministic: bool | None = None) -> str | None:
         """Return that too few documents share the questions for any change to be confirmed; else None.
@@ -95,7 +97,7 @@ class Power(NamedTuple):
         if is_deterministic or self.n_groups >= needed:
             return None
         unless = " (unless the system is deterministic)" if is_deterministic is None else ""
-        few = f"{self.n_questions} questions in {self.n_groups} groups by {self.shared}, and {needed} groups are needed"
+        few = f"{self._counted()}, and {needed} groups are needed"
         add = f"Add {_plural(self.shared)}."
         return f"{benchmark}: no change can be confirmed by {BASELINE_RUNS} pinned runs{unless}: {few}. {add}"
 
@@ -103,13 +105,18 @@ class Power(NamedTuple):
         return needed_units(self.n_metrics, level=self.budget.level(runs), reference=reference, runs=runs)
 
     def _counted(self) -> str:
-        is_shared = self.n_groups < self.n_questions
-        return f"{self.n_questions} questions" + (f" in {self.n_groups} groups by {self.shared}" if is_shared else "")
+        questions = counted(self.n_questions, "question")
+        if self.n_groups == self.n_questions:
+            return questions
+        return f"{questions} in {counted(self.n_groups, 'group that shares', 'groups that share')} a {self.shared}"
 
     def lines(self) -> Iterator[str]:
         """Yield the table as lines for a terminal."""
-        pairs = f"{self.budget.n_pairs} pair{'' if self.budget.n_pairs == 1 else 's'}"
-        yield f"{self._counted()}, {self.n_metrics} metrics, {pairs} a night; drops that are found four times of five:"
+        pairs = counted(self.budget.n_pairs, "pair")
+        yield (
+            f"{self._counted()}, {counted(self.n_metrics, 'metric')}, {pairs} a night; drops that "
+            "are detected in four cases of five:"
+        )
         more = f"with {_more(self.n_questions)} more"
         yield f"{'':20}{'differ':>8}{'runs':>6}{'one night':>13}{'a week':>13}{more:>15}"
         for row in self.rows:
@@ -118,7 +125,7 @@ class Power(NamedTuple):
             yield f"{name:20}{f'{100 * row.flip_share:.3g} %':>8}{row.runs:>6}{found}"
         unit = _plural(self.shared) if self.n_groups < self.n_questions else "questions"
         for runs in sorted({row.runs for row in self.rows}):
-            yield f"With {runs} reference runs at least {self._needed(runs, 2)} {unit} must fall."
+            yield f"With {counted(runs, 'reference run')} at least {self._needed(runs, 2)} {unit} must fall."
 
 
 def power_of(workspace: Workspace, benchmark: str, assumed: Assumed = ASSUMED) -> Power:

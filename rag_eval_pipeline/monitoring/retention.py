@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_evaluations, id_order, newest_evaluation
 from rag_eval_pipeline.judges.cache import JudgementCache
@@ -69,10 +69,13 @@ class Pruned:
         yield from (f"{word} {path}" for path in self.paths)
         yield from (f"kept {name}: {why}" for name, why in self.kept.items())
         if self.judgements:
-            yield f"removed {self.judgements} judgements"
+            yield f"removed {counted(self.judgements, 'judgement')}"
         if self.runs:
-            yield f"{word} {len(self.runs)} runs of Dagster"
-        yield f"{word} {len(self.paths)} files and folders, {self.size_bytes / MEGABYTE:.1f} MB"
+            yield f"{word} {counted(len(self.runs), 'run')} of Dagster"
+        yield (
+            f"{word} {counted(len(self.paths), 'file or folder', 'files and folders')}, "
+            f"{self.size_bytes / MEGABYTE:.1f} MB"
+        )
 
 
 def prune(

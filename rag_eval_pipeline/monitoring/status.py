@@ -143,7 +143,7 @@ def _pair_state(
 def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, str], evaluation_id: str) -> str:
     """Return the state of an evaluation's verdict in a few words, from the rows of `regressions.json`."""
     row = rows.get(pair)
-    if row is None or (row.reason is None and evaluation_id not in (row.evaluation_id, row.rerun)):
+    if row is None or evaluation_id not in ((row.evaluation_id, row.rerun) if row.reason is None else row.newest):
         return NOT_COMPARED
     if row.reason is not None:
         return REASONS.get(row.reason) or row.note or row.reason

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import are_alike
 from rag_eval_pipeline.metrics.registry import metric_label, scored_share
@@ -31,7 +31,7 @@ def results_headline(workspace: Workspace, evaluation_id: str) -> str:
     pinned = list(_baseline(workspace, header))
     baseline = [one for one in pinned if are_alike(one.fingerprints, header.fingerprints)]
     asked, failed = (int(header.summary.get(name) or 0) for name in ("total_queries", "failed_queries"))
-    lines = [f"**{header.system} on {header.benchmark}**: {asked} questions, {failed} failed"]
+    lines = [f"**{header.system} on {header.benchmark}**: {counted(asked, 'question')}, {failed} failed"]
     known = [name for name in HEADLINE if header.metric(name).value is not None and not trust.doubt(header, name)]
     level = header.retrieval_level
     for name in [name for name in known if not name.endswith("_ms")][:METRICS_NAMED]:
@@ -76,14 +76,14 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     compared = [row for row in against if row.verdicts]
     by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in CHANGES}
     if not compared:
-        return f"**Nothing was compared**: {_count(len(against), 'pair')} without a baseline to compare with."
+        return f"**Nothing was compared**: {counted(len(against), 'pair')} without a baseline to compare with."
     # The lines are short, because Dagster cuts them where its widest table ends.
     parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found]
     withheld = [row for row in compared if withheld_text(row.verdicts.values())]
     if withheld:  # questions failed or lost their scores: that is no quiet night
         parts.append(f"{len(withheld)} with verdicts withheld")
-    parts = parts or ["no sure change"]
-    lines = [f"**{_count(len(compared), 'pair')} compared: {', '.join(parts)}**"]
+    parts = parts or ["no significant change"]
+    lines = [f"**{counted(len(compared), 'pair')} compared: {', '.join(parts)}**"]
     for kind, found in by_kind.items():
         for row in found[:PAIRS_NAMED]:
             names = headline_order(name for name, one in row.verdicts.items() if one.kind == kind)
@@ -92,7 +92,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
             details = [points_text(lead), p_text(lead), standing]
             lines += [f"- {row.new} on {row.benchmark} {kind}", f"    - {means_text(names[0], lead)}"]
             lines += [f"    - {', '.join(part for part in details if part)}"]
-            lines += [f"    - and {_count(len(names) - 1, 'further metric')}"] if len(names) > 1 else []
+            lines += [f"    - and {counted(len(names) - 1, 'further metric')}"] if len(names) > 1 else []
     declining = [row for row in against if row.declines and row.declines[0].is_notable]
     lines += [f"- {row.new} on {row.benchmark}\n    - {row.declines[0].sentence}" for row in declining[:PAIRS_NAMED]]
     return "\n".join(lines)
@@ -116,7 +116,3 @@ def leaderboard_headline(board: Leaderboard) -> str:
         share = "" if metric.value is None else scored_share(metric.n_scored, rows[0].questions)
         lines += [f"- {benchmark}: {best}", f"    - {metric_label(name)} **{shown}**{share}"]
     return "\n".join(lines)
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}{'' if n == 1 else 's'}"

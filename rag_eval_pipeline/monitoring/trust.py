@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.compared_runs import ScoredRun
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
@@ -81,7 +81,10 @@ class Trust(NamedTuple):
             yield f"{metric_label(one.metric):20}{p_value:>12}{share:>9}{shared:>15}{factor:>12}"
         if self.wavering:
             most = f"; the {WAVERING_SHOWN} least steady" if self.n_wavering > WAVERING_SHOWN else ""
-            yield f"\n{metric_label(self.metric)} wavers in {self.n_wavering} questions{most}, each with its mean:"
+            yield (
+                f"\n{metric_label(self.metric)} wavers in "
+                f"{counted(self.n_wavering, 'question')}{most}, each with its mean:"
+            )
         yield from ("  {mean:.2f}  {query_id}  {question}".format(**one) for one in self.wavering)
 
 

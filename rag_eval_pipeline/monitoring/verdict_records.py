@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 import pydantic
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.metrics.intervals import Interval
 from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
@@ -44,7 +44,7 @@ CONFIRMED: dict[Confirmation, str] = {
 }
 IN_SENTENCES = ": an answer in sentences equals no gold answer; read F1 and the judge"  # of an exact match of 0
 SINGLE_RUNS = "single runs: noise between runs is not averaged out, as a pinned baseline of five runs does"
-NOT_CALIBRATED = "not calibrated: nobody has compared this judge with people on this benchmark"
+NOT_CALIBRATED = "not calibrated: its verdicts are not compared with people's labels on this benchmark"
 WAYS = {True: ("fell", "rose"), False: ("lower", "higher")}  # of one system, of two
 COUNTS = {2: "two", 3: "three", 4: "four"}
 
@@ -154,7 +154,7 @@ class Decline(Model):
 
 def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:
     if kind == "withheld":
-        missing = _questions(evidence.n_missing)
+        missing = counted(evidence.n_missing, "question")
         if evidence.estimate is None:
             return f"{missing} without a score, and none with one"
         change = format_points(evidence.estimate_if_missing)
@@ -162,11 +162,7 @@ def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:
         return f"{missing} without a score could overturn it: unchanged at best, they leave {change} points, {p_value}"
     if evidence.is_advisory:
         return "advisory, as it is not among critical_metrics"
-    return f"{evidence.n} questions, {rules.min_questions} are needed" if kind == "no_verdict" else None
-
-
-def _questions(count: int) -> str:
-    return f"{count} question{'' if count == 1 else 's'}"
+    return f"{counted(evidence.n, 'question')}, {rules.min_questions} are needed" if kind == "no_verdict" else None
 
 
 def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Rules, ways: tuple[str, str]) -> str:
@@ -211,7 +207,7 @@ def _moved_text(evidence: Evidence, kind: VerdictKind, ways: tuple[str, str]) ->
     )
     changed = ", so its answers changed both ways" if kind == "changed" else ""
     interval = "" if evidence.is_certain else f" ({_interval_text(evidence)})"
-    counts = f"{_questions(first)} {way} and {second} {other}{runs}{changed}"
+    counts = f"{counted(first, 'question')} {way} and {second} {other}{runs}{changed}"
     others = f"; {_others_text(evidence.segment)}" if evidence.segment else ""
     points = f"{abs(change):.1f} points"
     moved = f"{way} {points}" if ways == WAYS[True] else f"is {points} {way}"
@@ -232,7 +228,7 @@ def segment_text(evidence: Evidence) -> str:
     """Return `section tariffs −30.0 points (57 questions); the other 193 unchanged`, of evidence on a segment."""
     if evidence.segment is None:
         raise ValueError(f"evidence on all questions: {evidence.metric}")
-    change = f"{evidence.segment.name} {format_points(evidence.estimate)} points ({_questions(evidence.n)})"
+    change = f"{evidence.segment.name} {format_points(evidence.estimate)} points ({counted(evidence.n, 'question')})"
     return f"{change}; {_others_text(evidence.segment)}"
 
 
@@ -255,7 +251,7 @@ def _detectable_text(evidence: Evidence) -> str:
     if evidence.is_certain:
         return "Any change of this deterministic system is detected."
     change = "drops" if evidence.higher_is_better else "rises"
-    groups = f"{evidence.n_units} groups"
+    groups = counted(evidence.n_units, "group")
     if evidence.smallest_drop is None:
         why = f": it has {groups}, and {evidence.needed_units} must change" if evidence.is_clustered else ""
         return f"This benchmark cannot detect {change} of any size{why}."
@@ -268,14 +264,18 @@ def _unit_text(evidence: Evidence) -> str:
 
 
 def _groups(evidence: Evidence) -> str:
-    return f", in {evidence.n_units} groups that share a document or conversation" if evidence.is_clustered else ""
+    return (
+        f", in {counted(evidence.n_units, 'group that shares', 'groups that share')} a document or conversation"
+        if evidence.is_clustered
+        else ""
+    )
 
 
 def _missing_text(evidence: Evidence) -> str:
     """Return that missing scores change nothing about a change that is sure."""
     if evidence.p_if_missing is None:
         return ""
-    return f"; {_questions(evidence.n_missing)} without a score would change nothing"
+    return f"; {counted(evidence.n_missing, 'question')} without a score would change nothing"
 
 
 def _interval_text(evidence: Evidence) -> str:
@@ -315,7 +315,7 @@ def needed_text(evidence: Evidence) -> str:
 def _sure_text(evidence: Evidence) -> str:
     """Return such as `p = 3e-9 …, 1e-5 is needed so that 12 pairs raise at most one false alarm in two years`."""
     if evidence.is_certain:
-        return f"{evidence.n} questions compared"
+        return f"{counted(evidence.n, 'question')} compared"
     if evidence.p_corrected is None:
         return f"no p, {_needed(evidence)}"
     return (
@@ -325,10 +325,10 @@ def _sure_text(evidence: Evidence) -> str:
 
 def tested_text(evidence: Evidence) -> str:
     """Return how the metrics of a night were tested, such as `p is corrected for 8 metrics; 0.01 is needed ...`."""
-    counted = f"{_questions(evidence.n)}{_groups(evidence)}"
+    questions = f"{counted(evidence.n, 'question')}{_groups(evidence)}"
     if evidence.is_certain:
-        return f"{counted} compared; the system is deterministic, so every difference is real."
-    return f"{counted}; p is corrected for {_tests(evidence)}, and {_needed(evidence)}."
+        return f"{questions} compared; the system is deterministic, so every difference is real."
+    return f"{questions}; p is corrected for {_tests(evidence)}, and {_needed(evidence)}."
 
 
 def _needed(evidence: Evidence) -> str:
@@ -337,7 +337,7 @@ def _needed(evidence: Evidence) -> str:
 
 def _tests(evidence: Evidence) -> str:
     tests = "metric" if evidence.segment is None else "test"
-    return f"{evidence.n_metrics} {tests}{'' if evidence.n_metrics == 1 else 's'}"
+    return counted(evidence.n_metrics, tests)
 
 
 def _change_text(evidence: Evidence) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.conversion.questions import IMPOSSIBLE, says_no_answer, stands_for_nothing
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.headers import WORDS, named_columns
 from rag_eval_pipeline.scaffold.profile import DataFile
@@ -130,6 +131,7 @@ def wrong_rows(file: DataFile, question: str | None) -> tuple[Column, str, Guess
     where = _is_one_of(f"metadata.{identifier(mark.name)}", _said(mark, _YES))
     text = (
         f"where: questions occur with right and wrong answers, and {mark.name!r} is 0 or false for {rows} of "
-        f"{len(mark.values)} rows, which are left out. Turn it round if it marks the wrong ones."
+        f"{counted(len(mark.values), 'row, which is', 'rows, which are')} left out. Turn it round "
+        f"if it marks the wrong ones."
     )
     return mark, where, Guess("where", text)

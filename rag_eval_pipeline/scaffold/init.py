@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.scaffold.profile import profile_folder
 from rag_eval_pipeline.scaffold.recipe import Recipe, read_recipes
 from rag_eval_pipeline.scaffold.recognition import recognise
@@ -111,8 +111,12 @@ def _proposal(
                 [*notes, "Put a CSV with the columns Question, Answer and Document into the folder of the documents."]
             ),
         )
-    rows = ", ".join(f"{file.origin.shown} ({file.rows} rows)" for file in profile.data)
-    documents = f"; {len(profile.documents)} files that can be documents" if profile.documents else ""
+    rows = ", ".join(f"{file.origin.shown} ({counted(file.rows, 'row')})" for file in profile.data)
+    documents = (
+        f"; {counted(len(profile.documents), 'file that can be a document', 'files that can be documents')}"
+        if profile.documents
+        else ""
+    )
     read = [f"Read: {rows}{documents}."]
     read += [
         f"Values of {file.origin.shown} were read from the first {file.sampled} rows only."

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.corpus.naming import document_key
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.scaffold.columns import Column, is_html
 from rag_eval_pipeline.scaffold.headers import named_columns, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
@@ -131,7 +132,7 @@ def files_corpus(profile: FolderProfile, matched: Sequence[str] = (), *, unmatch
     if stray:
         conditions.append(f"file NOT IN ({', '.join(map(literal, stray))})")
     documents = "SELECT file FROM docs" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
-    text = f"documents: all {len(names)} files of {pattern}, whether a question names them or not."
+    text = f"documents: all {counted(len(names), 'file')} of {pattern}, whether a question names them or not."
     if unmatched:
         total = len(matched) + unmatched
         text += f" {unmatched} of the {total} names in the questions have no file: questions with one are quarantined."
@@ -152,7 +153,7 @@ def mirror_corpus(profile: FolderProfile, questions: DataFile, urls: Sequence[st
         rest = "." if is_complete else "; the others are fetched, and a context whose page is unavailable is dropped."
         if table.name in CORPUS_NAMES:
             text = (
-                f"documents: the {table.file.rows} rows of {table.file.origin.shown}, among them "
+                f"documents: the {counted(table.file.rows, 'row')} of {table.file.origin.shown}, among them "
                 f"{len(wanted & mirrored)} of the {len(wanted)} pages that questions name{rest}"
             )
             return Corpus({table.name: table.file.origin}, selected, missing, (Guess("documents", text),))
@@ -222,7 +223,9 @@ def _last_segment(value: str) -> str:
 def table_corpus(table: DocumentTable) -> Corpus:
     """Return the rows of a table as documents."""
     sql = f"SELECT {table.key.as_text} AS name, {table.body_sql} AS {table.body_column} FROM {table.name}"
-    text = f"documents: the {table.file.rows} rows of {table.file.origin.shown}, named by {table.key.name!r}."
+    text = (
+        f"documents: the {counted(table.file.rows, 'row')} of {table.file.origin.shown}, named by {table.key.name!r}."
+    )
     return Corpus({table.name: table.file.origin}, sql, None, (Guess("documents", text),))
 
 

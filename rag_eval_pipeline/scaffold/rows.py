@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
 from rag_eval_pipeline.scaffold.embedded_json import cited_link, pages_link, row_page, with_corpus
@@ -113,7 +114,8 @@ def _with_answers(profile: FolderProfile, file: DataFile) -> tuple[DataFile, lis
         return file, []
     column, number = found
     text = (
-        f"answer: {number} different texts of {column.name!r} occur in the documents, so these are taken for answers."
+        f"answer: {counted(number, 'different text')} of {column.name!r} occur in the documents, "
+        f"so these are taken for answers."
     )
     named = replace(column, name="answer", path=column.sql)
     return replace(file, columns=tuple(named if c is column else c for c in file.columns)), [Guess("questions", text)]
@@ -165,7 +167,7 @@ def draft_linked(profile: FolderProfile, file: DataFile, link: Link | None) -> D
         mark, where, guess = marked
         metadata, guesses = {**metadata, mark.name: mark.sql}, (*guesses, guess)
     if (split := next((c for c in file.columns if normalised(c.name) in {"split", "subset"}), None)) is not None:
-        names = [f"{name!r} ({number} rows)" for name, number in Counter(split.present).items()]
+        names = [f"{name!r} ({counted(number, 'row')})" for name, number in Counter(split.present).items()]
         if split.name in metadata and 1 < len(names) <= len(SPLITS):
             text = f"where: all rows are used: {', '.join(names)}. To use one part: `metadata.{split.name} = ...`."
             guesses = (*guesses, Guess("where", text))

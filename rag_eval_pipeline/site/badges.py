@@ -17,7 +17,7 @@ GROUNDS = {
     **{f"regressed, {CONFIRMED[standing]}": "#8a5a00" for standing in ("pending", "no_rerun", "provisional")},
     "overdue": "#8a5a00",
     "improved": "#17683b",
-    "no sure change": "#2b5c8a",
+    "no significant change": "#2b5c8a",
     "no verdict": "#566174",
     "not compared": "#566174",
 }
@@ -46,7 +46,7 @@ def badge_state(row: Comparison | None) -> str:
     kinds = {found.kind for found in row.verdicts.values()}
     if "improved" in kinds:
         return "improved"
-    return "no verdict" if "withheld" in kinds or kinds == {"no_verdict"} else "no sure change"
+    return "no verdict" if "withheld" in kinds or kinds == {"no_verdict"} else "no significant change"
 
 
 def _value_text(header: ResultsHeader, name: str, report: ReportData) -> str:

@@ -153,7 +153,7 @@ _HEADINGS = {
     "improved": "Improved against its baseline",
     "changed": "Changed against its baseline",
     "equivalent": "No change against its baseline",
-    "inconclusive": "No sure change against its baseline",
+    "inconclusive": "No significant change against its baseline",
     "withheld": "No verdict: questions without a score could overturn it",
     "no_verdict": "No verdict: too few questions",
 }
@@ -186,7 +186,7 @@ def run_banner(report: ReportData, header: ResultsHeader, baseline: PairBaseline
     note = tested_text(changed[0][1]) if changed else ""
     progress = baseline.provisional.words if baseline.provisional and is_newest else None
     if first:
-        heading = "Rerun of a night that " + (kind if kind in CHANGES else "showed no sure change")
+        heading = "Rerun of a night that " + (kind if kind in CHANGES else "showed no significant change")
         return Banner("rerun", heading, tuple(changed[:1]), note, 0, page, (("First seen in", first),), progress)
     runs = (("Run again in", rerun),) if rerun else ()
     listed = tuple(changed[:CHANGES_SHOWN])

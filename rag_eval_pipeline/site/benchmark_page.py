@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.metrics.watch import Watched
@@ -146,7 +147,7 @@ def _evidence(
     if not found:
         return None, []
     sentences = [f"{system}: {one.finding}" for system, one in found]
-    title = f"Evidence that {view.label} declines, over {len(days)} nights"
+    title = f"Evidence that {view.label} declines, over {counted(len(days), 'night')}"
     return evidence_chart(lines, len(days), max(one.alert_at for _, one in found), title), sentences
 
 
@@ -174,5 +175,5 @@ def trend_chart(
                 if point.mark or not (day in placed and placed[day].mark):
                     placed[day] = point
         lines.append(Line(system, [placed.get(day, Point(None)) for day in days]))
-    title = f"{view.label} over {len(days)} nights"
+    title = f"{view.label} over {counted(len(days), 'night')}"
     return trend(lines, [day[5:] for day in days], title, is_share=view.is_share)

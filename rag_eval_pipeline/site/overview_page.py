@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure
@@ -126,7 +127,7 @@ def _card(site: SiteFolder, report: ReportData, one: Incident) -> _Card:
     view = metric_view(one.lead[0])
     pair = one.benchmark, one.system
     points = report.points(pair, view.name.removeprefix("page/"))[-NIGHTS_IN_SPARKLINE:]
-    title = f"{view.label} of {one.system} on {one.benchmark}, last {len(points)} nights"
+    title = f"{view.label} of {one.system} on {one.benchmark}, last {counted(len(points), 'night')}"
     spark = sparkline(points, title, report.systems.index(one.system), is_share=view.is_share)
     words = progress.words if progress else ""
     return _Card(one, words, f"comparisons/{comparison_name(row)}.html", spark, questions)
@@ -178,7 +179,7 @@ def _matrix(report: ReportData, view: MetricView) -> dict[str, dict[str, Any]]:
     for row in report.newest:
         pair = row.benchmark, row.system
         points = report.points(pair, view.name)[-NIGHTS_IN_SPARKLINE:]
-        title = f"{view.label} of {row.system} on {row.benchmark}, last {len(points)} nights"
+        title = f"{view.label} of {row.system} on {row.benchmark}, last {counted(len(points), 'night')}"
         spark = sparkline(points, title, report.systems.index(row.system), is_share=view.is_share)
         mark = points[-1].mark
         matrix.setdefault(row.benchmark, {})[row.system] = (row, shown(row, view.name, report.trust), spark, mark)

@@ -16,6 +16,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.monitoring.incidents import p_text
 from rag_eval_pipeline.site import display_text as numbers
@@ -58,6 +59,7 @@ def _environment() -> Any:
         ms_range=numbers.milliseconds_range,
         dollars=numbers.dollars,
         count=numbers.count,
+        counted=_counted,
         points=numbers.points,
         percent=numbers.percent,
         p_value=numbers.p_value,
@@ -72,6 +74,10 @@ def _environment() -> Any:
         words=lambda text: str(text).replace("_", " "),
     )
     return environment
+
+
+def _counted(value: float | None, noun: str) -> str:
+    return f"{numbers.DASH} {noun}s" if value is None else counted(int(value), noun)
 
 
 def _replace_control_chars(value: Any) -> Any:

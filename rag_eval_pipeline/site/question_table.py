@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Any, NamedTuple
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery
 from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
@@ -75,7 +76,7 @@ def _metadata(key: str, query: EvaluationQuery) -> object:
 
 def _document(query: EvaluationQuery) -> object:
     names = query.relevant_documents
-    return names[0] if len(names) == 1 else f"{len(names)} documents" if names else None
+    return names[0] if len(names) == 1 else counted(len(names), "document") if names else None
 
 
 def _word(value: object) -> str | None:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
 from rag_eval_pipeline.sources.detect import Layout, sniff_layout
 
@@ -224,7 +224,7 @@ def header_names(record: Sequence[str], file: InputFile, line: int) -> list[str]
 
 def _check_cells(record: Sequence[str], names: Sequence[str]) -> None:
     if len(record) != len(names):
-        raise RowError("row_width", None, f"{len(names)} cells", record)
+        raise RowError("row_width", None, counted(len(names), "cell"), record)
     for name, value in zip(names, record, strict=True):
         if len(value) > MAX_CELL:
             raise RowError("cell_too_long", name, f"at most {MAX_CELL} characters", value)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.trec import checked_qrels, checked_topics
 from rag_eval_pipeline.sources.archive import detect_container
 from rag_eval_pipeline.sources.arrow_types import ColumnTypes, arrow_field, is_castable, merge_columns
@@ -77,7 +77,7 @@ class Relation:
         notes = [f"{note}." for note in self.notes]
         if self.rejected:
             number, one = len(self.rejected), self.rejected[0]
-            which = "1 row could not be read: it" if number == 1 else f"{number:,} rows could not be read; the first"
+            which = counted(number, "row could not be read: it", "rows could not be read; the first")
             notes.append(f"{which} is {one.file}, row {one.row}: expected {one.expected} [{one.code}].")
         return notes
 

@@ -21,6 +21,7 @@ from openpyxl import load_workbook
 from openpyxl.utils import get_column_letter
 from openpyxl.utils.cell import range_boundaries
 
+from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.sources.compression import WORKBOOK
 from rag_eval_pipeline.sources.decoder import STANDARD_INPUT, RefusedError, run_worker, write_rows
 
@@ -104,7 +105,10 @@ def decode(folder: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     if linked:
         notes.append(f"addresses of links are in the columns {', '.join(map(repr, linked))}")
     if hidden := [number for number in found.hidden if number in {row.number for row in body}]:
-        notes.append(f"{len(hidden)} hidden rows are read like the others; the first is row {hidden[0]}")
+        notes.append(
+            f"{counted(len(hidden), 'hidden row is', 'hidden rows are')} read like the others; the "
+            f"first is row {hidden[0]}"
+        )
     if filled:
         notes.append(_count_note("merged over several rows; each of these rows has the value", filled))
     return {"header": [name or "" for name in names], "header_row": header.number, "notes": notes}
@@ -348,7 +352,7 @@ def _write(folder: Path, rows: Sequence[Row], places: Sequence[int], max_bytes: 
 
 
 def _count_note(what: str, cells: Sequence[str]) -> str:
-    return f"{len(cells)} cell{'' if len(cells) == 1 else 's'} {what}; the first is {cells[0]}"
+    return f"{counted(len(cells), 'cell')} {what}; the first is {cells[0]}"
 
 
 def _place(column: int, row: int) -> str:

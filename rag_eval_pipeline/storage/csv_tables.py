@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.storage.json_files import decode_utf8, parse_json, read_bytes
 
 CSV = (".csv",)
@@ -54,7 +54,7 @@ def read_csv_table(path: Path) -> CsvTable:
         number -= first
         if len(record) != len(columns):
             raise InputError(
-                "bad_csv", path, f"{len(columns)} cells, as the header has", row=number, found=len(record),
+                "bad_csv", path, f"{counted(len(columns), 'cell')}, as the header has", row=number, found=len(record),
                 hint="Quote cells that hold commas or line breaks.",
             )  # fmt: skip
         rows.append(CsvRow(number, dict(zip(columns, record, strict=True))))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rag_eval_pipeline.errors import EndpointError, ServiceError, os_fault
+from rag_eval_pipeline.errors import EndpointError, ServiceError, counted, os_fault
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import SystemCorpus
@@ -207,7 +207,8 @@ class _Upload:
         if others and not allow_other_documents:
             raise ServiceError(
                 "foreign_documents",
-                f"The {self._where} holds {len(others)} documents that are not in the corpus, such as {others[0]!r}",
+                f"The {self._where} holds {counted(len(others), 'document')} that the corpus does not have, such as "
+                f"{others[0]!r}",
                 hint="Set `allow_other_documents: true` if they are meant as distractors.",
             )
 
@@ -342,7 +343,7 @@ class Ingestor:
             if not isinstance(total, int) or len(names) >= total:
                 return names
             if total <= wanted or wanted >= LISTED_MAX:
-                raise reply.bad(f"a list of all {total} documents, of which {len(names)} are there")
+                raise reply.bad(f"a list of all {counted(total, 'document')}, of which {len(names)} are there")
             wanted = total
 
     async def upload(self, collection: str, paths: Sequence[Path], *, replaces: bool) -> str | Outcome:

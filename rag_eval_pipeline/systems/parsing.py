@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.corpus.document_names import read_name_map
-from rag_eval_pipeline.errors import EndpointError
+from rag_eval_pipeline.errors import EndpointError, counted
 from rag_eval_pipeline.systems.base import (
     Citation,
     Query,
@@ -202,14 +202,14 @@ class AnswerReader:
             )
         if not self._uses_paths:
             found += [
-                f"{count:,} passages name {name!r}, as several documents of the corpus are called, and were read as "
-                f"{document!r}. Return their paths."
+                f"{counted(count, 'passage names', 'passages name')} {name!r}, as several documents of the corpus "
+                f"are called, and were read as {document!r}. Return their paths."
                 for (name, document), count in self._ambiguous_names.most_common(UNREAD_SHOWN)
             ]
         if self._on_page_zero:
             found.append(
-                f"{self._on_page_zero} passages or citations are on page 0, so their pages are unknown. If the system "
-                "counts pages from 0, set page_base: 0."
+                f"{counted(self._on_page_zero, 'passage or citation is', 'passages or citations are')} on page 0, "
+                "so the pages are unknown. If the system counts pages from 0, set page_base: 0."
             )
         return found
 
@@ -223,7 +223,7 @@ class AnswerReader:
         """
         self._notice_order(contexts)
         if not self._corpus.retrieval_only:
-            found = f"{len(contexts)} passages and no answer"
+            found = f"{counted(len(contexts), 'passage')} and no answer"
             raise WrongShape(f"{found}, which is enough only for a benchmark with retrieval_only: true")
         return RagAnswer(
             query_id=query.query_id,

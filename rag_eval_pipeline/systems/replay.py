@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.storage.atomic_files import sha256_of
 from rag_eval_pipeline.systems.base import NO_USAGE, Configuration, Query, RagAnswer, SystemCorpus, failed_answer
 from rag_eval_pipeline.systems.foreign_values import WrongShape
@@ -52,7 +52,8 @@ class ReplaySystem:
         lost = [row for row in self._recordings.rows if row.query_id is None and row.question is None]
         lines = [f"{row.error} The row names no question, so its answer is left out." for row in lost[:WARNINGS_SHOWN]]
         if len(lost) > len(lines):
-            lines.append(f"{len(lost) - len(lines)} more rows of the recording name no question.")
+            more = counted(len(lost) - len(lines), "more row names", "more rows name")
+            lines.append(f"{more} no question.")
         return [*lines, *self._reader.warnings()]
 
     async def answer(self, query: Query) -> RagAnswer:

@@ -151,7 +151,7 @@ def test_suggest_says_that_there_is_no_new_question(rag_eval, workspace):
 
     assert code == 0
     assert out.splitlines() == [
-        f"read 1 traces (2 rows), 1 distinct questions: 0 unlike any of {RAILWAY}, 0 with thumbs down",
+        f"read 1 trace (2 rows), 1 distinct question: 0 unlike any of {RAILWAY}, 0 with thumbs down",
         f"asked by {RAILWAY} already: 1, 0 with thumbs down",
         f"drafts: 0, in data/datasets/{RAILWAY}/drafts.json",
     ]

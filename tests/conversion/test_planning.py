@@ -346,7 +346,7 @@ def test_bad_rows_of_tables_are_noted_and_do_not_count_as_questions(benchmark):
 def test_ids_of_the_source_that_repeat_are_noted(benchmark):
     spec = HEAD + "source: questions.csv\nquestions: {question: q, answer: a, source_id: i}\n"
     found = plan(benchmark(spec, {"questions.csv": "q,a,i\nx,y,1\nz,y,1\n"}))
-    assert found.notes == ["source_id: 1 ids are used by several questions, the first is '1'."]
+    assert found.notes == ["source_id: 1 id is used by several questions, the first is '1'."]
 
 
 def test_source_of_nothing_but_bad_rows_is_quarantined_whole(benchmark):
@@ -432,7 +432,7 @@ def test_urls_with_escaped_ampersands_are_read_as_they_were_meant_and_it_is_note
     assert outline(found) == [("x.org/A?b=1&c=2", "text", ["A.pdf"])]
     assert [question.contexts[0].url for question in found.questions] == ["https://x.org/A?b=1&c=2"] * 2
     assert found.notes == [
-        "urls: `&amp;` is read as `&` (1 rows of `documents`).",
+        "urls: `&amp;` is read as `&` (1 row of `documents`).",
         "urls: `&amp;` is read as `&` (1 row).",
     ]
 

@@ -77,7 +77,7 @@ def test_spans_means_are_over_questions_and_totals_over_gold_spans(files):
 def test_spans_table_lists_questions_before_means_and_what_has_no_score(files):
     result = run(files, "-q")
 
-    assert "1 questions have no prediction and no score: lost (missing)" in result.stderr
+    assert "1 question without a prediction and without a score: lost (missing)" in result.stderr
     assert "none (nothing_to_cite)" in result.stderr
     assert "not in the gold file: other" in result.stderr
     assert result.stdout.splitlines()[0].split() == ["exact_jaccard", "exact", "1.0000"]
@@ -110,8 +110,8 @@ def test_spans_scores_words_with_texts_and_names_documents_without(files):
     # Left out: exact, of which a text is missing. The other three have no prediction.
     line = next(line for line in result.stdout.splitlines() if line.startswith("token_f1"))
     assert line.split()[-3:] == ["0", "3", "1"]
-    assert "1 cited documents have no text: b.pdf" in result.stderr
-    assert "1 predicted spans end after their document's text" in result.stderr
+    assert "1 cited document without text: b.pdf" in result.stderr
+    assert "1 predicted span ends after their document's text" in result.stderr
 
 
 def test_spans_without_predictions_has_no_number(files):

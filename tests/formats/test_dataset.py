@@ -97,7 +97,7 @@ def test_dataset_error_counts_the_other_errors(tmp_path):
     path = tmp_path / "d.eval.json"
     path.write_text(json.dumps(DATASET | {"name": 5, "dataset_id": 5, "querys": []}))
 
-    with pytest.raises(InputError, match=r"There are 2 more\."):
+    with pytest.raises(InputError, match=r" 2 more errors\."):
         EvaluationDataset.read(path)
 
 

@@ -305,7 +305,7 @@ def test_compare_with_the_baseline_takes_the_newest_evaluation(rag_eval, ids, ev
     assert f"rag-eval: {RAILWAY} x embedded: {lines[0]}\n" in reported.stderr
     assert lines[1] == f"{RAILWAY}: embedded against baseline"
     (cause,) = (line for line in lines if line.startswith("Look at "))
-    assert re.search(r"\. Changed since \d+ \w+: retrieval_k 10 → 1, .*; nothing else that is known\.$", cause)
+    assert re.search(r"\. Changed since \d+ \w+: retrieval_k 10 → 1, .*; no other change is known\.$", cause)
     assert not any("single runs" in line for line in lines)
     # The weak system is now the newest of both: against the good one's evaluation, the changes are the same.
     verdicts = [

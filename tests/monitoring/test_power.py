@@ -28,14 +28,14 @@ def rag_eval(workspace, *words):
 
 def test_plan_convert_and_the_first_evaluate_print_what_is_found(workspace):
     # 8 of the 40 questions name no document and are groups of their own; an unnamed document is no group.
-    finds = "40 questions in 20 groups by document find a drop of 12.5 points in one night and one of 7.5 points within"
+    finds = "40 questions in 20 groups that share a document detect a drop of 12.5 points in one night, or one of 7.5 "
     evaluate = ("evaluate", RAILWAY, "--system", "embedded")
 
     lines = [rag_eval(workspace, *words) for words in (("plan", RAILWAY), ("convert", RAILWAY), evaluate, evaluate)]
 
     assert [finds in line for line in lines] == [True, True, True, False]
     assert (
-        "with 20 reference runs and 5 % of the answers different between two runs; with 20 more questions 10.0"
+        "with 20 reference runs of which any two differ in 5 % of the answers. With 20 more: 10.0 points in one night."
         in lines[2]
     )
     assert " questions are too few for a verdict (30 are needed)." in rag_eval(
@@ -49,7 +49,7 @@ def test_benchmark_of_few_documents_is_warned_about():
     unknown, other, deterministic = (two.warning("b", is_deterministic=value) for value in (None, False, True))
 
     assert "5 pinned runs (unless the system is deterministic): 36 questions in 2 " in unknown
-    assert "5 pinned runs: 36 questions in 2 groups by document, and 3 groups are" in other
+    assert "5 pinned runs: 36 questions in 2 groups that share a document, and 3 groups are" in other
     assert (deterministic, three.warning("b", is_deterministic=False)) == (None, None)
 
 
@@ -67,7 +67,8 @@ def test_power_says_what_the_questions_share(shared, by, add):
 
     found = power_of_questions(queries, VerdictSettings(), [USUAL])
 
-    assert f"{len(queries)} questions in {len(set(shared))} groups by {by}" in found.sentence(VerdictSettings())
+    groups = {1: "1 group that shares", 2: "2 groups that share"}[len(set(shared))]
+    assert f"{len(queries)} questions in {groups} a {by} detect" in found.sentence(VerdictSettings())
     assert found.warning("b").endswith(f" Add {add}.")
 
 
@@ -81,8 +82,8 @@ def test_power_without_runs_is_printed_by_assumption():
     assert nights[0] < nights[2] < nights[4]
     assert nights[1] < nights[0]
     assert all(row.week < row.night and row.with_more < row.night for row in found.rows)
-    assert next(found.lines()).startswith("200 questions, 8 metrics, 1 pair a night; drops that are found")
-    assert power([], VerdictSettings()).sentence(VerdictSettings()) == "Without questions nothing is found."
+    assert next(found.lines()).startswith("200 questions, 8 metrics, 1 pair a night; drops that are detected")
+    assert power([], VerdictSettings()).sentence(VerdictSettings()) == "No change can be detected without questions."
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_prune_removes_old_evaluations_and_keeps_the_newest_of_each_pair(workspa
     assert (planned.paths, planned.size_bytes, planned.kept) == (found.paths, found.size_bytes, found.kept)
     assert 5000 < found.size_bytes < 10_000
     assert list(planned.lines())[0] == f"would remove {workspace.runs / old}"
-    assert list(found.lines())[-1] == "removed 1 files and folders, 0.0 MB"
+    assert list(found.lines())[-1] == "removed 1 file or folder, 0.0 MB"
     assert (workspace.results / f"{old}.results.json").exists()  # results are kept for ever unless set otherwise
 
 

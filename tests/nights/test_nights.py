@@ -54,7 +54,7 @@ def test_nights_alert_once_on_the_night_of_a_regression(nights, quiet, steady_fr
     assert first[:9] == f"✗ REGRESSED planted on {LEDGER}, night of {alert.night:%-d %B}:".split()
     assert re.search(r"p [=<] \S+, confirmed by a rerun 2 h later\)$", " ".join(first))
     assert " ".join(look[:6]) == "Look at the answers: Exact match"
-    assert " ".join(look).endswith("while retrieval shows no sure change.")
+    assert " ".join(look).endswith("while retrieval shows no significant change.")
     assert (worst[0], " ".join(worst).endswith("→ entirely different words")) == ("Worst:", True)
     assert quiet == ["·", "nothing", "sure", "steady"]
     assert reruns_by_night == {night: int(night == planted_on) for night in range(1, nights + 1)}

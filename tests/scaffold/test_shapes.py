@@ -275,7 +275,7 @@ def test_passages_beside_a_systems_answers_are_no_gold_texts(planned, empty):
 def test_splits_in_one_file_are_named(started):
     proposal = started({"q.csv": "question,answer,split\nA?,a,train\nB?,b,test\nC?,c,train\n"})
 
-    assert any("'train' (2 rows), 'test' (1 rows)" in guess for guess in proposal.guesses)
+    assert any("'train' (2 rows), 'test' (1 row)" in guess for guess in proposal.guesses)
 
 
 def test_instruction_is_asked_with_its_input(planned):

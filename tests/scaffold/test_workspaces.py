@@ -51,7 +51,7 @@ def test_new_makes_a_workspace_that_other_commands_find(new, tmp_path, monkeypat
     assert error.splitlines()[-1] == f"Next: cd '{folder}' && rag-eval init NAME --from FILE|FOLDER|URL"
     assert (folder / "data" / "sources").is_dir()
     assert (folder / ".gitignore").read_text().startswith(".venv/\n")
-    assert registry(Machine(Workspace(folder))).found == "0 benchmarks, 1 systems"
+    assert registry(Machine(Workspace(folder))).found == "0 benchmarks, 1 system"
     monkeypatch.delenv("RAG_EVAL_WORKSPACE", raising=False)
     monkeypatch.chdir(folder / "data" / "config")
     assert Path(default_root()) == folder

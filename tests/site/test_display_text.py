@@ -64,6 +64,8 @@ NUMBERS = {
     "a small p": (numbers.p_value(0.0004), "<0.001"),
     "no p": (numbers.p_value(None), "–"),
     "a second": (numbers.milliseconds(1340), "1.34 s"),
+    "a range": (numbers.milliseconds_range((175, 200), " to "), "175 to 200 ms"),
+    "a range over units": (numbers.milliseconds_range((900, 1340)), "900 ms–1.34 s"),
     "points without a minus of nothing": (numbers.points(-0.0001), "0.0"),
 }
 

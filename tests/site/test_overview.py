@@ -53,7 +53,7 @@ def test_overview_opens_with_the_regression_its_cause_and_the_worst_questions(re
     links = re.findall(r'href="(runs/eval_run_20261006_001/question.html)#\d+"', card)
     assert len(links) == 3
     assert (regressed.reports / links[0]).exists()
-    assert "No sure change in" not in page
+    assert "No significant change in" not in page
 
 
 def test_overview_does_not_call_a_night_quiet_whose_verdicts_are_withheld(tmp_path):
@@ -131,7 +131,7 @@ STATES = {
     "withheld": (["withheld", "withheld"], "no verdict"),
     "some withheld": (["withheld", "inconclusive"], "no verdict"),
     "too few questions": (["no_verdict"], "no verdict"),
-    "compared": (["inconclusive", "equivalent"], "no sure change"),
+    "compared": (["inconclusive", "equivalent"], "no significant change"),
     "improved": (["improved", "withheld"], "improved"),
 }
 

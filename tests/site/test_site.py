@@ -14,7 +14,7 @@ import pytest
 from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.monitoring.history import FILE, history_folder, read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
-from rag_eval_pipeline.site.display_text import milliseconds
+from rag_eval_pipeline.site.display_text import milliseconds_range
 from rag_eval_pipeline.site.page_writer import STATE, SiteFolder
 from rag_eval_pipeline.site.site import write_report, write_site
 from rag_eval_pipeline.workspace import Workspace
@@ -109,7 +109,7 @@ def test_site_run_shows_latencies_with_their_limits_and_doubts_an_uncalibrated_j
     low, high = limits["p50"]
     assert limits["p99"] is None  # of 40 questions
     page = (site.reports / f"runs/{name}/index.html").read_text()
-    assert f"({milliseconds(low)} to {milliseconds(high)})" in page
+    assert f"({milliseconds_range((low, high), ' to ')})" in page
     assert 'class="doubted" title="not calibrated' in page
 
 

@@ -218,6 +218,6 @@ def test_xlsx_links_are_a_column_and_hidden_rows_and_zero_dates_are_said(benchma
     assert found.table["when"].to_pylist() == [None, "1900-01-01", None, None]
     assert {
         "q.xlsx: addresses of links are in the columns 'Source link'",
-        "q.xlsx: 1 hidden rows are read like the others; the first is row 3",
+        "q.xlsx: 1 hidden row is read like the others; the first is row 3",
         "q.xlsx: 1 cell with 0 as a date, read as empty; the first is C2",
     } <= set(found.notes)

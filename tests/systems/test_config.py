@@ -103,3 +103,17 @@ def test_system_takes_the_benchmarks_that_its_globs_match():
     file = parse_system({"kind": "embedded", "benchmarks": ["frames*", "squad"]}, "s.config.yaml")
 
     assert [file.takes(name) for name in ("frames", "frames-2", "squad", "squad2")] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [("path: src", "a list"), ("configuration: x", "keys with values"), ("contexts: [passages]", "keys with values")],
+)
+def test_error_names_the_kind_of_value_in_the_words_of_yaml(setting, expected, tmp_path):
+    path = tmp_path / "own.config.yaml"
+    path.write_text(f"kind: python\nsettings: {{callable: 'm:f', {setting}}}\n")
+
+    with pytest.raises(InputError) as error:
+        read_system_file(path)
+
+    assert error.value.expected == expected

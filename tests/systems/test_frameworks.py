@@ -243,7 +243,7 @@ def test_texts_beside_as_many_file_names_are_in_these_files(corpus):
 
 
 def test_passages_alone_are_an_answer_only_to_a_benchmark_without_answers(corpus):
-    with pytest.raises(WrongShape, match="1 passages and no answer, .* retrieval_only: true"):
+    with pytest.raises(WrongShape, match="1 passage and no answer, .* retrieval_only: true"):
         read(CHAIN, corpus)
 
     for value in (CHAIN, {"retriever": {"documents": [CATS]}}, [(CHAIN[0], 0.9)]):

@@ -90,7 +90,7 @@ def test_names_that_several_documents_have_are_warned_of(names, warns, tmp_path)
     for passage in parse_passages([{"document": name, "text": "x"} for name in names]):
         reader.passage(passage, 1)
 
-    expected = "1 passages name 'report.md', as several documents of the corpus are called, and were read as 'report.md.pdf'. Return their paths."
+    expected = "1 passage names 'report.md', as several documents of the corpus are called, and were read as 'report.md.pdf'. Return their paths."
     assert reader.warnings() == [expected][:warns]
 
 

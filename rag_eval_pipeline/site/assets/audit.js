@@ -70,7 +70,7 @@ class AuditPage {
   }
 
   finding(one) {
-    const title = [chip(one.severity), " ", ...coded(one.text), " ", element("span", { class: "quiet" }, `${one.count.toLocaleString("en")} ${one.suspects.length ? "question" : "document"}${one.count === 1 ? "" : "s"}`)];
+    const title = [chip(one.severity), " ", ...coded(one.text), " ", element("span", { class: "quiet" }, ragEval.counted(one.count, one.suspects.length ? "question" : "document"))];
     const items = element("ul", { class: "passages" });
     const cut = one.suspects.length && one.count > one.suspects.length ? element("p", { class: "quiet" }, `The first ${one.suspects.length} of them; `, element("code", {}, `rag-eval audit ${this.place.dataset.benchmark}`), " lists all.") : null;
     const documents = one.documents.length ? element("p", {}, ...one.documents.flatMap((name, place) => [place ? ", " : "", element("code", {}, visible(name))]), one.suspects.length || one.count <= one.documents.length ? "" : ", …") : null;

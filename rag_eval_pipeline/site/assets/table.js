@@ -225,7 +225,7 @@ class RowTable {
     });
     this.order.value = filter.sort ? (filter.sort.isDown ? "-" : "") + filter.sort.column : "";
     const n = (value) => value.toLocaleString("en");
-    this.shown.textContent = this.rows.length === filter.count ? `${n(filter.count)} questions` : `${n(this.rows.length)} of ${n(filter.count)} questions`;
+    this.shown.textContent = this.rows.length === filter.count ? ragEval.counted(filter.count, "question") : `${n(this.rows.length)} of ${ragEval.counted(filter.count, "question")}`;
     this.region.hidden = !this.rows.length;
     if (this.region.hidden) this.shown.textContent = `Nothing matches: ${this.shown.textContent}`;
     this.clear.hidden = !filter.isNarrowed;
