@@ -5,6 +5,7 @@ import filecmp
 import os
 import re
 import shlex
+import unicodedata
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NoReturn
@@ -167,6 +168,7 @@ def _options(kind: str, address: str, start: Path) -> list[str]:
 def _name(path: str) -> str:
     """Return a benchmark's name, made of a file's or a folder's."""
     stem = PurePosixPath(path).name.lstrip(".").partition(".")[0].lower()
+    stem = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", stem))  # accents
     return re.sub(r"[^a-z0-9_]+", "-", stem).strip("-_")[:50] or "benchmark"
 
 

@@ -28,6 +28,7 @@ from rag_eval_pipeline.scaffold.source_tables import (
     sheets,
     sources,
 )
+from rag_eval_pipeline.sources.archive import is_mac_metadata, list_zip
 from rag_eval_pipeline.sources.arrow_types import is_json
 from rag_eval_pipeline.text.normalise import WHOLE_DOUBLE
 from rag_eval_pipeline.workspace import BenchmarkPaths
@@ -156,7 +157,21 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
         ordered = sorted(others, key=lambda kind: (-others[kind], kind == "", kind))
         kinds = ", ".join(kind or "no suffix" for kind in ordered[:MAX_KINDS])
         notes.append(f"Files of other kinds ({kinds}) were left out: {others.total()}.")
+    notes += _zipped_documents(folder, files)
     return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes), folder)
+
+
+def _zipped_documents(folder: Path, files: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each zip archive with files that could be documents: none of them is used."""
+    for name in files:
+        try:
+            members = list_zip(folder / name, name)[0] if name.lower().endswith(".zip") else frozenset()
+        except InputError:
+            continue
+        found = [member for member in sorted(members) if _can_be_document(member) and not is_mac_metadata(member)]
+        if found:
+            text = f"{name} has {len(found)} files that could be documents, such as {found[0]}, which are not used"
+            yield f"{text}: unpack it into the folder, or state `tables: {{docs: {{path: {name}, files: ...}}}}`."
 
 
 def _unread_notes(files: Sequence[str], refused: Mapping[str, InputError]) -> Iterator[str]:

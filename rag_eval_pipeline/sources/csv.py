@@ -212,11 +212,11 @@ def header_names(record: Sequence[str], file: InputFile, line: int) -> list[str]
     seen: set[str] = set()
     for name in names:
         if LONE_SURROGATE.search(name):
-            hint = "State `encoding` in benchmark.yaml."
+            hint = "Save the file as UTF-8, or state `encoding` in benchmark.yaml."
             raise InputError("bad_encoding", place, f"{file.encoding} text", found=name, hint=hint)
         if name.casefold() in seen:
             expected = "column names that differ in more than case"
-            hint = "State `columns` and `header: replace` in benchmark.yaml."
+            hint = "Rename one of them, or state `columns` and `header: replace` in benchmark.yaml."
             raise InputError("duplicate_column", place, expected, field=name, found=list(record), hint=hint)
         seen.add(name.casefold())
     return names

@@ -164,7 +164,8 @@ def _whole_text(handle: BinaryIO, file: InputFile) -> str:
     try:
         return handle.read().decode(file.encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        expected, hint = f"{file.encoding} text at byte {error.start}", "State `encoding` in benchmark.yaml."
+        expected = f"{file.encoding} text at byte {error.start}"
+        hint = "Save the file as UTF-8, or state `encoding` in benchmark.yaml."
         found = error.object[error.start : error.start + 8]
         raise InputError("bad_encoding", file.shown, expected, found=found, hint=hint) from None
 

@@ -161,7 +161,7 @@ def _parse(parser: Any, file: BinaryIO, encoding: str | None) -> Iterator[None]:
     except expat.ExpatError as error:
         raise RefusedError("a whole XML document", str(error)) from None
     except (UnicodeError, LookupError) as error:
-        line, hint = parser.CurrentLineNumber, "State `encoding` in benchmark.yaml."
+        line, hint = parser.CurrentLineNumber, "Save the file as UTF-8, or state `encoding` in benchmark.yaml."
         raise RefusedError(f"{encoding} text, after line {line}", str(error), code="bad_encoding", hint=hint) from None
 
 

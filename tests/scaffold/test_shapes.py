@@ -8,6 +8,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from tests.scaffold.public_shapes import hashed
+from tests.sources.conftest import zipped
 
 
 def jsonl(*objects):
@@ -465,6 +466,14 @@ def test_history_is_kept_beside_the_conversation_that_a_column_names(planned):
     assert [question.metadata for question in found.questions] == [
         {"conversation": "x", "turn": turn, "history": MESSAGES} for turn in (2, 3)
     ]
+
+
+def test_documents_in_a_zip_beside_the_questions_are_named(started):
+    archive = zipped({"kb/a.md": b"A", "kb/b.pdf": b"%PDF-", "__MACOSX/kb/._a.md": b""})
+
+    proposal = started({"q.csv": "question,answer,document\nA?,a,a.md\n", "kb.zip": archive})
+
+    assert [guess for guess in proposal.guesses if guess.startswith("kb.zip has 2 files")]
 
 
 def test_gold_texts_may_have_roles(planned):

@@ -46,7 +46,7 @@ REFUSED = {
     "a cut file": ('<x>\n<r i="1"/>\n<r', {}, "bad_xml", "unclosed token: line 3, column 0"),
     "thousands of levels": ("<x>\n" + "<a>" * 20_000, {}, "bad_xml", "at most 200 nested elements, found 'more on line 2"),
     "an encoding that is none": ('<?xml version="1.0" encoding="base64"?><x/>', {}, "bad_encoding", "base64 text"),
-    "bytes of another encoding": ("<x>é</x>".encode("latin-1"), {}, "bad_encoding", "State `encoding`"),
+    "bytes of another encoding": ("<x>é</x>".encode("latin-1"), {}, "bad_encoding", "state `encoding`"),
     "two lists": ('<x><q i="1"/><q/><d i="1"/><d/></x>', {}, "missing_root", "found 'x.q, x.d' [missing_root]. State `root: x.q`"),
     "no list": (QA.format(""), {}, "missing_root", "State `root: $`"),
     "another root": ('<x><r i="1"/><r/></x>', {"root": "x.s"}, "missing_root", "elements of `root: x.s`, found 'x.r'"),
