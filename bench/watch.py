@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
+from rag_eval_pipeline.metrics.declines import NEWEST_RUNS, Bets, bet, watch
 from rag_eval_pipeline.metrics.run_labels import Values, label_test, pair_runs
-from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, Bets, bet, watch
 
 REFERENCE, QUIET = 20, 30
 ALERT_AT = 365 * 30 * 12 * 2 / 0.5  # 30 pairs, 12 metrics, two comparisons, one false alarm in two years

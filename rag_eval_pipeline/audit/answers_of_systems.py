@@ -26,7 +26,7 @@ from rag_eval_pipeline.monitoring.baselines import newest_alike
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import PageText, RagAnswer
 from rag_eval_pipeline.systems.config import read_common_settings
-from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.folding import plain
 from rag_eval_pipeline.text.refusals import Refusal
 from rag_eval_pipeline.workspace import BenchmarkPaths, Workspace
 

@@ -17,7 +17,7 @@ from rag_eval_pipeline.corpus.text.alignment import TextIndex
 from rag_eval_pipeline.corpus.text.pages import Page, pages_by_document
 from rag_eval_pipeline.errors import row_text
 from rag_eval_pipeline.metrics.answers import normalise_answer
-from rag_eval_pipeline.text.normalise import fold, unify
+from rag_eval_pipeline.text.folding import fold, unify
 from rag_eval_pipeline.text.numbers import NumberIndex, quantities
 from rag_eval_pipeline.text.tokens import STOP_WORDS, english_stem, has_unspaced, tokenize
 

@@ -92,9 +92,9 @@ def evaluate(
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
     from rag_eval_pipeline.formats.results import CorrectedRate
     from rag_eval_pipeline.monitoring.power import USUAL, power_of_questions
-    from rag_eval_pipeline.monitoring.states import not_nightly_hint
     from rag_eval_pipeline.monitoring.verdict_records import IN_SENTENCES
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
+    from rag_eval_pipeline.monitoring.workspace_states import not_nightly_hint
 
     root = find_workspace(workspace)
     system = system or only_system(root, *names)

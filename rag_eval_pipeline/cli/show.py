@@ -9,8 +9,8 @@ from rag_eval_pipeline.cli.output import AsJson, Root, emit, find_workspace, pai
 from rag_eval_pipeline.errors import counted
 
 if TYPE_CHECKING:
-    from rag_eval_pipeline.monitoring.states import BenchmarkState, SystemState
     from rag_eval_pipeline.monitoring.status import PairState
+    from rag_eval_pipeline.monitoring.workspace_states import BenchmarkState, SystemState
 
 COLOURS = {
     **dict.fromkeys(("converted", "nightly", "evaluated"), "green"),
@@ -26,7 +26,7 @@ def list_workspace(workspace: Root = None, as_json: AsJson = False) -> None:
     Example: rag-eval list
     """
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-    from rag_eval_pipeline.monitoring.states import benchmark_states, config_faults, system_states
+    from rag_eval_pipeline.monitoring.workspace_states import benchmark_states, config_faults, system_states
 
     root = find_workspace(workspace)
     registry = read_registry(root)
@@ -62,7 +62,7 @@ def _benchmark_lines(benchmarks: "list[BenchmarkState] | tuple[BenchmarkState, .
 
 
 def _system_lines(systems: "list[SystemState] | tuple[SystemState, ...]") -> Iterator[str]:
-    from rag_eval_pipeline.monitoring.states import not_nightly_hint
+    from rag_eval_pipeline.monitoring.workspace_states import not_nightly_hint
 
     yield painted("Systems", "bold") if systems else "No systems."
     width = max((len(one.name) for one in systems), default=0)
@@ -72,7 +72,7 @@ def _system_lines(systems: "list[SystemState] | tuple[SystemState, ...]") -> Ite
 
 
 def _pair_lines(pairs: "tuple[PairState, ...]") -> Iterator[str]:
-    from rag_eval_pipeline.monitoring.states import local_time
+    from rag_eval_pipeline.monitoring.workspace_states import local_time
 
     if not pairs:
         return

@@ -21,7 +21,7 @@ from rag_eval_pipeline.errors import InputError, counted, excerpt
 from rag_eval_pipeline.sources.source_spec import SpecPart, Text, listed, shown_path
 from rag_eval_pipeline.storage.atomic_files import file_sha256
 from rag_eval_pipeline.storage.yaml_files import DATA, parse_yaml, resolve_scalars
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.folding import scalar_text
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SUGGESTED = "suggested"  # the finding of a question from production, which is in no source

@@ -25,7 +25,7 @@ from rag_eval_pipeline.errors import DocumentError, InputError, counted, did_you
 from rag_eval_pipeline.sources.archive import is_wanted
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.source_files import SourceFiles
-from rag_eval_pipeline.text.normalise import WHOLE_DOUBLE, composed, scalar_text
+from rag_eval_pipeline.text.folding import WHOLE_DOUBLE, composed, scalar_text
 from rag_eval_pipeline.web.content_types import decode_text, file_body
 
 BODIES: tuple[BodyKind, ...] = ("file", "html", "markdown", "text")

@@ -16,7 +16,7 @@ import msgspec
 
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.folding import scalar_text
 from rag_eval_pipeline.web.urls import is_requestable
 
 QUERY_TYPES = frozenset({"factual", "analytical", "comparative", "temporal"})

@@ -42,7 +42,7 @@ from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.sources.arrow_types import has_json
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.storage.json_rows import text_bytes
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.folding import scalar_text
 
 _WORDS = {"query_type": pa.array(sorted(QUERY_TYPES)), "difficulty": pa.array(sorted(DIFFICULTIES))}
 

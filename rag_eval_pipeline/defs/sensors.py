@@ -14,7 +14,7 @@ from rag_eval_pipeline.defs.conversion import convert_shard
 from rag_eval_pipeline.defs.execution import UNFINISHED, as_dagster_failure
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, corpus_shard_keys, pair_key, partition_changes
 from rag_eval_pipeline.defs.resources import WorkspaceResource
-from rag_eval_pipeline.defs.unreported import made_conversions, made_evaluations, unreported
+from rag_eval_pipeline.defs.runless_events import made_conversions, made_evaluations, unreported
 from rag_eval_pipeline.errors import InputError, counted, os_fault
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     file that Dagster knows of.
     """
     from rag_eval_pipeline.evaluation.expected_pairs import invalid_configs, pending_evaluation, read_registry
-    from rag_eval_pipeline.monitoring.states import not_nightly_hint
+    from rag_eval_pipeline.monitoring.workspace_states import not_nightly_hint
 
     root = workspace.workspace
     with as_dagster_failure(context):

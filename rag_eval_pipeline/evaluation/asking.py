@@ -29,8 +29,8 @@ from rag_eval_pipeline.evaluation.evaluation_start import (
     open_evaluation,
     unanswered_queries,
 )
-from rag_eval_pipeline.evaluation.known_state import KnownState, workspace_commit
 from rag_eval_pipeline.evaluation.pair import Pair
+from rag_eval_pipeline.evaluation.system_state import KnownState, workspace_commit
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json, sha256_of
 from rag_eval_pipeline.storage.journal import JournalIndex, JournalWriter, read_journal

@@ -65,7 +65,7 @@ from rag_eval_pipeline.workspace import Workspace
 SPOOLED_BYTES = 8 << 20  # of rows in memory before they go to a temporary file
 
 
-class Published(NamedTuple):
+class PublishedResults(NamedTuple):
     """Published results without `query_results`, the first of these, and the counts of the judgements."""
 
     results: form.EvaluationResults
@@ -99,7 +99,9 @@ def read_all_scores(evaluation: Evaluation) -> Scores:
     return Scores(tables, JudgementCounts.read(evaluation))
 
 
-def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores, *, now: datetime) -> Published:
+def publish(
+    workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Scores, *, now: datetime
+) -> PublishedResults:
     """Write the results file and mark the evaluation as published; questions and answers are gone through once."""
     path = workspace.results_file(evaluation.record.evaluation_id)
     facts = AnswerFacts(pair)
@@ -114,7 +116,7 @@ def publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: Sc
         write_with_json(path, results, form.ROWS, iter(lambda: rows.read(SPOOLED_BYTES), b""))
     known = {**evaluation.record.known, **scores.judgements.known}
     evaluation.save(state="published", retrieval_level=results.retrieval_level, known=known)
-    return Published(results, facts.first, scores.judgements)
+    return PublishedResults(results, facts.first, scores.judgements)
 
 
 def _write_rows(

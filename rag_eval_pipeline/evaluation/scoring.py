@@ -45,7 +45,7 @@ from rag_eval_pipeline.metrics.span_matching import SPAN_MEASURES, TOKEN_MEASURE
 from rag_eval_pipeline.metrics.spans import Citation, Span
 from rag_eval_pipeline.storage.parquet_files import limit_allocators
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage
-from rag_eval_pipeline.text.normalise import unmarked
+from rag_eval_pipeline.text.folding import unmarked
 from rag_eval_pipeline.workspace import Workspace
 
 CITATION_MEASURES = (*SPAN_MEASURES, *TOKEN_MEASURES)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_eval_pipeline.judges.judgement import CitedText
-from rag_eval_pipeline.text.normalise import FILLER, mask_citations, unify
+from rag_eval_pipeline.text.folding import FILLER, mask_citations, unify
 from rag_eval_pipeline.text.refusals import is_refusing
 from rag_eval_pipeline.text.sentences import Piece, pieces
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from rag_eval_pipeline.text.folding import fold, unify
 from rag_eval_pipeline.text.hedges import Denials
-from rag_eval_pipeline.text.normalise import fold, unify
 from rag_eval_pipeline.text.numbers import COUNTING_WORDS, Quantity, in_decimals, in_digits, quantities
 from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
 

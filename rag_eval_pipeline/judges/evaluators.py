@@ -34,7 +34,7 @@ from rag_eval_pipeline.formats.evaluations import (
 from rag_eval_pipeline.formats.model import Model, bad_format
 from rag_eval_pipeline.judges.judgement import RATING_FAILED, Case, Claim, Judgement
 from rag_eval_pipeline.metrics.performance import latency_stats
-from rag_eval_pipeline.text.normalise import FILLER, mask_citations, plain
+from rag_eval_pipeline.text.folding import FILLER, mask_citations, plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.text.sentences import pieces
 from rag_eval_pipeline.text.tokens import CHARACTER, RUN

@@ -15,7 +15,7 @@ from rag_eval_pipeline.judges.compared_text import (
 )
 from rag_eval_pipeline.judges.judge_settings import LexicalSettings
 from rag_eval_pipeline.judges.judgement import Case, FactVerdict
-from rag_eval_pipeline.text.normalise import fold, plain
+from rag_eval_pipeline.text.folding import fold, plain
 from rag_eval_pipeline.text.numbers import NumberIndex, Quantity, quantities
 from rag_eval_pipeline.text.refusals import Refusal
 from rag_eval_pipeline.text.sentences import pieces

@@ -16,7 +16,7 @@ from rag_eval_pipeline.judges.fact_checks import judge_facts
 from rag_eval_pipeline.judges.judge_settings import LanguageCode, LexicalSettings
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
-from rag_eval_pipeline.text.normalise import fold, mask_citations, plain
+from rag_eval_pipeline.text.folding import fold, mask_citations, plain
 from rag_eval_pipeline.text.numbers import NumberIndex
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import regex
 
 from rag_eval_pipeline.formats.citation_marks import strip_citations
-from rag_eval_pipeline.text.normalise import unmarked
+from rag_eval_pipeline.text.folding import unmarked
 from rag_eval_pipeline.text.tokens import CHARACTER, UNSPACED, has_unspaced
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)

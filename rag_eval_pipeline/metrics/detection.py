@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_eval_pipeline.metrics.declines import BET_MAX, EXPONENTS
 from rag_eval_pipeline.metrics.distributions import normal_cdf, normal_quantile
 from rag_eval_pipeline.metrics.intervals import Units, Values
 from rag_eval_pipeline.metrics.verdict_rules import FIRST_LOOK, Budget
-from rag_eval_pipeline.metrics.watch import BET_MAX, EXPONENTS
 
 POWER = 0.8
 NIGHTS = 7

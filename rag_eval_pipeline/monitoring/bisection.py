@@ -28,9 +28,9 @@ from rag_eval_pipeline.errors import InputError, ServiceError, counted
 from rag_eval_pipeline.evaluation.asking import NOT_VOID
 from rag_eval_pipeline.evaluation.compared_runs import ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, locked_pair
-from rag_eval_pipeline.evaluation.known_state import changed_values, stated
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.scoring import SCORERS
+from rag_eval_pipeline.evaluation.system_state import changed_values, stated
 from rag_eval_pipeline.metrics.early_stop import DROP, FALSE_ALARMS, Decision, Look, plan_looks
 from rag_eval_pipeline.monitoring.canary import SteadyQuestions, read_steady_questions, require_answers
 from rag_eval_pipeline.monitoring.comparison import gather_evidence

@@ -14,8 +14,8 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.known_state import known_changes
 from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_responses
+from rag_eval_pipeline.evaluation.system_state import known_changes
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
 from rag_eval_pipeline.formats.row_files import RowFile

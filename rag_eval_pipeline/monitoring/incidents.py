@@ -1,6 +1,6 @@
 """Incidents: all changes of one pair on one night as one thing to look at, and declines that add up over nights.
 
-`metrics.watch` has the test of declines, which is computed from what each night recorded, so that evaluations may be
+`metrics.declines` has the test of declines, which is computed from what each night recorded, so that evaluations may be
 removed.
 """
 
@@ -10,10 +10,10 @@ from datetime import datetime
 from statistics import fmean
 from typing import Literal, NamedTuple
 
+from rag_eval_pipeline.metrics.declines import Bets, Watched, watch
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES, QUIET_NIGHTS
 from rag_eval_pipeline.metrics.verdicts import Evidence
-from rag_eval_pipeline.metrics.watch import Bets, Watched, watch
 from rag_eval_pipeline.monitoring.causes import Cause, find_cause, mean_text
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.night_records import Night

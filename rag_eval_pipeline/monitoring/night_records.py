@@ -21,7 +21,7 @@ from rag_eval_pipeline.workspace import Workspace
 
 
 class NightWatch(Model):
-    """What a night adds to the evidence that metrics decline: see `metrics.watch`.
+    """What a night adds to the evidence that metrics decline: see `metrics.declines`.
 
     `bets` has two factors for each metric, null if no score differs between runs: from the comparison with all nights
     since the baseline was pinned, and with the reference runs.

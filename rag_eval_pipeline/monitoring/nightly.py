@@ -27,11 +27,11 @@ from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_eva
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
 from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
+from rag_eval_pipeline.metrics.declines import NEWEST_RUNS, bet
 from rag_eval_pipeline.metrics.run_labels import FINE_QUESTIONS, label_test
 from rag_eval_pipeline.metrics.segments import find_segments, segment_changes, tested_values
 from rag_eval_pipeline.metrics.verdict_rules import BASELINE_RUNS, CHANGES, PROCEDURE, REFERENCE_RUNS, Budget, State
 from rag_eval_pipeline.metrics.verdicts import alerts, decide, first_confirmation, rerun_outcome
-from rag_eval_pipeline.metrics.watch import NEWEST_RUNS, bet
 from rag_eval_pipeline.monitoring.baselines import flip_share_of
 from rag_eval_pipeline.monitoring.causes import question_groups
 from rag_eval_pipeline.monitoring.comparison import RunEvidence, gather_evidence

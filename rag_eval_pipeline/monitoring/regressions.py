@@ -43,7 +43,6 @@ from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.night_records import Night, Nights, read_nights
 from rag_eval_pipeline.monitoring.nightly import new_night, read_baseline_runs, update_nights, write_nights
 from rag_eval_pipeline.monitoring.prometheus import write_metrics
-from rag_eval_pipeline.monitoring.states import config_faults
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
     Verdict,
@@ -51,6 +50,7 @@ from rag_eval_pipeline.monitoring.verdict_records import (
     read_comparison_rows,
 )
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_verdict_settings
+from rag_eval_pipeline.monitoring.workspace_states import config_faults
 from rag_eval_pipeline.storage.atomic_files import atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
 

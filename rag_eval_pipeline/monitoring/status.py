@@ -12,19 +12,19 @@ from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.history import read_history
-from rag_eval_pipeline.monitoring.states import (
-    BenchmarkState,
-    SystemState,
-    benchmark_states,
-    config_faults,
-    system_states,
-)
 from rag_eval_pipeline.monitoring.verdict_records import (
     CONFIRMED,
     Comparison,
     format_points,
     read_comparison_rows,
     withheld_text,
+)
+from rag_eval_pipeline.monitoring.workspace_states import (
+    BenchmarkState,
+    SystemState,
+    benchmark_states,
+    config_faults,
+    system_states,
 )
 from rag_eval_pipeline.storage.lock import is_locked
 from rag_eval_pipeline.workspace import Workspace

@@ -109,7 +109,7 @@ NOTABLE = 100  # it is worth a line from this part of an alert's
 
 
 class Decline(Model):
-    """The evidence that a metric declines over nights: see `metrics.watch`."""
+    """The evidence that a metric declines over nights: see `metrics.declines`."""
 
     metric: str
     evidence: float = pydantic.Field(ge=0)

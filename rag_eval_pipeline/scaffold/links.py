@@ -21,7 +21,7 @@ from rag_eval_pipeline.scaffold.headers import named_columns, normalised
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import ListForm, list_forms
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, context
-from rag_eval_pipeline.text.normalise import composed
+from rag_eval_pipeline.text.folding import composed
 
 URL = re.compile(r"https?://[^\s<>\"\\]+")
 FILE_SCHEME = "file://"

@@ -30,7 +30,7 @@ from rag_eval_pipeline.scaffold.source_tables import (
 )
 from rag_eval_pipeline.sources.archive import is_mac_metadata, list_zip
 from rag_eval_pipeline.sources.arrow_types import is_json
-from rag_eval_pipeline.text.normalise import WHOLE_DOUBLE
+from rag_eval_pipeline.text.folding import WHOLE_DOUBLE
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SAMPLE_ROWS = 5_000  # rows whose values are read; types and uniqueness are determined from all rows

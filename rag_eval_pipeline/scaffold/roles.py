@@ -13,7 +13,6 @@ from typing import NamedTuple
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES, messages_of
 from rag_eval_pipeline.scaffold.columns import Column, read_cell
-from rag_eval_pipeline.scaffold.flags import impossible
 from rag_eval_pipeline.scaffold.headers import (
     QUESTION_MARKS,
     ROLES,
@@ -26,6 +25,7 @@ from rag_eval_pipeline.scaffold.headers import (
     says_truth,
 )
 from rag_eval_pipeline.scaffold.profile import DataFile
+from rag_eval_pipeline.scaffold.row_flags import impossible
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column
 from rag_eval_pipeline.sources.batches import RowError
 

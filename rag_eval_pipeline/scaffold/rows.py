@@ -7,7 +7,6 @@ from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.scaffold.columns import Column
 from rag_eval_pipeline.scaffold.document_texts import find_answers, titles_offer
 from rag_eval_pipeline.scaffold.embedded_json import cited_link, pages_link, row_page, with_corpus
-from rag_eval_pipeline.scaffold.flags import wrong_rows
 from rag_eval_pipeline.scaffold.headers import is_gold, is_numeric, named_columns, names_documents, normalised, role_of
 from rag_eval_pipeline.scaffold.links import (
     URL,
@@ -20,6 +19,7 @@ from rag_eval_pipeline.scaffold.links import (
 )
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile, Origin
 from rag_eval_pipeline.scaffold.roles import find_roles, retrieved_columns
+from rag_eval_pipeline.scaffold.row_flags import wrong_rows
 from rag_eval_pipeline.scaffold.row_links import find_link, text_link
 from rag_eval_pipeline.scaffold.selection import best_file
 from rag_eval_pipeline.scaffold.source_tables import SPLITS

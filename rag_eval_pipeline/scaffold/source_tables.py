@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import list_zip
-from rag_eval_pipeline.sources.detect import SAMPLE_BYTES
+from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_files import shard_glob
 from rag_eval_pipeline.sources.source_spec import SourceSpec

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_eval_pipeline.errors import counted
+from rag_eval_pipeline.metrics.declines import Watched
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
-from rag_eval_pipeline.metrics.watch import Watched
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import decline_of, follow_declines, headline_order, verdict_order
 from rag_eval_pipeline.monitoring.night_records import Night

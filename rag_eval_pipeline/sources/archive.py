@@ -32,7 +32,7 @@ from rag_eval_pipeline.sources.compression import (
 )
 from rag_eval_pipeline.storage.atomic_files import atomic_write, errors_about, fsync_folder
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.text.normalise import composed
+from rag_eval_pipeline.text.folding import composed
 
 ArchiveKind = Literal["zip", "tar"]
 

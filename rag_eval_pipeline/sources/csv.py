@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.sources.batches import LONE_SURROGATE, UTF8, DecodedBatch, InputFile, RejectedRow, RowError
-from rag_eval_pipeline.sources.detect import Layout, sniff_layout
+from rag_eval_pipeline.sources.format_detection import Layout, sniff_layout
 
 NO_QUOTES, BACKSLASH = "none", "backslash"
 _BACKSLASH = re.compile(r'\\(["\\]?)')

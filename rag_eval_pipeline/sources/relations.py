@@ -24,7 +24,7 @@ from rag_eval_pipeline.sources.arrow_types import ColumnTypes, arrow_field, is_c
 from rag_eval_pipeline.sources.batches import DecodedBatch, InputFile, Reader, RejectedRow, batch_of_objects
 from rag_eval_pipeline.sources.compression import open_decoded
 from rag_eval_pipeline.sources.csv import read_csv
-from rag_eval_pipeline.sources.detect import (
+from rag_eval_pipeline.sources.format_detection import (
     BINARY,
     SAMPLE_BYTES,
     detect_encoding,

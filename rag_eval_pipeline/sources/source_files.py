@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.archive import Container, detect_container, extract, is_mac_metadata, is_wanted
 from rag_eval_pipeline.sources.compression import Compression
-from rag_eval_pipeline.sources.detect import zip_format
+from rag_eval_pipeline.sources.format_detection import zip_format
 from rag_eval_pipeline.sources.source_spec import SourceSpec, shown_path
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, file_sha256
 from rag_eval_pipeline.storage.json_files import JsonError, decode_utf8, strict_json
-from rag_eval_pipeline.text.normalise import composed
+from rag_eval_pipeline.text.folding import composed
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 if TYPE_CHECKING:

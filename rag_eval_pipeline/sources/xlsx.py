@@ -17,7 +17,7 @@ from rag_eval_pipeline.sources.csv import header_names
 from rag_eval_pipeline.sources.decoder import Decoder, decoded_batches, run_decoder
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
-_XLSX = Decoder("rag_eval_pipeline.sources.xlsx_worker", "an Excel workbook", "bad_xlsx")
+_XLSX = Decoder("rag_eval_pipeline.sources.xlsx_cells", "an Excel workbook", "bad_xlsx")
 ROW_NUMBER = "row"  # the worker's first column: the row's number in the sheet
 
 

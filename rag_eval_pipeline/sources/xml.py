@@ -34,7 +34,7 @@ from rag_eval_pipeline.sources.decoder import (
     run_worker,
     write_rows,
 )
-from rag_eval_pipeline.sources.detect import SAMPLE_BYTES
+from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
 
 WHOLE = "$"  # the root that is the document's element, whatever its tag

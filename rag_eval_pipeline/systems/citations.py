@@ -21,7 +21,7 @@ from rag_eval_pipeline.formats.citation_marks import find_citations
 from rag_eval_pipeline.systems.base import Citation, PageText, RetrievedPassage
 from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, part, peek, whole_number
 from rag_eval_pipeline.systems.passages import TEXT, ParsedPassage, parse_passages, split_page
-from rag_eval_pipeline.text.normalise import PASSAGE_WORDS, plain_text
+from rag_eval_pipeline.text.folding import PASSAGE_WORDS, plain_text
 
 NUMBER = ("source_id", "document_index", "number", "index")  # of a passage, in a citation
 QUOTE = ("quote", "cited_text", "context_text")  # besides the keys of a passage's text

@@ -30,7 +30,7 @@ from rag_eval_pipeline.systems.base import (
 )
 from rag_eval_pipeline.systems.kind_settings import EMBEDDED_VERSION, EmbeddedSettings
 from rag_eval_pipeline.systems.parsing import ABSTENTION
-from rag_eval_pipeline.text.normalise import fold, mask_citations, unify
+from rag_eval_pipeline.text.folding import fold, mask_citations, unify
 from rag_eval_pipeline.text.sentences import sentence_ends
 from rag_eval_pipeline.text.tokens import STOP_WORDS, english_stem, has_unspaced, iterate_tokens, tokenize
 

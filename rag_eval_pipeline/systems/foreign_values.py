@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from rag_eval_pipeline.text.normalise import plain_text, scalar_text
+from rag_eval_pipeline.text.folding import plain_text, scalar_text
 
 MAX_EXACT = 2**53  # whole numbers up to here survive every JSON reader
 

@@ -29,7 +29,7 @@ from rag_eval_pipeline.systems.reply import (
     unread_documents,
 )
 from rag_eval_pipeline.systems.user_streams import first_choice
-from rag_eval_pipeline.text.normalise import plain_text, scalar_text
+from rag_eval_pipeline.text.folding import plain_text, scalar_text
 
 ANSWERS = (
     "answer", "final_answer", "result", "output_text", "output", "response", "generated_answer", "generation",

@@ -13,7 +13,7 @@ from jmespath.exceptions import JMESPathError
 
 from rag_eval_pipeline.errors import excerpt
 from rag_eval_pipeline.systems.foreign_values import MAX_EXACT, WrongShape, is_amount, joined_text
-from rag_eval_pipeline.text.normalise import scalar_text
+from rag_eval_pipeline.text.folding import scalar_text
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ from rag_eval_pipeline.systems.guessing import guess_paths
 from rag_eval_pipeline.systems.kind_settings import ReadingSettings
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_file_name, parse_passages, split_page
 from rag_eval_pipeline.systems.reply import Incomplete, incomplete_generation
+from rag_eval_pipeline.text.folding import plain
 from rag_eval_pipeline.text.model_output import final_text, json_keys
-from rag_eval_pipeline.text.normalise import plain
 from rag_eval_pipeline.text.refusals import find_refusal
 from rag_eval_pipeline.web.server_settings import Prices
 

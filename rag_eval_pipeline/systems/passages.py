@@ -13,7 +13,7 @@ from rag_eval_pipeline.systems.foreign_values import (
     peek,
     whole_number,
 )
-from rag_eval_pipeline.text.normalise import plain_text
+from rag_eval_pipeline.text.folding import plain_text
 
 # Where a passage or a citation has its parts, in the words of LangChain, LlamaIndex, Haystack and others.
 TEXT = (

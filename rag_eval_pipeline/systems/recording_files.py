@@ -26,7 +26,7 @@ from rag_eval_pipeline.systems.foreign_values import WrongShape, describe, ident
 from rag_eval_pipeline.systems.frameworks import ANSWERS, ParsedAnswer, plain_answer
 from rag_eval_pipeline.systems.passages import ParsedPassage, parse_passages
 from rag_eval_pipeline.systems.reply import CONTEXTS
-from rag_eval_pipeline.text.normalise import plain_text, scalar_text
+from rag_eval_pipeline.text.folding import plain_text, scalar_text
 
 NO_ERROR_GIVEN = "the recording has no answer and does not say why"
 NULL_ANSWER = "the recorded answer is null; a recording that abstains says abstained: true"

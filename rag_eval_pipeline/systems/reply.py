@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rag_eval_pipeline.errors import Failure
 from rag_eval_pipeline.systems.foreign_values import joined_text, part, peek, whole_number
 from rag_eval_pipeline.systems.passages import ParsedPassage, is_passage, parse_passages
-from rag_eval_pipeline.text.normalise import plain_text, scalar_text
+from rag_eval_pipeline.text.folding import plain_text, scalar_text
 
 ERROR_LENGTH = 500  # characters
 

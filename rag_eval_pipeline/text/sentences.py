@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from rag_eval_pipeline.text.normalise import FILLER, fold
+from rag_eval_pipeline.text.folding import FILLER, fold
 
 Kind = Literal["sentence", "question", "heading", "row"]
 _LEAD_IN_WORDS = 10  # a line of so few words that ends in a colon announces what follows

@@ -17,6 +17,7 @@ from rag_eval_pipeline.definitions import defs
 from rag_eval_pipeline.defs import evaluation
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, pair_key
 from rag_eval_pipeline.defs.resources import WorkspaceResource
+from rag_eval_pipeline.defs.runless_events import DATA_VERSION
 from rag_eval_pipeline.defs.schedules import nightly, recheck
 from rag_eval_pipeline.defs.sensors import (
     MAX_REQUESTS_PER_TICK,
@@ -25,7 +26,6 @@ from rag_eval_pipeline.defs.sensors import (
     run_failure_alerts,
     workspace_sensor,
 )
-from rag_eval_pipeline.defs.unreported import DATA_VERSION
 from rag_eval_pipeline.evaluation.baseline_files import baseline_file
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.pair import load_pair

@@ -15,7 +15,7 @@ from rag_eval_pipeline.defs import sensors
 from rag_eval_pipeline.defs.partitions import PARTITION_TAG, benchmarks
 from rag_eval_pipeline.defs.resources import WorkspaceResource
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
-from rag_eval_pipeline.monitoring.states import benchmark_states
+from rag_eval_pipeline.monitoring.workspace_states import benchmark_states
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.workspace import Workspace
 from tests.conversion.test_shards import ASKED, NAME, make, planned, products, rows  # noqa: F401

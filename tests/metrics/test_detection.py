@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rag_eval_pipeline.metrics.declines import Bets, bet, watch
 from rag_eval_pipeline.metrics.detection import (
     Limits,
     assumed_reference,
@@ -12,7 +13,6 @@ from rag_eval_pipeline.metrics.detection import (
     week_power,
 )
 from rag_eval_pipeline.metrics.run_labels import label_test, pair_runs
-from rag_eval_pipeline.metrics.watch import Bets, bet, watch
 
 # Ten pairs and twelve metrics at one false decline in four years, after a first look at 0.005; evidence of 1 : 200,000.
 LIMITS = Limits(0.005, 0.25 / 3650 / 12, 2e5, 0.01)

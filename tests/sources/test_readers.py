@@ -19,7 +19,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources import jsonl
 from rag_eval_pipeline.sources.batches import InputFile, RejectedRow
 from rag_eval_pipeline.sources.csv import read_csv
-from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
+from rag_eval_pipeline.sources.format_detection import detect_encoding, detect_format
 from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
 from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.relations import spool_relation

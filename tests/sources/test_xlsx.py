@@ -12,7 +12,7 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec
-from rag_eval_pipeline.sources.xlsx_worker import cell_text
+from rag_eval_pipeline.sources.xlsx_cells import cell_text
 from tests.conversion.conftest import HEAD
 
 TEXTS = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.detect import SAMPLE_BYTES
+from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 from tests.conversion.conftest import HEAD, write_benchmark

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag_eval_pipeline.judges.judgement import Case
 from rag_eval_pipeline.judges.lexical import LexicalJudge
 from rag_eval_pipeline.systems.parsing import AnswerReader
-from rag_eval_pipeline.text.normalise import plain
+from rag_eval_pipeline.text.folding import plain
 from rag_eval_pipeline.text.refusals import find_refusal, is_refusing, knows_language
 from tests.systems.conftest import corpus_in
 

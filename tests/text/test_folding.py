@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_eval_pipeline.text.normalise import FILLER, fold, mask_citations, plain, scalar_text, unify
+from rag_eval_pipeline.text.folding import FILLER, fold, mask_citations, plain, scalar_text, unify
 
 MARKS = {
     "standard":                 "[a.pdf:5:12-30]",

@@ -6,7 +6,7 @@ import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.sources.detect import detect_encoding, detect_format
+from rag_eval_pipeline.sources.format_detection import detect_encoding, detect_format
 from tests.conversion.conftest import write_benchmark
 from tests.sources.conftest import zipped
 

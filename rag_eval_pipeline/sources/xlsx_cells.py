@@ -1,6 +1,6 @@
 """The child process that decodes a sheet of an Excel workbook from standard input into an Arrow file of texts.
 
-`xlsx` runs it as `python -m rag_eval_pipeline.sources.xlsx_worker JOB_FOLDER` and kills it at the deadline.
+`xlsx` runs it as `python -m rag_eval_pipeline.sources.xlsx_cells JOB_FOLDER` and kills it at the deadline.
 """
 
 import datetime

@@ -10,9 +10,9 @@ import yaml
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.asking import ask
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
-from rag_eval_pipeline.evaluation.known_state import known_changes
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
+from rag_eval_pipeline.evaluation.system_state import known_changes
 from tests.evaluation.conftest import NIGHT, OBSERVATORY, change_defaults
 from tests.json_server import json_server
 from tests.judges.judge_server import Completion, honest, judge_server

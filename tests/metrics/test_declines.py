@@ -2,8 +2,8 @@
 
 import pytest
 
+from rag_eval_pipeline.metrics.declines import BET_MAX, Bets, bet, watch
 from rag_eval_pipeline.metrics.run_labels import LabelTest
-from rag_eval_pipeline.metrics.watch import BET_MAX, Bets, bet, watch
 
 LAW = (1 / 7, 4 / 7, 2 / 7)  # of a sum that is 0, 1 or 2
 
