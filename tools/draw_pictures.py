@@ -37,7 +37,7 @@ div img {{ width: 100% }} h1 {{ font-size: 16px; margin: 0 8px 10px }}
 </style>
 <img style="right: 24px; top: 24px; width: 540px" src="{page}">
 <img style="left: 24px; top: 24px; width: 680px" src="{verdict}">
-<img style="left: 24px; bottom: 24px; width: 550px" src="{trend}">
+<img style="left: 24px; bottom: 24px; width: 525px" src="{trend}">
 <div><h1>{question}</h1><img src="{answers}"></div>
 """
 ALERTS = AlertSettings(
