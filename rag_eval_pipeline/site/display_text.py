@@ -86,8 +86,11 @@ def shortened(text: str, length: int) -> str:
 
 def without_places(text: str) -> str:
     """Return an answer with `[1]`, `[2]`, ... for its citations, as cells show it."""
+    markers = find_citations(text)
+    if not markers:
+        return text
     parts, position = [], 0
-    for number, marker in enumerate(find_citations(text), 1):
+    for number, marker in enumerate(markers, 1):
         parts += [text[position : marker.start], f"[{number}]"]
         position = marker.end
     return "".join([*parts, text[position:]])

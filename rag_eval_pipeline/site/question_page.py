@@ -149,8 +149,12 @@ def annotate_answer(
     cuts = sorted(limits)
     parts = []
     for start, end in zip(cuts, cuts[1:], strict=False):
-        claim = next((n for n, claim in enumerate(claims, 1) if claim.start <= start and end <= claim.end), 0)
-        mark = next((numbers or (0,) for (first, last), numbers in marks.items() if first <= start and end <= last), ())
+        claim, mark = 0, tuple[int, ...]()
+        if claims:
+            claim = next((n for n, one in enumerate(claims, 1) if one.start <= start and end <= one.end), 0)
+        if marks:
+            within = (numbers or (0,) for (first, last), numbers in marks.items() if first <= start and end <= last)
+            mark = next(within, ())
         is_changed = not mark and any(first <= start and end <= last for first, last in changed)
         parts.append(AnswerPart(replace_control_chars(answer[start:end]), claim, mark, is_changed))
     return parts
