@@ -295,6 +295,7 @@ class DatasetCache:
         not_shown = self._hidden.get(header.benchmark, ())
         queries: dict[str, EvaluationQuery] = {}
         hidden: dict[str, int] = {}
+        names: dict[frozenset[str], set[str]] = {}
         try:
             stored = _queries(workspace, dataset_id, header)
             for place, query in enumerate(stored):
@@ -302,6 +303,9 @@ class DatasetCache:
                     hidden[query.query_id] = place
                 else:
                     queries[query.query_id] = query
+                    for model in (query, *query.citations):  # half of whose memory is the set of their fields
+                        shared = names.setdefault(frozenset(model.model_fields_set), model.model_fields_set)
+                        object.__setattr__(model, "__pydantic_fields_set__", shared)
         except (InputError, FileNotFoundError):
             stored, queries, hidden = (), {}, {}
         turns = {
@@ -340,7 +344,8 @@ def read_run(
     places = compress(range(len(rows)), is_shown)
     shown = rows.take(places) if isinstance(rows, RowFile) else [rows[place] for place in places]
     dataset = datasets.of(header, file.dataset_id)
-    unread = {query_id for query_id in hidden if query_id not in dataset.turns}  # a turn is shown with those before it
+    # A turn is shown with those before it.
+    unread = {query_id for query_id in hidden if query_id not in dataset.turns} if dataset.turns else hidden
     answers: dict[str, RagAnswer] = {}
     judgements: dict[str, Judgement] = {}
     try:

@@ -13,7 +13,7 @@ from rag_eval_pipeline.site import run_data as runs
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
-from tests.site.conftest import value_of
+from tests.site.conftest import run_folder, value_of
 
 QUESTIONS, SHOWN = 60, 25
 
@@ -76,6 +76,22 @@ def test_pages_are_the_same_whether_large_files_are_read_whole_or_row_by_row(wor
         assert "The questions of this run cannot be read" in (folder / "index.html").read_text()
     finally:
         results.write_bytes(kept)
+
+
+def test_hidden_questions_of_a_dataset_are_in_the_sheet_and_in_the_slices(reported, monkeypatch):
+    folder = run_folder(reported)
+    whole_sheet, whole_page = (folder / "questions.csv").read_bytes(), (folder / "index.html").read_text()
+    assert b"gold_answer" in whole_sheet
+    monkeypatch.setattr(runs, "QUESTIONS_SHOWN", 5)
+    monkeypatch.setattr(runs, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(dataset, "WHOLE_BYTES", 0)
+
+    write_site(reported)
+
+    assert len(value_of(folder / "data/questions.js")["columns"][0]["values"]) == 5
+    assert (folder / "questions.csv").read_bytes() == whole_sheet
+    slices = slice(whole_page.index('id="parts"'), whole_page.index('id="how"'))
+    assert whole_page[slices] in (folder / "index.html").read_text()
 
 
 def test_every_question_that_a_page_of_a_large_benchmark_names_has_a_page(workspace, monkeypatch):
