@@ -369,14 +369,14 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     for part in _parts(resamples, n_rows):
         indices = rng.integers(0, n_rows, (part.stop - part.start, n_rows), dtype=np.int32)
         if n_columns == 1:
-            sums[part, 0] = table[:, 0][indices].sum(axis=1)
+            sums[part, 0] = [table[drawn, 0].sum() for drawn in indices]
         else:
             for first in range(0, len(indices), len(offsets)):
                 drawn = indices[first : first + len(offsets)]
                 counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
                 weights[first : first + len(drawn)] = counts.reshape(drawn.shape)
-            sums[part] = weights[: len(indices)] @ table
-        del indices  # before the next ones are drawn
+            del indices  # before memory is needed for the product
+            sums[part] = weights[: part.stop - part.start] @ table
     return sums
 
 
