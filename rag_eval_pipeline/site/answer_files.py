@@ -12,7 +12,7 @@ from rag_eval_pipeline.site.baseline_runs import PairBaseline
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars, shortened, without_places
 from rag_eval_pipeline.site.page_writer import SiteFolder
-from rag_eval_pipeline.site.run_data import QuestionNight
+from rag_eval_pipeline.site.question_nights import QuestionNight
 
 ANSWER_NIGHTS = 14  # of a pair, besides its baseline's
 QUESTIONS_A_FILE = 100

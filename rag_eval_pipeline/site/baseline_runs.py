@@ -20,7 +20,7 @@ from rag_eval_pipeline.monitoring.verdict_records import (
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import milliseconds, points
 from rag_eval_pipeline.site.metric_labels import shown
-from rag_eval_pipeline.site.run_data import QuestionNight, changes
+from rag_eval_pipeline.site.question_nights import QuestionNight, changes
 
 ORDER = (*CHANGES, "withheld", "inconclusive", "equivalent", "no_verdict")
 

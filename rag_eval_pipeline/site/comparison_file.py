@@ -26,16 +26,9 @@ from rag_eval_pipeline.site.data import ReportData, comparison_name, read_report
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars, script_json
 from rag_eval_pipeline.site.marked_pages import PageImages
 from rag_eval_pipeline.site.page_writer import render
+from rag_eval_pipeline.site.question_nights import QuestionNight, nights_value, read_question_night
 from rag_eval_pipeline.site.question_table import PICTURED_QUESTIONS
-from rag_eval_pipeline.site.run_data import (
-    DatasetCache,
-    QuestionNight,
-    RunSources,
-    nights_value,
-    read_question_night,
-    read_questions,
-    read_run,
-)
+from rag_eval_pipeline.site.run_data import DatasetCache, RunSources, read_questions, read_run
 from rag_eval_pipeline.site.run_page import metric_meanings, question_values, run_details
 from rag_eval_pipeline.workspace import Workspace
 

@@ -17,8 +17,9 @@ from rag_eval_pipeline.site.data import ReportData, comparison_name
 from rag_eval_pipeline.site.display_text import data_script, shortened
 from rag_eval_pipeline.site.metric_labels import metric_view
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.question_nights import QuestionNight
 from rag_eval_pipeline.site.question_table import cell_text, comparison_table, systems_table
-from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache, QuestionNight
+from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache
 
 TRENDS_SHOWN = 2  # charts over nights, of the metrics that changed first
 

@@ -22,7 +22,8 @@ from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import count, dollars, milliseconds, replace_control_chars, shortened
 from rag_eval_pipeline.site.marked_pages import DocumentSpan, DocumentTexts, PageImage, stated_spans
 from rag_eval_pipeline.site.outcomes import Outcome
-from rag_eval_pipeline.site.run_data import QuestionRow, rank_measure, text_checksum
+from rag_eval_pipeline.site.question_nights import text_checksum
+from rag_eval_pipeline.site.run_data import QuestionRow, rank_measure
 from rag_eval_pipeline.systems.base import Citation, RagAnswer, RetrievedPassage
 
 Part = Literal["same", "missing", "extra"]

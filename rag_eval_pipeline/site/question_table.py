@@ -11,7 +11,8 @@ from rag_eval_pipeline.site.baseline_runs import Earlier
 from rag_eval_pipeline.site.display_text import Cell, replace_control_chars, shortened, without_places
 from rag_eval_pipeline.site.metric_labels import PAGE, metric_view
 from rag_eval_pipeline.site.outcomes import GOOD, MEANING, OUTCOMES, Outcome
-from rag_eval_pipeline.site.run_data import MEASURES, AskedRow, QuestionNight, RunSources, rank_measure
+from rag_eval_pipeline.site.question_nights import MEASURES, QuestionNight
+from rag_eval_pipeline.site.run_data import AskedRow, RunSources, rank_measure
 
 TEXT_IN_TABLE = 240  # code points; the whole text is on the question's page
 GOLD_IN_TABLE = 120

@@ -29,9 +29,10 @@ from rag_eval_pipeline.site.metric_labels import (
     shown,
 )
 from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.question_nights import QuestionNight
 from rag_eval_pipeline.site.question_page import Details, question_details
 from rag_eval_pipeline.site.question_table import Facet, Slice, facets, question_sheet, question_table, slices
-from rag_eval_pipeline.site.run_data import QuestionNight, QuestionRow, RunFile, RunSources, rank_measure
+from rag_eval_pipeline.site.run_data import QuestionRow, RunFile, RunSources, rank_measure
 
 TILES = HEADLINE
 FIRST_SCORES = ("exact_match", "f1", "citation_span_accuracy", "judged_correct", "strict_vital_score", "faithfulness")

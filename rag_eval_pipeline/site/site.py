@@ -33,19 +33,15 @@ from rag_eval_pipeline.site.marked_pages import PageImages
 from rag_eval_pipeline.site.metric_labels import registry_digest
 from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_page
 from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest
-from rag_eval_pipeline.site.question_table import select_for_images
-from rag_eval_pipeline.site.run_data import (
-    AskedQuestions,
-    DatasetCache,
-    DatasetSources,
+from rag_eval_pipeline.site.question_nights import (
     QuestionNight,
     are_all_shown,
     hidden_questions,
     nights_value,
     read_question_night,
-    read_questions,
-    read_run,
 )
+from rag_eval_pipeline.site.question_table import select_for_images
+from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache, DatasetSources, read_questions, read_run
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.storage.parquet_files import return_memory
 from rag_eval_pipeline.workspace import Workspace

@@ -9,7 +9,7 @@ import pytest
 from rag_eval_pipeline.formats import dataset
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
-from rag_eval_pipeline.site import run_data as runs
+from rag_eval_pipeline.site import question_nights, run_data
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
@@ -32,7 +32,7 @@ def workspace(tmp_path_factory):
 
 def pages(workspace, monkeypatch, *, shown):
     """Write the report anew; return the path of the newest run's pages, and its parts."""
-    monkeypatch.setattr(runs, "QUESTIONS_SHOWN", shown)
+    monkeypatch.setattr(question_nights, "QUESTIONS_SHOWN", shown)
     shutil.rmtree(workspace.reports / "runs", ignore_errors=True)
     write_site(workspace)
     folder = workspace.reports / "runs" / read_history(workspace).by_pair["lamps", "asked"][-1].evaluation_id
@@ -64,7 +64,7 @@ def test_pages_are_the_same_whether_large_files_are_read_whole_or_row_by_row(wor
         return {path: path.read_bytes() for path in workspace.reports.rglob("*.*") if path.name != ".site.json"}, folder
 
     whole, folder = made()
-    monkeypatch.setattr(runs, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(run_data, "WHOLE_BYTES", 0)
     monkeypatch.setattr(dataset, "WHOLE_BYTES", 0)
 
     assert made() == (whole, folder)
@@ -82,8 +82,8 @@ def test_hidden_questions_of_a_dataset_are_in_the_sheet_and_in_the_slices(report
     folder = run_folder(reported)
     whole_sheet, whole_page = (folder / "questions.csv").read_bytes(), (folder / "index.html").read_text()
     assert b"gold_answer" in whole_sheet
-    monkeypatch.setattr(runs, "QUESTIONS_SHOWN", 5)
-    monkeypatch.setattr(runs, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(question_nights, "QUESTIONS_SHOWN", 5)
+    monkeypatch.setattr(run_data, "WHOLE_BYTES", 0)
     monkeypatch.setattr(dataset, "WHOLE_BYTES", 0)
 
     write_site(reported)
