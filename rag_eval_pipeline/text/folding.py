@@ -67,11 +67,11 @@ def plain_text(value: str) -> str:
 
 
 def composed(name: str) -> str:
-    """Return the name of a file or document as it is compared: without white space around it, and in NFC.
+    """Return the name of a file or document as it is compared: without spaces around it, and in NFC.
 
     A Mac writes file names in NFD.
     """
-    return (name if name.isascii() else unicodedata.normalize("NFC", name)).strip()
+    return (name if name.isascii() else unicodedata.normalize("NFC", name)).strip(" \t\xa0")
 
 
 def scalar_text(value: Any) -> str | None:

@@ -95,7 +95,7 @@ def test_score_reads_every_kind_of_file(tmp_path, kind):
     assert printed.stderr.splitlines() == [
         "rag-eval: 1 of 4 judged queries are not in the run and count 0: q3",
         "rag-eval: 1 of 4 judged queries have no relevant document and count 0: q4",
-        "rag-eval: 1 queries of the run are not judged and are left out",
+        "rag-eval: 1 query of the run without judgements, left out",
     ]
 
 
