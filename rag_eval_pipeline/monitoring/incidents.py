@@ -19,7 +19,6 @@ from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
 from rag_eval_pipeline.monitoring.night_records import Night
 from rag_eval_pipeline.monitoring.nightly import alerts_due
 from rag_eval_pipeline.monitoring.verdict_records import (
-    CONFIRMED,
     Comparison,
     Decline,
     Verdict,
@@ -62,8 +61,7 @@ class Incident:
     @property
     def standing(self) -> str:
         """How far the lead metric's change is confirmed."""
-        confirmation = self.lead[1].confirmation
-        return CONFIRMED[confirmation] if confirmation else ""
+        return self.lead[1].standing
 
     @property
     def headline_text(self) -> str:
@@ -219,8 +217,7 @@ def p_text(evidence: Evidence) -> str:
 
 def change_text(name: str, found: Verdict) -> str:
     """Return such as `Exact match 69 → 28 (−41.5 points, p = 0.008, confirmed by a rerun)`."""
-    standing = CONFIRMED[found.confirmation] if found.confirmation else ""
-    parts = [part for part in (points_text(found), p_text(found), standing) if part]
+    parts = [part for part in (points_text(found), p_text(found), found.standing) if part]
     return f"{means_text(name, found)} ({', '.join(parts)})"
 
 

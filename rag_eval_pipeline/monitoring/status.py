@@ -13,7 +13,6 @@ from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import last_published, late_pairs, read_alert_settings
 from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.verdict_records import (
-    CONFIRMED,
     Comparison,
     format_points,
     read_comparison_rows,
@@ -151,11 +150,9 @@ def verdict_text(rows: Mapping[tuple[str, str], Comparison], pair: tuple[str, st
     for kind in CHANGES:
         moved = {name: found for name, found in row.verdicts.items() if found.kind == kind}
         changes = [f"{metric_label(name)} {format_points(found.estimate)}" for name, found in moved.items()]
-        standing = {found.confirmation for found in moved.values() if found.confirmation}
+        standing = sorted({found.standing for found in moved.values() if found.confirmation})
         if changes:
-            parts.append(
-                f"{kind}: {', '.join(changes)} points ({', '.join(sorted(CONFIRMED[one] for one in standing))})"
-            )
+            parts.append(f"{kind}: {', '.join(changes)} points ({', '.join(standing)})")
     parts += [row.declines[0].sentence] if row.declines and row.declines[0].is_notable else []
     if parts:
         return "; ".join(parts)

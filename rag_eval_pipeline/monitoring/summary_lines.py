@@ -11,7 +11,7 @@ from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader, read_header
 from rag_eval_pipeline.monitoring.incidents import headline_order, means_text, p_text, points_text
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE, Leaderboard, Trust, main_metric, ranked
-from rag_eval_pipeline.monitoring.verdict_records import CONFIRMED, Comparison, format_points, withheld_text
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, format_points, withheld_text
 from rag_eval_pipeline.storage.json_files import read_bytes
 from rag_eval_pipeline.workspace import Workspace
 
@@ -88,8 +88,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
         for row in found[:PAIRS_NAMED]:
             names = headline_order(name for name, one in row.verdicts.items() if one.kind == kind)
             lead = row.verdicts[names[0]]
-            standing = CONFIRMED[lead.confirmation] if lead.confirmation else ""
-            details = [points_text(lead), p_text(lead), standing]
+            details = [points_text(lead), p_text(lead), lead.standing]
             lines += [f"- {row.new} on {row.benchmark} {kind}", f"    - {means_text(names[0], lead)}"]
             lines += [f"    - {', '.join(part for part in details if part)}"]
             lines += [f"    - and {counted(len(names) - 1, 'further metric')}"] if len(names) > 1 else []

@@ -99,6 +99,13 @@ class Verdict(Evidence):
         return self.model_copy(update=changes)
 
     @property
+    def standing(self) -> str:
+        """How far a change is confirmed, in a word or two; empty where there is nothing to confirm."""
+        if self.confirmation == "confirmed" and self.runs == 1:
+            return STANDING["confirmed"]  # the same change was, and this night had no rerun
+        return CONFIRMED[self.confirmation] if self.confirmation else ""
+
+    @property
     def state(self) -> State:
         """Its state as the alert rule counts it."""
         return night_state(self.kind, self.confirmation)

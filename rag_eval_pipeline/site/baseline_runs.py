@@ -9,7 +9,6 @@ from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, change_text, headline_order
 from rag_eval_pipeline.monitoring.verdict_records import (
-    CONFIRMED,
     IN_SENTENCES,
     Comparison,
     Verdict,
@@ -43,7 +42,7 @@ def verdict_note(found: Verdict) -> str:
         return f"cannot fall below 0{IN_SENTENCES if found.metric == 'exact_match' else ''}"
     if found.is_advisory:
         return "advisory: not tested"
-    parts = [found.reason, CONFIRMED[found.confirmation] if found.confirmation else None]
+    parts = [found.reason, found.standing]
     if found.kind in CHANGES and found.segment:
         parts.append(segment_text(found).partition("; ")[2])
     if found.kind in ("inconclusive", "no_verdict") and not found.confirmation and not found.is_certain:

@@ -156,6 +156,12 @@ def test_night_on_which_another_metric_falls_is_rerun_and_alerts():
     assert exact(found[-1]).kind == "regressed"
 
 
+def test_known_change_of_a_night_without_a_rerun_is_not_called_confirmed_by_one():
+    found = made_history(made_run("n1", FELL), made_run("n1b", FELL, hours=3), made_run("n2", FELL, hours=24))
+
+    assert [exact(night).standing for night in found] == ["confirmed by a rerun", "confirmed on an earlier night"]
+
+
 @pytest.mark.parametrize(("again", "state"), [(FELL, "regressed"), ((), "unconfirmed")], ids=["stays", "is gone"])
 def test_rerun_for_another_metric_decides_a_known_change_as_well(again, state):
     found = made_history(
