@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from rag_eval_pipeline.text.folding import fold, unify
 from rag_eval_pipeline.text.hedges import LOOSE, Hedge, find_hedges
-from rag_eval_pipeline.text.measures import CURRENCY_WORDS, MEASURE_WORDS, unit_names, unit_size
+from rag_eval_pipeline.text.units_of_measure import CURRENCY_WORDS, MEASURE_WORDS, unit_names, unit_size
 
 Unit = Literal["", "%", "currency", "code"]
 Match = Literal["yes", "no", "sign", "unit", "day and month", "denial", "alternative", "list", "bracket", "bound"]

@@ -315,7 +315,7 @@ class Chat:
     """One model of one server; what the server refuses is learned once for all callers.
 
     The first request of each shape has a head start: a server refuses a field before it generates an answer, so that a
-    refusal costs one request and not one a caller, and nobody waits for a whole answer.
+    refusal costs one request and not one a caller, and no caller waits for a whole answer.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChatSettings, *, head_start_s: float = HEAD_START_S) -> None:
