@@ -63,6 +63,11 @@ def first_names(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
+def other_errors(places: Sequence[str]) -> str | None:
+    """Return the errors beside the one that a message is about, by field or row: `2 more errors: name, version`."""
+    return f"{counted(len(places), 'more error')}: {first_names(places, 5)}." if places else None
+
+
 def row_text(row: int, *, line: int | None = None, item: str | None = None) -> str:
     """Return the number of a row as messages name it, with its line, and the question of a row that has several."""
     details = [*([f"line {line}"] if line is not None else []), *([f"question {item}"] if item is not None else [])]

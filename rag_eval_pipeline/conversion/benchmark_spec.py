@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, counted
+from rag_eval_pipeline.errors import InputError, other_errors
 from rag_eval_pipeline.formats.fields import SEMVER
 from rag_eval_pipeline.formats.model import value_hint
 from rag_eval_pipeline.sources.source_spec import SourceSpec, SpecPart, Text, listed, shown_path
@@ -248,8 +248,8 @@ def spec_error(
     line, detail = min(placed, key=lambda item: (item[1]["type"] == "missing", item[0]))
     place = f"{shown}, line {line}"
     field = ".".join(str(part) for part in detail["loc"] if part not in {"sql", "columns"})
-    others = len(placed) - 1
-    more = f" {counted(others, 'more error')}." if others else ""
+    others = [f"line {at}" for at, other in placed if other is not detail]
+    more = f" {other_errors(others)}" if others else ""
     if detail["type"] == "extra_forbidden":
         key = str(detail["loc"][-1])
         return InputError("unknown_key", place, "a known key", found=key, hint=f"{value_hint(detail, model)}{more}")

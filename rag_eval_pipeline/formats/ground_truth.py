@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, counted, excerpt
+from rag_eval_pipeline.errors import InputError, excerpt, other_errors
 from rag_eval_pipeline.formats.fields import (
     PLAIN_NAME,
     UNVERSIONED,
@@ -310,11 +310,11 @@ def _make_half_open(citations: Any) -> None:
 
 
 def _first_error(error: pydantic.ValidationError, shown: Path | str) -> InputError:
-    """Return the first of pydantic's errors with the number of the others; spans have separate codes."""
+    """Return the first of pydantic's errors, which names the others; spans have separate codes."""
     first, *others = model_errors(error)
     code = first["type"] if first["type"] in _SPAN_CODES else code_of(first)
     found = None if first["type"] in ("missing", "empty_span") else first["input"]
-    more = f"{counted(len(others), 'more error')} in it." if others else None
+    more = other_errors([field_path(one["loc"]) for one in others])
     field = field_path(first["loc"]) if first["loc"] else None
     return InputError(code, shown, expectation(first), field=field, found=found, hint=more)
 

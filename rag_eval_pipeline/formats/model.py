@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar,
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from rag_eval_pipeline.errors import InputError, counted, did_you_mean, unknown_name_hint
+from rag_eval_pipeline.errors import InputError, did_you_mean, other_errors, unknown_name_hint
 from rag_eval_pipeline.formats.removed_settings import removed_hint
 from rag_eval_pipeline.storage.atomic_files import atomic_write
 from rag_eval_pipeline.storage.json_files import JSON, read_json_bytes
@@ -151,10 +151,10 @@ def model_errors(error: pydantic.ValidationError) -> list[Any]:
 def bad_format(
     path: Path | str, error: pydantic.ValidationError, model: type[pydantic.BaseModel] | None = None
 ) -> InputError:
-    """Return the first of pydantic's errors as an InputError that counts the others; `model` names the known keys."""
+    """Return the first of pydantic's errors as an InputError that names the others; `model` names the known keys."""
     errors = sorted(model_errors(error), key=lambda one: one["type"] == "missing")  # an unknown key may be the cause
     first, *others = errors
-    hints = [value_hint(first, model), f"{counted(len(others), 'more error')}." if others else None]
+    hints = [value_hint(first, model), other_errors([field_path(one["loc"]) for one in others])]
     found = None if UNQUOTED & {first["type"], *map(str, first["loc"])} else first["input"]
     hint = " ".join(filter(None, hints)) or None
     return InputError(code_of(first), path, expectation(first), field=field_path(first["loc"]), found=found, hint=hint)
@@ -262,10 +262,10 @@ def finding(severity: Severity, code: str, file: Path | str, expected: str, **fa
 
 
 def first_of(errors: Sequence[InputError]) -> InputError:
-    """Return the first of several errors, to raise; its hint has the number of the others."""
+    """Return the first of several errors, to raise; its hint names the others."""
     first, *others = errors
-    if others:
-        first.hint = " ".join(filter(None, (first.hint, f"{counted(len(others), 'more error')}.")))
+    more = other_errors([one.field or str(one.file) if one.row is None else f"row {one.row}" for one in others])
+    first.hint = " ".join(filter(None, (first.hint, more))) or None
     return first
 
 

@@ -93,11 +93,11 @@ def test_dataset_with_bad_content_is_refused_in_one_line(text, code, tmp_path):
     assert str(path) in str(error.value)
 
 
-def test_dataset_error_counts_the_other_errors(tmp_path):
+def test_dataset_error_names_the_other_errors(tmp_path):
     path = tmp_path / "d.eval.json"
     path.write_text(json.dumps(DATASET | {"name": 5, "dataset_id": 5, "querys": []}))
 
-    with pytest.raises(InputError, match=r" 2 more errors\."):
+    with pytest.raises(InputError, match=r" 2 more errors: name, querys\.$"):
         EvaluationDataset.read(path)
 
 
