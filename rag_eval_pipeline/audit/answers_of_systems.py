@@ -178,12 +178,12 @@ def _contradictions(
         heard = {name: one for name, one in given.items() if voices[name][0] in credible[query.is_impossible]}
         most = search.said_by_most(query, list(heard.values())) if number < SEARCHED_MAX else None
         stated = None if most is None else search.stated(query, heard.values(), most[0])
-        texts = ", ".join(f"{name} {_quoted_answer(one)}" for name, one in given.items()) or "no answer arrived"
+        texts = _quoted_answers(given) or "no answer arrived"
         if most is None or stated is None:
             one = suspect(query_id, f"{_gold(query)}; {texts}")
         else:
             text, count = most
-            texts = f"{', '.join(heard)} answer {quoted(text)}" if count == len(heard) else texts
+            texts = _said(list(heard), text) if count == len(heard) else texts
             also = ", and the gold answer as well" if stated.has_gold else ""
             place = f"{stated.document}, page {stated.page}, states {quoted(stated.excerpt)}{also}"
             one = suspect(query_id, f"{_gold(query)}; {texts}; {place}", (text,))
@@ -319,7 +319,7 @@ def _closed_book(queries: Iterable[EvaluationQuery], systems: Sequence[_System],
         for query_id, answer in _answers(system.runs[-1], mostly).items():
             if not answer.contexts:
                 right = f"right in {sum(known[query_id])} of {len(known[query_id])} runs"
-                texts.setdefault(query_id, []).append(f"{system.name} {_quoted_answer(answer)}, {right}")
+                texts.setdefault(query_id, []).append(f"{_quoted_answers({system.name: answer})}, {right}")
     found = [
         suspect(query_id, f"without documents, {'; '.join(texts[query_id])}")
         for query_id in answerable
@@ -342,8 +342,17 @@ def _text(answer: RagAnswer) -> str:
     return plain(answer.answer or "", [(one.marker_start or 0, one.marker_end or 0) for one in answer.citations])
 
 
-def _quoted_answer(answer: RagAnswer) -> str:
-    return "refuses" if answer.abstained else f"answers {quoted(_text(answer))}"
+def _quoted_answers(given: Mapping[str, RagAnswer]) -> str:
+    """Return who answers what: `one, two answer 'X', three refuses`."""
+    names: dict[str | None, list[str]] = {}
+    for name, one in given.items():
+        names.setdefault(None if one.abstained else _text(one), []).append(name)
+    return ", ".join(_said(who, text) for text, who in names.items())
+
+
+def _said(names: Sequence[str], text: str | None) -> str:
+    verb = ("refuse" if text is None else "answer") + ("s" if len(names) == 1 else "")
+    return " ".join([", ".join(names), verb, *([] if text is None else [quoted(text)])])
 
 
 def _gold(query: EvaluationQuery) -> str:

@@ -108,8 +108,8 @@ def test_audit_reads_answers_of_systems(answered):
         "2.75.', and the gold answer as well"
     )
     refused, elsewhere = found["never_answered"].suspects
-    assert refused.evidence.endswith("one refuses, two refuses")
-    assert elsewhere.evidence.endswith("one answers 'Carl Rudbeck', two answers 'Carl Rudbeck'")  # not on that page
+    assert refused.evidence.endswith("one, two refuse")
+    assert elsewhere.evidence.endswith("one, two answer 'Carl Rudbeck'")  # not on that page
     assert found["wavers"].suspects[0].evidence == "two: right in 2 of 4 runs"
     assert "1 of 10 answerable questions (10%)" in found["closed_book"].text
     assert found["closed_book"].suspects[0].evidence == (
