@@ -10,7 +10,7 @@ from rag_eval_pipeline.cli.output import AsJson, emit, print_notes
 
 
 def score(
-    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgements: TREC, JSON or parquet.")],
+    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Judgements: TREC, BEIR, JSON or parquet.")],
     run: Annotated[Path, typer.Option(metavar="FILE", help="Rankings: TREC, JSON or parquet.")],
     measures: Annotated[
         list[str],

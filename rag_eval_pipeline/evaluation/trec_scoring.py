@@ -1,4 +1,4 @@
-"""Runs and qrels in files: TREC, JSON and parquet are read, scores are printed as trec_eval prints them.
+"""Runs and qrels in files: TREC, JSON, parquet and BEIR's qrels are read, scores are printed as trec_eval prints them.
 
 A file is recognised by its content; TREC and JSON may be gzip-compressed. JSON is query -> document -> score or
 grade. Parquet has a row per document, under the column names in common use; ids may be text or whole numbers.
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError, counted
-from rag_eval_pipeline.formats.trec import iterate_run
+from rag_eval_pipeline.formats.trec import BEIR_HEADER, iterate_run
 from rag_eval_pipeline.formats.trec import read_qrels as read_trec_qrels
 from rag_eval_pipeline.formats.trec_columns import IrregularError, read_qrels_table, run_batches
 from rag_eval_pipeline.metrics.retrieval.engine import Scores, score
@@ -87,8 +87,13 @@ def read_qrels(path: Path) -> Qrels:
         with suppress(IrregularError, InputError):  # line by line, the message names the line
             query_ids, documents, grades = (column.chunk(0) for column in read_qrels_table(path).columns)
             return _make_qrels(query_ids, documents, grades, path)
-    grades = _read_json(path, dict[str, dict[str, _Grade]]) if kind == "json" else read_trec_qrels(path)
-    return qrels_from_dict(grades, source=str(path))
+    if kind == "json":
+        return qrels_from_dict(_read_json(path, dict[str, dict[str, _Grade]]), source=str(path))
+    if kind == "beir":
+        from rag_eval_pipeline.formats.beir import read_beir_qrels  # with models that other files do without
+
+        return qrels_from_dict(read_beir_qrels(path), source=str(path))
+    return qrels_from_dict(read_trec_qrels(path), source=str(path))
 
 
 def _file_kind(path: Path) -> str:
@@ -104,7 +109,10 @@ def _file_kind(path: Path) -> str:
         raise InputError("bad_gzip", path, "a whole gzip file", found=str(error)) from error
     if first.startswith(PARQUET_MAGIC):
         return "parquet"
-    return "json" if first.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else "trec"
+    text = first.removeprefix(BYTE_ORDER_MARK)
+    if text.startswith("\t".join(BEIR_HEADER).encode()):
+        return "beir"
+    return "json" if text.lstrip().startswith(b"{") else "trec"
 
 
 class UnsortedRunError(Exception):

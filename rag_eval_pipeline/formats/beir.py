@@ -20,14 +20,21 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.formats.model import bad_format_of
-from rag_eval_pipeline.formats.trec import Qrel, read_json_lines, write_json_lines
+from rag_eval_pipeline.formats.trec import (
+    BEIR_HEADER,
+    Qrel,
+    SeenPairs,
+    grades_by_query,
+    once,
+    read_json_lines,
+    write_json_lines,
+)
 from rag_eval_pipeline.storage.atomic_files import publishing
 
 QRELS = Path("qrels", "test.tsv")
 # Columns of judgements in files of any origin, in lower case with `_` between words.
 QRELS_QUERY = ("query_id", "qid", "topic", "topic_id")
 QRELS_DOCUMENT = ("corpus_id", "document_id", "doc_id", "docid", "docno", "passage_id", "pid")
-HEADER = ("query-id", "corpus-id", "score")
 FIELDS = ("query_type", "difficulty", "ground_truth_answer", "citations", "relevant_documents")
 SOURCE_PREFIX = "metadata."
 
@@ -67,33 +74,41 @@ def write_beir(
     write_json_lines(folder / "queries.jsonl", queries)
     path = folder / QRELS
     with publishing(path) as file:
-        file.write("\t".join(HEADER).encode() + b"\n")
+        file.write("\t".join(BEIR_HEADER).encode() + b"\n")
         for query, document, grade in qrels:
             file.write(f"{_cell(query)}\t{_cell(document)}\t{grade}\n".encode())
 
 
 def read_beir(folder: Path) -> Beir:
     """Return the folder's content."""
-    qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in _read_qrels(folder / QRELS):
-        qrels.setdefault(query, {})[document] = grade
     return Beir(
         queries={query.id: query for query in read_json_lines(folder / "queries.jsonl", BeirQuery)},
         corpus={document.id: document for document in read_json_lines(folder / "corpus.jsonl", BeirDocument)},
-        qrels=qrels,
+        qrels=read_beir_qrels(folder / QRELS),
     )
 
 
-def _read_qrels(path: Path) -> Iterator[Qrel]:
+def read_beir_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Return query -> document -> grade; errors as `formats.trec.read_qrels`."""
+    try:
+        return grades_by_query(_qrels(path))
+    except UnicodeDecodeError as error:
+        raise InputError("bad_encoding", path, "UTF-8", found=error.object[error.start : error.end]) from error
+    except csv.Error as error:
+        raise InputError("bad_fields", path, f"{', '.join(BEIR_HEADER)} with tabs between", found=str(error)) from error
+
+
+def _qrels(path: Path) -> Iterator[Qrel]:
+    seen = SeenPairs()
     with path.open(encoding="utf-8-sig", newline="") as file:
         table = csv.reader(file, delimiter="\t", strict=True)
         for cells in table:
-            if table.line_num == 1 and tuple(cells) == HEADER:
+            if table.line_num == 1 and tuple(cells) == BEIR_HEADER:
                 continue
-            if table.line_num == 1 or len(cells) != len(HEADER) or not _GRADE.fullmatch(cells[2]):
-                expected = f"{', '.join(HEADER)} with tabs between, a whole number as score"
+            if table.line_num == 1 or len(cells) != len(BEIR_HEADER) or not _GRADE.fullmatch(cells[2]):
+                expected = f"{', '.join(BEIR_HEADER)} with tabs between, a whole number as score"
                 raise InputError("bad_fields", path, expected, row=table.line_num, found=cells)
-            yield Qrel(cells[0], cells[1], int(cells[2]))
+            yield once(path, Qrel(cells[0], cells[1], int(cells[2])), table.line_num, seen)
 
 
 def beir_query(query: EvaluationQuery, *, judged: Iterable[str]) -> BeirQuery:

@@ -47,6 +47,9 @@ _END = re.compile(r"</(num|title|desc|narr|head|dom|smry|con|fac|def|nat|time)>"
 _LABEL = re.compile(r"\A(?:number|topic|description|narrative)\s*:\s*", re.IGNORECASE)
 
 
+BEIR_HEADER = ("query-id", "corpus-id", "score")  # of BEIR's judgements; TREC's have no header
+
+
 class Qrel(NamedTuple):
     """One judgement; a grade of 1 and more is relevant."""
 
@@ -96,8 +99,13 @@ def checked_qrels(path: Path) -> Iterator[Qrel | InputError]:
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return query -> document -> grade; errors as `iterate_qrels`."""
+    return grades_by_query(iterate_qrels(path))
+
+
+def grades_by_query(judgements: Iterable[Qrel]) -> dict[str, dict[str, int]]:
+    """Return query -> document -> grade."""
     qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in iterate_qrels(path):
+    for query, document, grade in judgements:
         qrels.setdefault(query, {})[document] = grade
     return qrels
 
@@ -304,7 +312,7 @@ def _qrel_parser(path: Path) -> Parse[Qrel]:
         names = "query id, iteration, document id, grade"
         query, _, document, grade = _fields(path, line, row, names, line.split())
         qrel = Qrel(query.decode(), document.decode(), _integer(path, grade, row, "grade"))
-        return _once(path, qrel, row, seen)
+        return once(path, qrel, row, seen)
 
     return parse
 
@@ -320,7 +328,7 @@ def _run_parser(path: Path) -> Parse[RunLine]:
         query, _, document, rank, score, tag = _fields(path, line, row, names, fields[:6])
         place = int(rank) if _RANK.fullmatch(rank) else None
         found = RunLine(query.decode(), document.decode(), place, _score(path, score, row), tag.decode())
-        return _once(path, found, row, seen)
+        return once(path, found, row, seen)
 
     return parse
 
@@ -352,7 +360,8 @@ def _score(path: Path, text: bytes, row: int) -> float:
     raise InputError("bad_number", path, "a decimal number", row=row, field="score", found=shown)
 
 
-def _once(path: Path, record: Line, row: int, seen: SeenPairs) -> Line:
+def once(path: Path, record: Line, row: int, seen: SeenPairs) -> Line:
+    """Return a record of a document that its query did not have before."""
     if seen.add(record.query_id, record.document_id):
         return record
     raise InputError(

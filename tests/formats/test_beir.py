@@ -99,6 +99,7 @@ BAD_FILES = {
     #                     file              content                          code
     "a cut line":        ("queries.jsonl",  '{"_id": "a", "te',              "bad_format"),
     "no header":         ("qrels/test.tsv", "q1\td1\t1\n",                   "bad_fields"),
+    "a pair twice":      ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t0\n", "duplicate_document"),
     "a word as a score": ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\tyes\n", "bad_fields"),
 }  # fmt: skip
 

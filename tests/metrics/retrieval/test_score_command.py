@@ -74,17 +74,19 @@ def write(folder, kind):
         pq.write_table(pa.table({"query-id": query, "corpus-id": names, "score": value}), paths[1])
         return paths
     texts = [json.dumps(side) for side in (QRELS, RUN)]
-    if kind.startswith("trec"):
+    if kind in ("trec", "beir", "trec.gz"):
         texts = [
             "".join(f"{query} 0 {document} {grade}\n" for query, document, grade in qrels),
             "".join(f"{query} Q0 {document} 1 {value} run\n" for query, document, value in rows),
         ]
+    if kind == "beir":
+        texts[0] = "query-id\tcorpus-id\tscore\r\n" + "".join("\t".join(map(str, line)) + "\r\n" for line in qrels)
     for path, text in zip(paths, texts, strict=True):
         path.write_bytes(gzip.compress(text.encode()) if kind.endswith("gz") else text.encode())
     return paths
 
 
-@pytest.mark.parametrize("kind", ["trec.gz", "json", "parquet", "parquet of dictionaries"])
+@pytest.mark.parametrize("kind", ["trec.gz", "beir", "json", "parquet", "parquet of dictionaries"])
 def test_score_reads_every_kind_of_file(tmp_path, kind):
     qrels, rankings = write(tmp_path, kind)
 
