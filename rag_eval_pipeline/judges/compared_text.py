@@ -37,6 +37,8 @@ _OPPOSITES = tuple(
 )  # fmt: skip
 """Words of which a text has one side: an answer that has the other side only says the opposite."""
 
+_PAIR = re.compile(r"(?<![\w.,:/-])([0-9]{1,4}) ?[-:] ?([0-9]{1,4})(?![\w:/-]|[.,][0-9])")  # a score, a ratio, a range
+
 BRIEF = 3  # words of a gold answer that is little but its number
 _DENIED = 0.5  # of the weight of the words in common: those that one of the two denies
 _ABBREVIATION = re.compile(r"\b(?:[A-Za-z]\.){2,}")
@@ -46,6 +48,32 @@ _ELISION = re.compile(r"(?:[ldjmtsnc]|qu|dell|all|dall|nell|sull|un|quest)'(?=\w
 _SIGNED = re.compile(r"(?<!\w)([A-Za-z]{1,2})(\+\+|[+#]|-(?=[\s.,;)]|$))(?!\w)")
 _SIGN_NAMES = {"++": "plusplus", "+": "plus", "#": "sharp", "-": "minus"}
 _POSSESSIVE = re.compile(r"'s$|'$")
+_ANYBODY = re.compile(r"\b(any|every|some|no)(?:one|[ -]one)\b(?! of\b)", re.IGNORECASE)
+# British spellings as American ones. What is no word of either is spelled alike on both sides.
+_BRITISH = (
+    (re.compile(r"(?<=[a-z]{3})our(?=(?:s|ed|ing|ful|less|able|ably|ites?|ers?|ists?|ly|hoods?)?$)"), "or"),
+    (re.compile(r"(?<=[a-z]{3})is(?=(?:e|es|ed|ing|er|ers|ation|ations|ational)$)"), "iz"),
+    (re.compile(r"(?<=[a-z])ys(?=(?:e|es|ed|ing|er|ers)$)"), "yz"),
+    (
+        re.compile(r"^(cent|(?:kilo|centi|milli|nano)?met|lit|theat|fib|calib|spect|lust|meag|somb|sab)re(?=s?$)"),
+        r"\1er",
+    ),
+    (re.compile(r"(?<=log)ue(?=s?$)"), ""),
+    (re.compile(r"^(def|off|lic|pret)ence(?=s?$)"), r"\1ense"),
+    (re.compile(r"^grey"), "gray"),
+)
+_AMERICAN = {
+    "aluminium": "aluminum", "programme": "program", "programmes": "programs", "tyre": "tire", "tyres": "tires",
+    "plough": "plow", "ploughs": "plows", "sulphur": "sulfur", "mould": "mold", "moulds": "molds", "kerb": "curb",
+    "kerbs": "curbs", "jewellery": "jewelry", "judgement": "judgment", "judgements": "judgments", "ageing": "aging",
+    "sceptical": "skeptical", "practise": "practice", "practised": "practiced", "pyjamas": "pajamas",
+    "moustache": "mustache", "manoeuvre": "maneuver", "manoeuvres": "maneuvers", "cheque": "check", "cheques": "checks",
+    "storey": "story", "storeys": "stories", "draught": "draft", "artefact": "artifact", "artefacts": "artifacts",
+    "paediatric": "pediatric", "anaemia": "anemia", "leukaemia": "leukemia", "haemoglobin": "hemoglobin",
+    "oestrogen": "estrogen", "anaesthetic": "anesthetic", "anaesthesia": "anesthesia", "archaeology": "archeology",
+    "diarrhoea": "diarrhea", "foetus": "fetus", "orthopaedic": "orthopedic", "fulfil": "fulfill", "enrol": "enroll",
+    "skilful": "skillful", "cosy": "cozy", "odour": "odor", "odours": "odors",
+}  # fmt: skip
 
 
 class Word(NamedTuple):
@@ -58,9 +86,10 @@ class Word(NamedTuple):
 
 
 class ComparedText(NamedTuple):
-    """A text to be compared; `weights` are those of its content words by stem."""
+    """A text to be compared; `weights` are those of its content words by stem, `words` what is written for a stem."""
 
     stems: list[str]
+    words: dict[str, str]
     spelling: list[str]
     weights: dict[str, int]
     affirmed: frozenset[str]
@@ -71,7 +100,7 @@ class ComparedText(NamedTuple):
 
 def read_text(text: str, *, decimal_comma: bool) -> ComparedText:
     """Return a plain text as it is compared."""
-    unified = in_decimals(unify(text), decimal_comma=decimal_comma)
+    unified = _ANYBODY.sub(r"\1body", in_decimals(unify(text), decimal_comma=decimal_comma))
     signed = without_points(in_digits(unified))
     written = _SIGNED.sub(lambda match: match[1] + _SIGN_NAMES[match[2]], signed)
     written = _THOUSANDS[decimal_comma].sub("", written).replace("%", " percent ")
@@ -83,6 +112,7 @@ def read_text(text: str, *, decimal_comma: bool) -> ComparedText:
     content = {word.stem: word.weight for word, _ in words if not word.is_stop}
     return ComparedText(
         stems=[word.stem for word, _ in words],
+        words={word.stem: word.folded for word, _ in reversed(words)},
         spelling=[word.folded for word, _ in words],
         weights=content or {word.stem: word.weight for word, _ in words},
         affirmed=frozenset(word.stem for word, is_denied in words if not is_denied),
@@ -110,8 +140,14 @@ def read_word(token: str) -> Word:
     elif COUNTING_WORDS.get(folded, 0) > 1:
         stem = str(COUNTING_WORDS[folded])
     else:
-        stem = english_stem(folded)
+        stem = english_stem(_american(folded))
     return Word(folded, stem, 20 + min(len(folded), 10), is_stop)
+
+
+def _american(word: str) -> str:
+    for pattern, spelling in _BRITISH:
+        word = pattern.sub(spelling, word)
+    return _AMERICAN.get(word, word)
 
 
 def wanted_numbers(gold: Sequence[Quantity], asked: Sequence[Quantity], *, is_brief: bool) -> list[Quantity]:
@@ -136,9 +172,14 @@ def opposite(gold: ComparedText, given: ComparedText) -> str | None:
     alike = (gold.affirmed & given.affirmed) | (gold.denied & given.denied)
     denied = [stem for stem in common if stem not in alike]
     if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(gold.weights[stem] for stem in common):
-        return f"one of the two denies {', '.join(denied[:5])}"
+        return f"one of the two denies {', '.join(gold.words[stem] for stem in denied[:5])}"
+    for match in _PAIR.finditer(gold.folded):
+        one, other = (rf"(?<![\d.,]){part}(?![\d]|[.,]\d)" for part in match.groups())
+        turned = re.search(rf"{other} ?(?:[-:]|to) ?{one}", given.folded)
+        if turned and match[1] != match[2] and not re.search(rf"{one}.{{1,40}}?{other}", given.folded, re.DOTALL):
+            return f"{turned[0]} is {match[0]} the other way round"
     wanted, said = frozenset(gold.stems), frozenset(given.stems)
     for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
         if wanted & one and not wanted & other and said & other and not said & one:
-            return f"{min(said & other)} is the opposite of {min(wanted & one)}"
+            return f"{given.words[min(said & other)]} is the opposite of {gold.words[min(wanted & one)]}"
     return None

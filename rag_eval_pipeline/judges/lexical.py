@@ -59,10 +59,17 @@ _ASKS_BOUND = re.compile(
     r"\b(?:above|over|more|exceed\w*|least|min(?:imum)?|below|under|less|most|max(?:imum)?|up to|limit|threshold|before"
     r"|after|deadline)\b"
 )
+# 3.10 is no 3.1 where numbers are names.
+_ASKS_VERSION = re.compile(
+    r"\b(?:versions?|releases?|v(?=\d)|sections?|subsections?|chapters?|clauses?|articles?|paragraphs?|figures?|tables?"
+    r"|appendix|annex|python|ubuntu|kubernetes)\b|\bv(?=\d)|§"
+)
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]+")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 # "No. 12" is a number, not a "no".
 _NONE = re.compile(r"(?!no\.? ?\d)(?:none|nothing|no|never|nobody|nowhere|neither)\b")
 _SOME_NONE = re.compile(r"\b(?:none|no|nobody|nothing)\b")
+_ONLY_NONE = re.compile(r"\W*(?:none|nobody|nothing)\W*")
 # "No changes were made" does not answer a yes-or-no question.
 _BARE_NO = re.compile(r"\W*(?:$|[,.;:!-]|(?:it|they|he|she|we|the|this|there|that|i|these|those)\b)")
 # Between the groups of a code: a telephone number, an account. Points, commas and slashes are of numbers and dates.
@@ -155,9 +162,13 @@ class _Comparison:
         self.settings = by
         self.numbers = wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= BRIEF)
         matches = [(number.text, index.match(number, by.number_tolerance)) for number in self.numbers]
+        if _ASKS_VERSION.search(asked.folded) or _ASKS_VERSION.search(gold.folded):
+            matches = [(text, match if _has_digits(text, given.folded) else "last digit") for text, match in matches]
         if _ASKS_BOUND.search(asked.folded):
             matches = [(text, "yes" if match == "bound" else match) for text, match in matches]
         self.matched = sum(match == "yes" for _, match in matches)
+        near = [number for number, (_, match) in zip(self.numbers, matches, strict=True) if match == "rounding"]
+        self.near = self.matched + sum(not number.is_exact for number in near)
         self.missed = [text for text, match in matches if match == "no"]
         self.doubts = [f"{match} differs of {text}" for text, match in matches if match not in ("yes", "no")]
         self.recall, self.missing = _recall(gold.weights, frozenset(given.stems), frozenset(asked.stems))
@@ -173,6 +184,9 @@ class _Comparison:
     def _verdict(self) -> Correctness:
         if _is_none_for_zero(self.gold, self.given) or _is_none_for_zero(self.given, self.gold):
             return _unsure(0.5, "none for 0", leans_correct=True)
+        if _ONLY_NONE.fullmatch(self.gold.folded) and _SOME_NONE.search(self.given.folded):
+            is_same = self.gold.stems == self.given.stems
+            return Correctness("correct", 1.0, "none") if is_same else _unsure(0.5, "none in other words", True)
         found = _compare_yes_no(self.gold, self.given, "en")
         if found is not None and (found.verdict == "incorrect" or not self.numbers):
             return found
@@ -194,12 +208,15 @@ class _Comparison:
             reason = f"number: {self._counted()}"
             if share == 1:
                 return Correctness("correct", 1.0, reason)
-            return _unsure(0.5, reason, share > 0) if share or self.doubts else Correctness("incorrect", 0.0, reason)
+            return (
+                _unsure(0.5, reason, self.near > 0) if share or self.doubts else Correctness("incorrect", 0.0, reason)
+            )
         reason = f"numbers and words: {self._counted()}, recall {self.recall:.2f}"
         if share == 1 and self.recall >= _SURE_RECALL:
             return Correctness("correct", 1.0, reason)
         if not self.matched and not self.doubts and self.recall < _SURE_WRONG_RECALL:
             return Correctness("incorrect", round(self.recall, 6), reason)
+        share = self.near / len(self.numbers)
         return _unsure((share + self.recall) / 2, reason, share >= _NUMBERS_HALF and self.recall >= _NUMBERS_RECALL)
 
     def _worded(self) -> Correctness:
@@ -219,7 +236,7 @@ class _Comparison:
                 share, by = spelled, "spelling"
         reason = f"{by} {share:.2f}, needed {needed:.2f}"
         if self.missing:
-            reason += f"; missing {', '.join(self.missing[:5])}"
+            reason += f"; missing {', '.join(self.gold.words[stem] for stem in self.missing[:5])}"
         if abs(share - needed) < self.settings.unsure_band:
             return _unsure(share, reason, share >= needed)
         return Correctness("correct" if share >= needed else "incorrect", round(share, 6), reason)
@@ -240,6 +257,12 @@ class _Comparison:
         if self.missed:
             text += f", missing {', '.join(self.missed)}"
         return ", ".join((text, *self.doubts))
+
+
+def _has_digits(number: str, text: str) -> bool:
+    """Whether a text has a number with decimals digit by digit, or the number has none."""
+    digits = _DECIMAL.search(number)
+    return digits is None or re.search(rf"(?<![0-9.]){re.escape(digits[0])}(?![0-9]|\.[0-9])", text) is not None
 
 
 def _has_code(gold: ComparedText, given: ComparedText) -> bool:

@@ -14,7 +14,9 @@ from rag_eval_pipeline.text.hedges import LOOSE, Hedge, find_hedges
 from rag_eval_pipeline.text.units_of_measure import CURRENCY_WORDS, MEASURE_WORDS, unit_names, unit_size
 
 Unit = Literal["", "%", "currency", "code"]
-Match = Literal["yes", "no", "sign", "unit", "day and month", "denial", "alternative", "list", "bracket", "bound"]
+Match = Literal[
+    "yes", "no", "rounding", "sign", "unit", "day and month", "denial", "alternative", "list", "bracket", "bound"
+]
 """Whether a number is there, or in what it differs from one that is there."""
 
 _SMALL = (
@@ -117,6 +119,13 @@ _WORDED = re.compile(
     rf"(?:[ -](?:(?P<percent>{_PERCENT_WORDS})(?!\w)|(?P<currency>{CURRENCY_WORDS})(?!\w)"
     rf"|(?P<measure>{MEASURE_WORDS})(?!\w)))?"
 )
+# A part of something: `a quarter`, `two thirds of the crew`; not a quarter of an hour, the first half, a third party.
+_FRACTION = re.compile(
+    r"(?<![\w'-])(?:(?P<count>an?|one|two|three|four)(?:(?P<joined>-)| )(?P<part>half|halves|thirds?|quarters?|fifths?"
+    r"|tenths?)|(?P<bare>half))(?(joined)(?![\w-])|(?= of (?!an? )|\W*(?:$|[.;,)\n])))"
+)
+_PARTS = {"hal": 2, "thi": 3, "qua": 4, "fif": 5, "ten": 10}
+_AND_A_HALF = re.compile(rf"\b({'|'.join(COUNTING_WORDS)}|[0-9]{{1,4}}) and a half\b", re.IGNORECASE)
 _MIXED = re.compile(r"(?<![\w./-])(\d{1,4}) {1,2}([1-9])/([2-9])(?![\w/-]|\.\d)")
 _BETWEEN_UNITS = re.compile(r"[ ,]*(?:and )?")  # 1 hour and 30 minutes
 _TWO_WORDS = re.compile(rf"\b({_TENS.replace(' ', '|')})[ -]({'|'.join(_SMALL.split()[1:10])})\b", re.IGNORECASE)
@@ -148,6 +157,8 @@ class Quantity(NamedTuple):
     unit: Unit
     half_step: float  # half a unit of the last significant digit as written; 0 for a bare integer under ten
     text: str  # as written, folded
+    written_step: float = 0.0  # the same of the last digit: 0.005 of 4.50
+    rounded_by: float = 0.0  # what may have been rounded off: the same, or 50 of 1,400
     is_year: bool = False  # compared as a year: equal or not
     date: Date | None = None
     is_weak: bool = False  # a word such as `one` or `first`, which mostly counts nothing
@@ -196,6 +207,11 @@ def quantities(text: str, *, decimal_comma: bool = False) -> list[Quantity]:
         for match in (_COMMA if decimal_comma else _POINT).finditer(folded):
             if len(match["number"]) <= _MOST_DIGITS:
                 found.append((_number(match, unified, decimal_comma=decimal_comma), *match.span()))
+    for match in _FRACTION.finditer(folded):
+        count = COUNTING_WORDS.get(match["count"] or "", 1)
+        value = count / _PARTS[(match["part"] or match["bare"])[:3]]
+        found.append((Quantity(value, "", 0.005, match[0], 0.005, 0.005), *match.span()))
+        folded = _without(folded, *match.span())
     found.extend((_worded(match), *match.span()) for match in _WORDED.finditer(folded))
     found = _with_sums(found, whole)
     places = [(start, end, one.is_year or one.date is not None) for one, start, end in found]
@@ -208,7 +224,8 @@ def in_digits(text: str) -> str:
 
 
 def in_decimals(text: str, *, decimal_comma: bool) -> str:
-    """Write mixed numbers as decimal ones, `2 1/2` as 2.5."""
+    """Write mixed numbers as decimal ones, `2 1/2` and `two and a half` as 2.5."""
+    text = _AND_A_HALF.sub(lambda match: f"{COUNTING_WORDS.get(match[1].lower(), match[1])} 1/2", text)
     mark = "," if decimal_comma else "."
     return _MIXED.sub(lambda match: f"{int(match[1]) + int(match[2]) / int(match[3]):.6g}".replace(".", mark), text)
 
@@ -251,7 +268,8 @@ class NumberIndex:
     def match(self, wanted: Quantity, tolerance: float) -> Match:
         """Look for a number, or for one that differs from it in its unit, its sign or the words beside it only.
 
-        The relative tolerance is allowed besides half a unit of the wanted number's last digit.
+        "yes" is a number that one of the two may be rounded from. One within the relative tolerance, or half a unit of
+        the wanted number's last significant digit, differs by its "rounding".
         """
         found: Match = "no"
         for match in self._matches(wanted, tolerance):
@@ -276,13 +294,16 @@ class NumberIndex:
     def _number_matches(self, wanted: Quantity, tolerance: float) -> Iterator[Match]:
         size = abs(wanted.value)
         slack = max(wanted.half_step, tolerance * size)
+        lost = self._ROUNDING * size
         for factor, units in self._scalings(wanted):
-            for given in self._numbers.near(size * factor, slack * factor + self._ROUNDING * size * factor):
+            for given in self._numbers.near(size * factor, (slack + lost) * factor):
                 if given.unit in units and (factor == 1.0 or not (_is_measured(wanted) or _is_measured(given))):
-                    yield wanted.doubt(given)
+                    rounded = max(wanted.written_step, min(given.rounded_by / factor, tolerance * size)) + lost
+                    is_rounded = abs(abs(given.value) / factor - size) <= rounded
+                    yield wanted.doubt(given) if is_rounded else "rounding"
         if (unit := unit_size(wanted.names)) is not None:
             for given in self._measured.near(size * unit[1], slack * unit[1]):
-                if (own := unit_size(given.names)) and own[0] == unit[0]:
+                if given.names != wanted.names and (own := unit_size(given.names)) and own[0] == unit[0]:
                     yield wanted.doubt(given._replace(names=wanted.names))
         if wanted.unit != "%":  # 1500 is also a number without its unit
             is_bare = not wanted.unit and not wanted.names
@@ -389,6 +410,7 @@ def _number(match: re.Match[str], written: str, *, decimal_comma: bool) -> Quant
     is_plain = not unit and scale == 1.0
     if is_plain and decimals == 0 and value < 10:
         half_step = 0.0
+    written_step = half_step and 0.5 * 10.0 ** -len(bare.partition(".")[2]) * scale
     is_enclosed = bool(match["open"] and match["close"])
     # $(546) is a loss.
     is_negative = match["minus"] or match["inner_minus"] or (match["inner_open"] and match["close"])
@@ -398,6 +420,7 @@ def _number(match: re.Match[str], written: str, *, decimal_comma: bool) -> Quant
     )  # fmt: skip
     return Quantity(
         -value if is_negative else value, unit, half_step, match[0].strip(),
+        written_step, written_step * 10 ** (len(bare) - len(bare.rstrip("0")) if bare.isdigit() and value else 0),
         is_year=is_year, names=unit_names(currency, measure), is_enclosed=is_enclosed,
     )  # fmt: skip
 
@@ -422,6 +445,6 @@ def _worded(match: re.Match[str]) -> Quantity:
     # "Two million" is exact to half a million, "two" and "two hundred and five" to the unit.
     half_step = 0.0 if value < 10 else 0.5 * (step if current == 0 else 1.0)
     return Quantity(
-        value, unit, half_step, match[0].strip(), is_year=is_year and int(value) in _YEARS,
+        value, unit, half_step, match[0].strip(), half_step, half_step, is_year=is_year and int(value) in _YEARS,
         is_weak=match["words"].strip() in _WEAK_WORDS, names=unit_names(match["currency"], match["measure"]),
     )  # fmt: skip

@@ -41,7 +41,7 @@ _DECIDING = (
 _KNOWLEDGE = r"(?:information|data|details?|knowledge|access|records?|context|evidence|answer|idea|clue)"
 _GIVEN = r"(?:provided|given|available|supplied|retrieved|above|cited|referenced|attached|relevant|uploaded|shared)"
 _SOURCE = (
-    r"(?:contexts?|documents?|texts?|passages?|evidence|sources?|excerpts?|snippets?|knowledge base"
+    r"(?:contexts?|documents?|docs|texts?|passages?|evidence|sources?|excerpts?|snippets?|knowledge base"
     r"|documentation|search results?|extracts?|paragraphs?|transcripts?|pages?|tables?)"
 )
 _WORK = (
@@ -109,8 +109,11 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"\bwithout (?:more|additional|further|access to)\b.{1,60}?\b(?:difficult|hard|impossible|not possible)\b",
         r"(?<!no )\b(?:more|additional|further) (?:information|context|details|data) (?:is|are|would be) (?:needed"
         r"|required|necessary)(?: to (?:answer|determine|say|tell)\b|\W*$)",
-        r"\bnot (?:something|a question) (?:that )?(?:i|we) can\b",
+        r"\bnot (?:something|a question) (?:that )?(?:i|we) (?:can|know)\b",
+        r"\banswering (?:\w+ ){0,4}?is (?:not possible|impossible)\b|\bno answer (?:is|was) possible\b",
         r"\b(?:system|search|assistant|model) (?:could not|couldn't|did not|didn't) find\b",
+        r"\b(?:search|retrieval|retriever|query) (?:returned|found|gave) (?:nothing\W*$|no (?:\w+ )?(?:results?"
+        r"|documents?|passages?|information|matches|answers?)\b)",
         r"\bquestion is (?:\w+ )?(?:unclear|ambiguous|vague|incomplete)\b",
     ),
     "context": (
@@ -129,14 +132,18 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\b{_WORK}{_WORLDLY}{_AFTER} (?:(?:has|contains?|provides?|gives?|offers?|makes?) (?:no|insufficient"
         rf"|not enough)|lacks?) (?:\w+ )?(?:information|details?|mention|data|answer|specifics)\b",
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:is|are|was|were|seems?|appears?)(?: to be)? (?:\w+ )?(?:silent|insufficient"
-        r"|not (?:\w+ )?(?:sufficient|relevant|related|enough|clear)|irrelevant|unrelated|inadequate|unclear|vague"
-        r"|ambiguous|missing)\b",
+        r"|not (?:\w+ )?(?:sufficient|relevant|related|enough|clear|helpful|useful)|irrelevant|unrelated|inadequate"
+        r"|unclear|vague|ambiguous|missing)\b",
         rf"\b{_GIVEN_TEXT}{_AFTER} (?:[\w']+,? ){{0,14}}?nothing (?:\w+ )?{_ABOUT}\b",
         rf"^but (?:\w+ )?nothing {_ABOUT}\b",
         rf"\b{_GIVEN_TEXT}{_AFTER} leaves? (?:\w+ ){{1,8}}?(?:unspecified|unclear|open|unanswered)\b",
         rf"\b(?:none|neither|nothing|no)(?: of| in| within| from| among)? (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} "
         rf"(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b",
         rf"\b(?:none|neither) of (?:them|these|those) (?:\w+ )?{_STATING}(?:s|es)?\b",
+        rf"\b(?:none|neither) of (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} (?:is|are|was|were) (?:\w+ )?(?:helpful|useful"
+        r"|relevant|related)\b",
+        rf"\b(?:question|query) (?:is|was) (?:\w+ )?(?:not (?:\w+ )?related|unrelated|not relevant|irrelevant) to "
+        rf"(?:\w+ ){{0,3}}?{_GIVEN_TEXT}",
         rf"^(?:but )?nothing in (?:\w+ ){{1,3}}?{_WORK}\b",
         rf"^but (?:\w+ ){{0,2}}?{_GIVEN_TEXT}{_AFTER} only\b",
     ),
@@ -165,13 +172,13 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"\b(?:information|details?|answers?)\b(?: (?!that |which )\w+){0,8}? (?:(?:is|are|was|were|could|can)"
         r"(?: not|n't)|cannot|not)(?: be)? (?:\w+ )?(?:available|found|(?:provided|given)(?! to\b)|present|included"
         rf"|mentioned|contained|in (?:\w+ ){{0,3}}?{_GIVEN_TEXT})\b",
-        rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?) not (?:\w+ )?{_STATED}\b",
+        rf"^(?:\w+ ){{0,2}}?(?:information|details?|answers?|context) not (?:\w+ )?{_STATED}\b",
         r"(?:\bthere(?:'s| is| are)|(?:^|, )there (?:was|were)) (?:\w+ )?(?:no|not|insufficient)(?: (?:enough|any"
         r"|sufficient))? (?:\w+ ){0,3}?(?:mention|details?|reference|answer(?= to| in| found| available| provided"
         rf"|\W*$)|information(?= {_ABOUT}| in| within| from| to| that| which| available| provided| given| here"
         r"|\W*$))\b",
         r"\bthere (?:isn't|aren't|wasn't) (?:enough|any|sufficient) (?:\w+ ){0,2}?(?:information|mention|data"
-        r"|details?)\b",
+        r"|details?|context)\b",
         rf"\bthere(?:'s| is| was| are| were|) (?:no|not any|insufficient|nothing)(?: \w+){{0,9}}? {_IN_GIVEN}\b",
         rf"^\W*(?:based on|according to|from|in|given) (?:\w+ ){{0,4}}?{_GIVEN_TEXT}[^,]{{0,40}}, there(?:'s| is| are)"
         r" no (?:\w+ ){0,2}?(?:(?:indication|evidence) (?:of|as to|about|on|regarding) (?:who|what|when|where|why"
@@ -193,13 +200,16 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"(?:\W*$| {_IN_GIVEN})",
         rf"^\W*no (?:\w+ ){{0,2}}?(?:information|mention|details?|data)(?: (?:available |provided )?{_ABOUT}\b|\W*$)",
         r"^\W*(?:(?:it|that|this) )?(?:does not|doesn't) (?:say|specify|mention|state)(?: (?:that|this|it|so))?\W*$",
-        r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:it|this|that)(?: is|'s) )?(?:n ?/ ?a|not applicable|unanswerable"
-        r"|unknown|unclear|undetermined|idk|null|not available|not answerable|none (?:found|available)|no answer(?:"
-        r" found| available)?|no (?:relevant )?(?:information|results?|documents?)(?: found| available)?|no idea"
-        r"|not sure|insufficient (?:information|context|data|evidence)|data not available|not in the \w+"
+        r"^\W*(?:(?:the |final )?answer(?: is|:)? |(?:(?:it|this|that)|(?:(?:the|this|that) )?question)(?: is|'s|) )?"
+        r"(?:n ?/ ?a|not applicable|unanswerable(?: question)?|unknown|unclear|undetermined|idk|null|not available"
+        r"|not answerable|(?:none|nothing) (?:was )?(?:found|available)|no ?answer(?: found| available)?"
+        r"|no (?:(?:relevant|matching) )?(?:information|results?|documents?)(?: found| available)?|no idea"
+        r"|empty response|not sure|insufficient (?:information|context|data|evidence)(?: to answer)?"
+        r"|data (?:not available|unavailable)"
+        r"|not in (?:the \w+|context)|out of (?:the )?(?:scope|context)|cannotanswer|(?:don't|do not) know|i dunno"
         r"|not (?:mentioned|provided|specified|stated|found|given|disclosed|known|clear"
-        r"|enough (?:information|context|data)))(?: (?:in"
-        r"|from|by) (?:\w+ ){0,5}\w+)?\W*$",
+        r"|enough (?:information|context|data)))"
+        rf"(?: (?:in|from|by) (?:\w+ ){{0,4}}?(?:{_SOURCE}|{_WORK}|{_GIVEN}))?\W*$",
     ),
     "policy": (
         r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not) (?:\w+ ){0,2}?(?:help|assist)(?: you)?"
@@ -207,7 +217,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"\b(?:outside|beyond) (?:of )?what (?:i|we) (?:can|am|are)\b",
         r"\b(?:outside|beyond)(?: of)? (?:my|our) (?:\w+ ){0,2}?(?:scope|knowledge|expertise|capabilit\w+|abilit\w+"
         r"|remit)\b",
-        rf"\b(?:outside|beyond)(?: of)? the scope of (?:the|this|these) (?:\w+ )?(?:{_SOURCE}|assistant)\b",
+        rf"\b(?:outside|beyond|out)(?: of)? the scope of (?:the|this|these) (?:\w+ )?(?:{_SOURCE}|assistant)\b",
         r"\bi (?:must|have to) (?:\w+ )?(?:decline|refuse)\b|\bi(?:'m| am) not (?:allowed|permitted"
         r"|authori[sz]ed) to\b",
         r"\bi (?:can|am able to) only (?:answer|help|assist|respond)\b",
@@ -276,7 +286,7 @@ _STRONG_CUE = re.compile(
     r"n't|\b(?:not|no|nothing|never|none|neither|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate"
     r"|irrelevant|unrelated|outside|beyond|decline|refuse|unaware|unsure|unknown|unclear|uncertain|undetermined"
     r"|unspecified|unstated|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous|unanswerable"
-    r"|null|need|needed|required|necessary|only|n ?/ ?a|idk)\b"
+    r"|null|need|needed|required|necessary|only|n ?/ ?a|idk|out of|empty response|cannotanswer|noanswer|dunno)\b"
 )
 _WEAK_CUE = re.compile(
     r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"
@@ -308,7 +318,12 @@ _TOPIC = re.compile(
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
 # Some models put their whole answer between quotes, also as an item of a list.
 _WHOLLY_QUOTED = re.compile(r'\s*(?:[-*>+]|\d{1,3}\.)?\s*"([^"]*)"\W*$')
-_CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
+# "The contract does not mention a fee, so it is free." What follows draws a conclusion and leaves nothing open.
+_CONCLUSION = (
+    rf"(?:so|therefore|thus|hence|which means)\b(?!.*(?:{_STRONG_CUE.pattern}|\b(?:i|we)\b|{_GUIDANCE.pattern}))"
+)
+_CONCLUDES = re.compile(rf"^{_CONCLUSION}")
+_CLAUSE = re.compile(rf", (?=(?:but|however|although|though)\b|{_CONCLUSION})|; ")
 _COMMA = re.compile(r", ?")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
@@ -329,10 +344,12 @@ _LEAD_IN = re.compile(
     r"|interesting|dear|apologies|sorry)\b|[:?]\W*$"
 )
 _RESERVATION = re.compile(r"^(?:although|though)\b")
+_SORRY = re.compile(r"^\W*(?:sorry|(?:my )?apologies|unfortunately)\W+(?:but )?")  # "Sorry, no information."
 _UNTIL = re.compile(r"\buntil\b")
 _INFO = re.compile(r"\binfo\b")
 _BLANKS = re.compile(r"[ \t]{2,}")
-_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")  # gaps are counted in words
+_HYPHEN = re.compile(r"(?<=[^\W_])[-_](?=[^\W_])")  # gaps are counted in words
+_APOSTROPHE = re.compile(r"\b(do|does|did|ca|could|is|are|was|have|has)nt\b")
 _SAID = re.compile(r"[^\W_]")
 
 
@@ -400,6 +417,7 @@ def _units(text: str) -> list[_Unit]:
     is_about_sources = False
     for piece in pieces(bare):
         sentence = _INFO.sub("information", _HYPHEN.sub(" ", bare[piece.start : piece.end].lower()))
+        sentence = _APOSTROPHE.sub(r"\1n't", sentence)
         for place, clause in enumerate(_clauses(sentence, languages)):
             conceded = _CONCESSION.match(clause)
             parts = (clause,) if conceded is None else (conceded[0], clause[conceded.end() :])
@@ -433,8 +451,11 @@ def _clauses(sentence: str, languages: list[_Language]) -> list[str]:
 
 def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
     cued = {True: _STRONG_CUE.search(clause) is not None, False: _WEAK_CUE.search(clause) is not None}
+    said = {clause, _SORRY.sub("", clause)}
     families = [
-        name for name in FAMILIES if cued[name in STRONG] and any(found.search(clause) for found in _compiled(name))
+        name
+        for name in FAMILIES
+        if cued[name in STRONG] and any(found.search(text) for found in _compiled(name) for text in said)
     ]
     if _UNTIL.search(clause) and "absent" in families:  # "no prices were given until 1990" is a fact of its time
         families.remove("absent")
@@ -443,7 +464,8 @@ def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
     if any(language.apology.match(clause) for language in languages) and "apology" not in families:
         families.append("apology")
     is_strong = not STRONG.isdisjoint(families)
-    is_turn = is_turn or _TURN.search(clause) is not None or any(one.turn.match(clause) for one in languages)
+    is_turn = is_turn or any(row.search(clause) for row in (_TURN, _CONCLUDES))
+    is_turn = is_turn or any(one.turn.match(clause) for one in languages)
     is_guidance = _GUIDANCE.search(clause) is not None or any(one.guidance.search(clause) for one in languages)
     is_personal = is_strong and _FIRST_PERSON.search(clause) is not None
     return _Unit(clause, tuple(families), is_strong, is_personal, is_turn, is_guidance)
@@ -482,6 +504,7 @@ def _decide(units: list[_Unit]) -> bool:
     refuses_at_first = opening.is_strong or "apology" in opening.families
     return (
         strong >= _HALF
+        or all(unit.families for unit in units)
         or (refuses_at_first and (strong >= _OPENING or not found.isdisjoint({"redirect", "ai", "apology"})))
         or (opens_as_recipe and ((is_personal and not found.isdisjoint(_PERSONAL)) or strong >= _RECIPE_STRONG))
         or (before < _EARLY and (not found.isdisjoint({"redirect", "ai"}) or strong >= _EARLY_STRONG))

@@ -183,7 +183,7 @@ def test_lexical_refusal_has_no_claims():
 def test_lexical_settings_change_the_fingerprint(changed):
     assert LexicalJudge(LexicalSettings(**changed)).fingerprint != LexicalJudge().fingerprint
     assert LexicalJudge().fingerprint == LexicalJudge(LexicalSettings()).fingerprint
-    assert LexicalJudge().fingerprint.startswith("lexical/7-")
+    assert LexicalJudge().fingerprint.startswith("lexical/8-")
 
 
 HOSTILE = {
@@ -220,8 +220,8 @@ def test_lexical_judge_judges_any_text_in_any_language(answer, language, mark):
 
 NOT_SURE = {
     #                              gold                      answer                                           what differs
-    "a denial":                  ("He was guilty",          "He was not guilty.",                            "one of the two denies guilti"),
-    "a denial in the gold":      ("not guilty",             "guilty",                                        "one of the two denies guilti"),
+    "a denial":                  ("He was guilty",          "He was not guilty.",                            "one of the two denies guilty"),
+    "a denial in the gold":      ("not guilty",             "guilty",                                        "one of the two denies guilty"),
     "must not":                  ("must not enter",         "You must enter.",                               "one of the two denies enter"),
     "never":                     ("signed the treaty",      "He never signed the treaty.",                   "one of the two denies"),
     "a denied name":             ("Bo Sund",                "It was Ada Lund, not Bo Sund.",                 "one of the two denies bo, sund"),
@@ -230,10 +230,16 @@ NOT_SURE = {
     "a denied year":             ("1800",                   "It was not lit in 1800 but in 1950.",           "denial differs of 1800"),
     "every year":                ("1800",                   ", ".join(map(str, range(1700, 1950))),          "list differs of 1800"),
     "either name":               ("Grey",                   "Mr Smith or Mr Grey.",                          "beside or"),
-    "up or down":                ("It increased by 5%",     "It decreased by 5%.",                           "decreas is the opposite of increas"),
+    "up or down":                ("It increased by 5%",     "It decreased by 5%.",                           "decreased is the opposite of increased"),
     "a direction":               ("the north gate of Skarn", "the south gate of Skarn",                      ""),
     "left or right":             ("on the left bank of the river Skarn", "on the right bank of the river Skarn", "right is the opposite of left"),
     "a comparator":              ("x > 3",                  "x < 3",                                         "bound differs of 3"),
+    "a score":                   ("3-1",                    "They won 1-3.",                                 "1-3 is 3-1 the other way round"),
+    "a score in a sentence":     ("Skarn won 3-1",          "Skarn won 1:3",                                 "1:3 is 3-1 the other way round"),
+    "a version":                 ("Python 3.10",            "Python 3.1",                                    "last digit differs of 3.10"),
+    "a count that is one off":   ("112",                    "113",                                           "rounding differs of 112; rather wrong"),
+    "one percent of a price":    ("$2.50",                  "$2.53",                                         "rounding differs of $2.50; rather right"),
+    "none in other words":       ("nobody",                 "no keeper",                                     "none in other words"),
     "a unit":                    ("7.1 hours",              "A period of 7.1 days.",                         "unit differs of 7.1 hours"),
 }  # fmt: skip
 
@@ -249,6 +255,11 @@ SURE = {
     "said instead of the denied": ("Ada Lund",             "It was Ada Lund, not Bo Sund.",                 {}),
     "both deny":                  ("No changes were made", "There were no changes made.",                   {}),
     "a bound that is asked for":  ("2.5 metres",           "Boarding stops above 2.5 m.",                   {"question": "Above what height?"}),
+    "a score both ways":          ("3-1",                  "They won 3-1, as after the 1-3 of May.",        {}),
+    "a price without its zero":   ("$3.10",                "$3.1",                                          {}),
+    "a section":                  ("4.10",                 "See 4.10.",                                     {"question": "Which section?"}),
+    "nobody":                     ("no one",               "Nobody.",                                       {}),
+    "a fraction in words":        ("25 %",                 "A quarter of the crew.",                        {}),
     "subscripts":                 ("CO2 emissions",        "The CO₂ emissions.",                            {}),
     "zero hours":                 ("0 h 17",               "17 minutes later",                              {}),
 }  # fmt: skip
@@ -273,6 +284,10 @@ WORDS = {
     "counting words":           ("twelve keepers",        "12 keepers",                "correct"),
     "an abbreviation":          ("the U.S. Navy",         "It was the US Navy.",       "correct"),
     "plurals and tenses":       ("keeper lighting lamps", "keepers lighted the lamp",  "correct"),
+    "British spelling":         ("the colour of harbours", "The color of harbors",      "correct"),
+    "American spelling":        ("center",                "the centre",                "correct"),
+    "-ise and -ize":            ("organizations",         "organisation",              "correct"),
+    "words alike":              ("four",                  "for",                       "incorrect"),
     "a possessive":             ("the harbour's keeper",  "harbour keeper",            "correct"),
     "a name like a stop word":  ("the WHO",               "It was the IMF.",           "incorrect"),
 }  # fmt: skip
