@@ -174,9 +174,9 @@ def opposite(gold: ComparedText, given: ComparedText) -> str | None:
     if denied and sum(gold.weights[stem] for stem in denied) >= _DENIED * sum(gold.weights[stem] for stem in common):
         return f"one of the two denies {', '.join(gold.words[stem] for stem in denied[:5])}"
     for match in _PAIR.finditer(gold.folded):
-        one, other = (rf"(?<![\d.,]){part}(?![\d]|[.,]\d)" for part in match.groups())
-        turned = re.search(rf"{other} ?(?:[-:]|to) ?{one}", given.folded)
-        if turned and match[1] != match[2] and not re.search(rf"{one}.{{1,40}}?{other}", given.folded, re.DOTALL):
+        first, second = (rf"(?<![\d.,]){part}(?![\d]|[.,]\d)" for part in match.groups())
+        turned = re.search(rf"{second} ?(?:[-:]|to) ?{first}", given.folded)
+        if turned and match[1] != match[2] and not re.search(rf"{first}.{{1,40}}?{second}", given.folded, re.DOTALL):
             return f"{turned[0]} is {match[0]} the other way round"
     wanted, said = frozenset(gold.stems), frozenset(given.stems)
     for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):

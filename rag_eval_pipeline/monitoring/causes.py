@@ -115,6 +115,12 @@ class Cause:
     worst: tuple[WorseQuestion, ...]
     is_retrieval_known: bool = True
     known_changes: str | None = None
+    runs: int = 1  # of the night, with its reruns: the moves are means over them, and the counts those of the first
+
+    @property
+    def where(self) -> str:
+        """The run that the counts are of, where the night has several."""
+        return " in the night's first run" if self.runs > 1 else ""
 
     @property
     def sentence(self) -> str:
@@ -130,9 +136,13 @@ class Cause:
 
 
 _STAGE_TEXT: dict[Stage, str] = {
-    "failures": "the errors: {cause.failed[0]} of {cause.questions} questions failed, {cause.failed[1]} before",
+    "failures": (
+        "the errors: {cause.failed[0]} of {cause.questions} questions failed{cause.where}, {cause.failed[1]} before"
+    ),
     "retrieval": "retrieval: {move.text}",
-    "refusals": "refusals: {cause.refused[0]} answerable questions were refused, {cause.refused[1]} before",
+    "refusals": (
+        "refusals: {cause.refused[0]} answerable questions were refused{cause.where}, {cause.refused[1]} before"
+    ),
     "answers": "the answers: {move.text}",
     "citations": "citations: {move.text}",
 }
@@ -178,6 +188,7 @@ def find_cause(
             _stage_of(name) == "retrieval" and found.estimate is not None for name, found in verdicts.items()
         ),
         known_changes=_known_changes(workspace, evaluation_id, baseline),
+        runs=max(found.runs for found in verdicts.values()),
     )
 
 

@@ -132,26 +132,29 @@ class Decline(Model):
 
     @property
     def finding(self) -> str:
-        """Such as `evidence of a decline 1 : 340 since 12 November`."""
+        """Such as `a possible decline since 12 November, as an unchanged system shows once in 340 nights`."""
         if self.evidence < SLIGHT:
-            return "no evidence of a decline"
-        return f"evidence of a decline {self.odds} since {self.began}"
+            return "no sign of a decline"
+        return f"a possible decline since {self.began}, as an unchanged system shows once in {self.nights} nights"
 
     @property
     def sentence(self) -> str:
-        """Such as `Exact match: evidence of a decline 1 : 340 since 12 November, an alert at 1 : 262,800`."""
-        return f"{metric_label(self.metric)}: {self.finding}, an alert at 1 : {self.alert_at:,.0f}"
+        """Such as `Exact match: a possible decline since ... once in 340 nights (an alert at 262,800)`."""
+        return f"{metric_label(self.metric)}: {self.finding} (an alert at {self.alert_at:,.0f})"
 
     @property
     def summary(self) -> str:
-        """Such as `Exact match −1.2 points since 12 November (evidence 1 : 12,000, ...)`."""
+        """Such as `Exact match −1.2 points since 12 November (an unchanged system shows this once in ... nights`."""
         change = f"{metric_label(self.metric)} {format_points(self.change)} points since {self.began}"
-        return f"{change} (evidence {self.odds}, an alert at 1 : {self.alert_at:,.0f}; first seen in {self.first})"
+        rare = (
+            f"an unchanged system shows this once in {self.nights} nights, and an alert comes at {self.alert_at:,.0f}"
+        )
+        return f"{change} ({rare}; first seen in {self.first})"
 
     @property
-    def odds(self) -> str:
-        """Such as `1 : 340`."""
-        return f"1 : {float(f'{self.evidence:.2g}'):,.0f}"
+    def nights(self) -> str:
+        """The evidence, such as `340`: the nights in which an unchanged system reaches it once, or more."""
+        return f"{float(f'{self.evidence:.2g}'):,.0f}"
 
     @property
     def began(self) -> str:
@@ -286,7 +289,11 @@ def _missing_text(evidence: Evidence) -> str:
 
 
 def _interval_text(evidence: Evidence) -> str:
-    return f"adjusted interval {_limits(evidence.adjusted_interval)}"
+    adjusted, usual = evidence.adjusted_interval, evidence.confidence_interval
+    # Where all units moved alike, the test rejects every other change.
+    if adjusted is not None and usual is not None and adjusted.low == adjusted.high and usual.low < usual.high:
+        return f"95 % {_limits(usual)}"
+    return f"adjusted interval {_limits(adjusted)}"
 
 
 def format_points(change: float | None) -> str:

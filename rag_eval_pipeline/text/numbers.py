@@ -15,7 +15,18 @@ from rag_eval_pipeline.text.units_of_measure import CURRENCY_WORDS, MEASURE_WORD
 
 Unit = Literal["", "%", "currency", "code"]
 Match = Literal[
-    "yes", "no", "rounding", "sign", "unit", "day and month", "denial", "alternative", "list", "bracket", "bound"
+    "yes",
+    "no",
+    "rounding",
+    "last digit",
+    "sign",
+    "unit",
+    "day and month",
+    "denial",
+    "alternative",
+    "list",
+    "bracket",
+    "bound",
 ]
 """Whether a number is there, or in what it differs from one that is there."""
 

@@ -8,6 +8,7 @@ from rag_eval_pipeline.evaluation.compared_runs import Column
 from rag_eval_pipeline.evaluation.score_tables import read_scores, write_scores
 from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.causes import (
+    Cause,
     MetricMove,
     _worse_questions,
     chance_of_sharing,
@@ -64,6 +65,15 @@ def test_question_that_a_metric_does_not_apply_to_is_not_worse():
 
 def test_move_of_a_fraction_of_a_point_is_not_rounded_to_none():
     assert MetricMove("failure_rate", 0.0, 0.004, True).text.endswith(" 0 → 0.4")
+
+
+@pytest.mark.parametrize(("runs", "which"), [(1, ""), (2, " in the night's first run")])
+def test_counts_of_one_run_say_which_where_the_means_are_of_several(runs, which):
+    move = MetricMove("failure_rate", 0.0, 0.18, True)
+
+    cause = Cause("failures", (move,), 200, (40, 0), (0, 0), None, (), runs=runs)
+
+    assert cause.sentence == f"Look at the errors: 40 of 200 questions failed{which}, 0 before."
 
 
 def test_worse_questions_are_found_by_f1_where_no_answer_ever_matches_exactly(tmp_path):

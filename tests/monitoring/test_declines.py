@@ -56,7 +56,7 @@ def test_decline_is_no_news_on_quiet_nights_and_of_deterministic_or_hardly_pinne
     [quiet, failures] = declines(history[:20])
 
     assert (quiet.metric, quiet.is_notable, failures.evidence) == ("exact_match", False, 0)
-    assert failures.sentence == "Failure rate: no evidence of a decline, an alert at 1 : 2,920"
+    assert failures.sentence == "Failure rate: no sign of a decline (an alert at 2,920)"
     few = made_history(*QUIET[:3], pinned=five_runs(n=N)[:4])
     sure = made_history(*(run(n, deterministic=True) for n in range(3)), pinned=five_runs(n=N, deterministic=True))
     assert [night.watch for night in (*few, *sure)] == [None] * 6
@@ -83,13 +83,13 @@ def test_decline_is_shown_and_sent_once(tmp_path, history):
     assert (alert.kind, alert.closed, alert.resolved_at) == ("declined", True, now)
     assert lines[0] == "s on b declines: Exact match −0.6 points since 27 September"
     assert lines[2].split() == ["Night:", f"{due.night.opened_at:%Y-%m-%d}", "02:00", "UTC,", due.night.evaluation_id]
-    assert "an alert at 1 : 2,920; first seen in n20)" in lines[3]
+    assert " nights, and an alert comes at 2,920; first seen in n20)" in lines[3]
     assert lines[-1] == f"Next: rag-eval compare base4 {due.night.evaluation_id}"
     assert len(list(alerts_folder(workspace).glob("*.resolved.eml"))) == 1
     row = Comparison(kind="baseline", benchmark="b", old="baseline", new="s", evaluation_id="n27",
                      verdicts=history[27].metrics, declines=tuple(declines(history[:28])))  # fmt: skip
     said = row.declines[0].sentence
-    assert said.startswith("Exact match: evidence of a decline 1 : ")
-    assert said.endswith(" since 27 September, an alert at 1 : 2,920")
+    assert said.startswith("Exact match: a possible decline since 27 September, as an unchanged system shows once in ")
+    assert said.endswith(" nights (an alert at 2,920)")
     assert verdict_text({("b", "s"): row}, ("b", "s"), "n27") == said
     assert comparisons_headline([row]).endswith(f"- s on b\n    - {said}")

@@ -26,6 +26,10 @@ VERDICTS = {
         FIRST, "pending", "regressed", f"{FLAGGED} for a rerun; n = 200; not yet seen again in a rerun."
     ),
     "that its rerun has confirmed": (DROP, "confirmed", "regressed", f"{SURE}; n = 200."),
+    "all units moved alike": (
+        replace(DROP, adjusted_interval=Interval(-0.06, -0.06), confidence_interval=Interval(-0.08, -0.04)), "confirmed",
+        "regressed", "EM fell 6.0 points (95 % −8.0 to −4.0): 14 questions fell",
+    ),
     "that waits for another": (
         replace(DROP, p_corrected=0.0004), "pending", "regressed",
         f"{FELL}, in both runs; p = 0.0004 after correction for 12 metrics, {BUDGET}; n = 200; another rerun will decide.",
