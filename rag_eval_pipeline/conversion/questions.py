@@ -4,7 +4,6 @@ Nothing is repaired: white space stays, and a word is not guessed to mean false.
 except as a question, where it would be a column that was mixed up with another.
 """
 
-import ast
 import datetime
 import decimal
 import math
@@ -16,6 +15,7 @@ import msgspec
 
 from rag_eval_pipeline.sources.batches import RowError
 from rag_eval_pipeline.sources.jsonl import json_value
+from rag_eval_pipeline.storage.python_literals import python_literal
 from rag_eval_pipeline.text.folding import scalar_text
 from rag_eval_pipeline.web.urls import is_requestable
 
@@ -202,8 +202,8 @@ def _listed(value: Any, field: str, code: str, expected: str) -> list[Any]:
             value = json_value(value)
         except RowError:
             try:
-                value = ast.literal_eval(value)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                value = python_literal(value)
+            except ValueError:
                 raise RowError(code, field, f"{expected}, as JSON", value) from None
     if value and not isinstance(value, list):
         raise RowError(code, field, expected, value)

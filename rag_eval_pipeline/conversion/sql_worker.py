@@ -4,13 +4,9 @@
 it, and leaves an Arrow file a query and `result.json`.
 """
 
-import ast
-import io
 import json
-import math
 import re
 import sys
-import tokenize
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,10 +34,10 @@ from rag_eval_pipeline.conversion.sql_checks import (
 from rag_eval_pipeline.sources.arrow_types import JSON_TEXT, inner_fields, is_json
 from rag_eval_pipeline.storage import arrow
 from rag_eval_pipeline.storage.process import set_limits
+from rag_eval_pipeline.storage.python_literals import literal_json
 
 RESULT = "result"
 BATCH_ROWS = 4_096
-_ADJACENT = re.compile(r"""['"]\s*[rRuU]?['"]""")
 _JSON_WORDS = re.compile(r"json|python_dict|->", re.IGNORECASE)  # SQL that may make JSON values itself
 _PYTHON_WORDS = re.compile(r"python_", re.IGNORECASE)  # SQL that reads values as Python writes them
 _ARROW_JSON = {b"ARROW:extension:name": b"arrow.json", b"ARROW:extension:metadata": b""}
@@ -394,73 +390,6 @@ def _text(connection: duckdb.DuckDBPyConnection, tree: Any) -> str:
 def _value(connection: duckdb.DuckDBPyConnection, sql: str, parameter: str) -> str:
     """Return the only value of a query; it is fetched whole, because an unfinished result blocks the connection."""
     [[value]] = connection.execute(sql, [parameter]).fetchall()
-    return str(value)
-
-
-def literal_json(text: str | None, kind: str) -> str | None:
-    """Return a Python list or dictionary (`kind`) as JSON text; None if it is no such literal or JSON cannot hold it.
-
-    Texts in brackets without a comma between them are items, as numpy prints arrays; but where the first ends with
-    white space and the second begins a line, `pprint` may have broken one text in two, so there is no value.
-    """
-    if text is None:
-        return None
-    try:
-        value = _literal_value(ast.parse(_with_commas(text.strip()), mode="eval").body)
-        if not isinstance(value, {"list": list, "dict": dict}[kind]):
-            return None
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        written.encode()
-    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
-        return None
-    return written
-
-
-def _with_commas(text: str) -> str:
-    """Put the commas that numpy leaves out between the texts of an array."""
-    if not _ADJACENT.search(text):
-        return text
-    lines = io.StringIO(text).readlines()  # as the tokenizer counts them; splitlines() also breaks at U+2028
-    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
-    opened: list[str] = []
-    previous = None
-    found = []
-    for token in tokenize.generate_tokens(iter(lines).__next__):
-        if token.type == tokenize.OP and token.string in "([{":
-            opened.append(token.string)
-        elif token.type == tokenize.OP and token.string in ")]}" and opened:
-            opened.pop()
-        if previous and token.type == previous.type == tokenize.STRING and opened[-1:] == ["["]:
-            if token.start[0] > previous.end[0] and ast.literal_eval(previous.string)[-1:].isspace():
-                raise ValueError("texts that may be one")
-            found.append(starts[token.start[0] - 1] + token.start[1])
-        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
-            previous = token
-    for place in reversed(found):
-        text = f"{text[:place]},{text[place:]}"
-    return text
-
-
-def _literal_value(node: ast.expr) -> Any:
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return [_literal_value(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        names = [_literal_key(key) for key in node.keys]
-        if len(set(names)) < len(names):
-            raise ValueError("a repeated key")
-        return dict(zip(names, map(_literal_value, node.values), strict=True))
-    value = ast.literal_eval(node)
-    if isinstance(value, set):  # `set()` is the only way to write an empty one
-        return []
-    if not (value is None or isinstance(value, str | bool | int | float)):
-        raise ValueError("a value that JSON cannot hold")
-    return value
-
-
-def _literal_key(node: ast.expr | None) -> str:
-    value = () if node is None else ast.literal_eval(node)  # no node: `**other` in a dictionary
-    if not (value is None or isinstance(value, str | int)) and not (isinstance(value, float) and math.isfinite(value)):
-        raise ValueError("a key that JSON cannot hold")
     return str(value)
 
 

@@ -4,7 +4,6 @@ Columns inside columns are the fields of structs, and the keys of JSON objects a
 are named by their path (`Answer.Value`), and roles and links treat them as columns of the file.
 """
 
-import ast
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
+from rag_eval_pipeline.storage.python_literals import python_literal
 
 SAMPLE_VALUE_CHARACTERS = 50
 HTML_SHARE = 0.5  # of the values begin with a tag
@@ -138,7 +138,7 @@ def _inside(column: Column, rows: int, depth: int) -> Iterator[Column]:
 
 # Ways to write objects in text, with the function that parses them in SQL.
 _NOTATIONS: tuple[tuple[Callable[[str], Any], str], ...] = (
-    (json.loads, "json({})"), (ast.literal_eval, "python_dict({})"),
+    (json.loads, "json({})"), (python_literal, "python_dict({})"),
 )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def read_cell(parse: Callable[[str], Any], cell: str) -> Any:
     """Return the value that a cell states in some notation; None if it is not in this notation."""
     try:
         return parse(cell)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -13,6 +13,7 @@ from rag_eval_pipeline.conversion.sql_worker import QueryError
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec
+from rag_eval_pipeline.storage.python_literals import literal_json
 from tests.conversion.conftest import HEAD
 
 FILES = {"a.csv": 'q,a,"Odd ""Name"""\none,1,x\ntwo,2,y\n', "b.csv": "q,a\nthree,3\n", "docs/x.pdf": b"%PDF-"}
@@ -227,6 +228,10 @@ MACROS = {
     ),
     "an array as numpy prints it": ("""python_list($$['one' "it's"\n 'b\\'c']$$)""", ["one", "it's", "b'c"]),
     "an array of texts with a line separator": ("python_list($$['a\u2028b'\n 'c']$$)", ["a\u2028b", "c"]),
+    "arrays in an array": (
+        "python_list($$[array(['a' 'b'], dtype=object)\n array(['c'], dtype=object)]$$)",
+        ['["a","b"]', '["c"]'],
+    ),
     "numbers, None and True among texts": (
         "python_list($$['a', 1, 2.5, True, None]$$)",
         ["a", "1", "2.5", "true", None],
@@ -303,7 +308,7 @@ NO_LITERALS = {
 
 @pytest.mark.parametrize(("text", "kind"), NO_LITERALS.values(), ids=NO_LITERALS)
 def test_cell_that_is_no_python_literal_has_no_value(text, kind):
-    assert sql_worker.literal_json(text, kind) is None
+    assert literal_json(text, kind) is None
 
 
 @pytest.mark.parametrize(
