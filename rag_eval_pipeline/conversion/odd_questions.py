@@ -4,6 +4,8 @@ Each check is a function that marks the questions of a batch. A finding refuses 
 sentence says how many rows there are, which come first, and what to do about them.
 """
 
+import json
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +27,7 @@ Marks = npt.NDArray[np.bool_]
 
 SHOWN = 3  # rows in a sentence
 SHOWN_VALUES = 5
+ANSWER_MIN = 3  # characters of an answer that is looked for in what was said before
 
 _BYTES = "".join(  # how UTF-8's second and later bytes look in Windows-1252 or Latin-1
     dict.fromkeys(bytes([byte]).decode(code, "ignore") for code in ("latin-1", "cp1252") for byte in range(0x80, 0xC0))
@@ -34,6 +37,7 @@ _TOTALS = (
     "soma|totaal|razem|celkem|toplam|итого|всего|合计|合計|総計|합계"
 )
 _TYPES = "text|string|str|varchar|char|unit|units|einheit|unité|unidad"
+_WORD = re.compile(r"\w+")
 PATTERNS = {
     "question mark": r"[\pL\pN][^\pL\pN]*[?？؟][^\pL\pN]*$",
     "no word": NO_WORD,
@@ -41,6 +45,7 @@ PATTERNS = {
     "mojibake": f"\ufffd|(?:[ÂÃ]|â€)[{_BYTES}]|(?:[Ä-ß][{_BYTES}]|[à-ï][{_BYTES}]{{2}}){{2}}",
     "total": rf"(?i)^\W*(?:grand |sub-?)?(?:{_TOTALS})\W*\d*\W*$",
     "type": rf"(?i)^\W*(?:{_TYPES})\W*$|^[(\[][\pL \d/%.]{{1,20}}[)\]]$",
+    "number": r"^[\s\d.,]*\d\s*%?\s*$",
     "index": r"^\s*[0-9]\s*$",
     "letter": r"^\s*(?:[A-H]|[(\[]?[A-Ha-h][)\].:])\s*$",
     "options": r"(?:^|\W)[(\[]?[BCbc][)\].:]\s",
@@ -55,6 +60,7 @@ class Batch(NamedTuple):
     answer: pa.Array
     answers: pa.Array  # lists of the accepted ones; empty of unanswerable questions
     is_impossible: Marks
+    metadata: pa.Array  # JSON objects
     header: pa.Array  # names of the source's columns, folded
     folded_question: pa.Array
     folded_answer: pa.Array
@@ -64,7 +70,8 @@ class Batch(NamedTuple):
         """Return what the checks see of some accepted questions."""
         question, answer, answers = (questions.column(name) for name in ("question", "answer", "answers"))
         impossible = _array(questions.column("is_impossible"))
-        return cls(question, answer, answers, impossible, header, folded(question), folded(answer))
+        stated = (question, answer, answers, impossible, questions.column("metadata"))
+        return cls(*stated, header, folded(question), folded(answer))
 
 
 Severity = Literal["wrong", "doubtful", "note"]
@@ -139,7 +146,8 @@ def _is_total(batch: Batch) -> Marks:
     if is_short.any():
         texts = batch.question.filter(pa.array(is_short))
         is_short[is_short] = _matches(texts, "total") | _matches(texts, "type")
-    return is_short
+    # The word for a total may stand in another column.
+    return is_short | (batch.is_impossible & _matches(batch.question, "number"))
 
 
 def _is_swapped(batch: Batch) -> Marks:
@@ -159,6 +167,20 @@ def _is_unused(batch: Batch) -> Marks:
 def _repeats_header(batch: Batch) -> Marks:
     both = [_array(pc.is_in(texts, batch.header)) for texts in (batch.folded_question, batch.folded_answer)]
     return both[0] & (both[1] | _array(pc.equal(batch.answer, "")))
+
+
+def _ends_with_answer(batch: Batch) -> Marks:
+    """Return which questions have a history that ends with a message of the assistant that has a gold answer."""
+    found = _array(pc.match_substring(batch.metadata, '"history": [')) & ~batch.is_impossible
+    for row in np.flatnonzero(found).tolist():
+        last = json.loads(batch.metadata[row].as_py())["history"][-1]
+        said = _words(str(last.get("content"))) if last.get("role") == "assistant" else " "
+        found[row] = any(_words(answer) in said for answer in batch.answers[row].as_py() if len(answer) >= ANSWER_MIN)
+    return found
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 CHECKS = {
@@ -213,6 +235,12 @@ CHECKS = {
         marks=lambda batch: _matches(batch.answer, "true or false") & (_array(pc.list_value_length(batch.answers)) < 2),
         text="{values} are the only accepted answers{rows}, and a system says yes or no.",
         remedy="In SQL: `CASE WHEN lower(answer) = 'true' THEN ['yes', 'true'] ELSE ['no', 'false'] END AS answers`.",
+    ),
+    "answer_in_history": Check(
+        severity="doubtful", field="history", share=0.05, marks=_ends_with_answer,
+        text="the history ends with a message of the assistant that has the gold answer{rows}, such as {values}: the "
+        "system is told what it is asked for.",
+        remedy="If it answers this very question, leave out the last two messages: `history[:-3] AS history` in SQL.",
     ),
     "html_entities": Check(
         severity="wrong", field="question, answer", texts=lambda texts: _matches(texts, "entity"),

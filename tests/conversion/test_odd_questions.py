@@ -1,5 +1,7 @@
 """What is odd about questions is named with the number of rows and the first of them; the rows stay."""
 
+import json
+
 import pytest
 
 from rag_eval_pipeline.conversion.planning import plan
@@ -39,6 +41,28 @@ def test_odd_questions_are_named_with_their_rows(benchmark, rows, parts):
     [note] = found.notes
     assert [part for part in parts if part not in note] == []
     assert found.counts.accepted == len(rows)
+
+
+def test_total_whose_word_is_in_another_column_is_named(benchmark):
+    found = plan(benchmark(SPEC, {"q.csv": "no,question,answer,mark\n1,How deep?,31 m,\nTotal,2,,true\n"}))
+
+    [note] = found.notes
+    assert "'2' look like a row of totals" in note
+
+
+def test_history_that_ends_with_the_gold_answer_is_named(benchmark):
+    said = [{"role": "user", "content": "when was it dug"}, {"role": "assistant", "content": "It was dug in 1874."}]
+    rows = [
+        {"q": "When was the dock dug?", "a": "1874", "h": said},
+        {"q": "And how deep?", "a": "31 m", "h": said},
+        {"q": "Was it 187 years ago?", "a": "187", "h": said},
+    ]
+    spec = HEAD + "source: q.json\nquestions: {question: q, answer: a, history: h}\n"
+    found = plan(benchmark(spec, {"q.json": json.dumps(rows)}))
+
+    [note] = found.notes
+    assert note.startswith("history: the history ends with")
+    assert "(1 row: q.json, row 1), such as '1874'" in note
 
 
 def test_mark_that_is_read_the_wrong_way_round_is_named(benchmark):
