@@ -82,6 +82,7 @@ class DocumentIndex:
         self._names: dict[str, str] = {}
         self._files: dict[str, list[str]] = {}
         self._stems: dict[str, list[str]] = {}  # names without their ending
+        self._folded: dict[str, list[str]] = {}  # files by their names without case; made when one is not found
         self._composed: dict[str, str] = {}  # names in NFC -> key, for those that are spelled otherwise
         self._globs: dict[str, list[str]] = {}  # the paths that a glob fits
         self._suggestions = 0
@@ -291,13 +292,20 @@ class DocumentIndex:
             for key in self._files.get(PurePosixPath(name).name, ())
             if composed(str(self.documents[key].path)).endswith(f"/{name}")
         ]
-        keys = keys or self._stems.get(name, [])
+        keys = keys or self._stems.get(name) or self._in_other_case(name)
         bodies = {self.documents[key].path for key in keys}
         if not keys:
             raise RowError("unknown_document", field, f"{expected}{self._suggestion(name)}", file)
         if len(bodies) > 1:
             raise RowError("ambiguous_file", field, "a name that only one file has", file)
         return self.documents[keys[0]]
+
+    def _in_other_case(self, name: str) -> list[str]:
+        """Return the documents whose path or name is this but for its case, as Windows and a Mac compare names."""
+        if not self._folded:
+            for known, keys in self._files.items():
+                self._folded.setdefault(known.casefold(), []).extend(keys)
+        return self._folded.get(name.casefold(), [])
 
     def _suggestion(self, name: str) -> str:
         """Return which known names are like an unknown one, for the first few: a search takes long among thousands."""

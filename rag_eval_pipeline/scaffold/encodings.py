@@ -6,10 +6,13 @@ from typing import Any
 import pyarrow as pa
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.headers import role_of
 from rag_eval_pipeline.sources.relations import Relation, read_relation
 from rag_eval_pipeline.sources.source_spec import SourceSpec
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
+# Tried in this order: in one of them, a column's name beyond ASCII is a word for a question, an answer or the like.
+_ENCODINGS = ("cp1252", "cp1250", "cp1251", "cp1254", "cp932", "gb18030", "cp949", "big5")
 _FOREIGN = re.compile("[^\x00-\x7f]{3}|[ÂÃâ][^a-zA-ZÀ-ÿ]")  # as cp1252: text of another script, or UTF-8
 
 _NAN = "`allow_nan: true`"  # what the message of a row with NaN offers
@@ -20,8 +23,9 @@ def read_text(
 ) -> tuple[Relation, dict[str, Any], tuple[str, ...]]:
     """Return a relation, the keys of `source` with which it was read, and notes.
 
-    `encoding: cp1252` is added if the file is not UTF-8 and its letters beyond ASCII mostly stand alone, as they do
-    not in other scripts, nor in UTF-8 that is read as cp1252; `quote: none` if quotes would swallow rows; `allow_nan`
+    `encoding` is added if the file is not UTF-8: the one in which the names of its columns are known words, or cp1252
+    if its letters beyond ASCII mostly stand alone, as they do not in other scripts, nor in UTF-8 that is read as
+    cp1252; `quote: none` if quotes would swallow rows; `allow_nan`
     where rows of JSON have NaN.
 
     Raises:
@@ -35,9 +39,9 @@ def read_text(
             return relation, stated, (f"quote: quotes in {name} are text, not around cells.", *notes)
         if _NAN in error.expected and "allow_nan" not in stated:
             return _read_nan(paths, name, stated)
-        if error.code != "bad_encoding" or (western := _read_western(paths, name, stated)) is None:
+        if error.code != "bad_encoding" or (found := _read_encoded(paths, name, stated)) is None:
             raise
-        return western
+        return found
     if any(_NAN in row.expected for row in relation.rejected) and "allow_nan" not in stated:
         return _read_nan(paths, name, stated)
     unread = _badly_encoded(relation)
@@ -47,7 +51,7 @@ def read_text(
         f"encoding: rows of {name} that are not UTF-8 and were not read: {unread}. Save the file as UTF-8, or state "
         "`encoding` in `source`."
     )
-    return _read_western(paths, name, stated) or (relation, stated, (text,))
+    return _read_encoded(paths, name, stated) or (relation, stated, (text,))
 
 
 def _read_nan(
@@ -62,19 +66,26 @@ def _read(paths: BenchmarkPaths, name: str, stated: dict[str, Any]) -> Relation:
     return read_relation(paths, SourceSpec.model_validate({"path": name, **stated}))
 
 
-def _read_western(
+def _read_encoded(
     paths: BenchmarkPaths, name: str, stated: dict[str, Any]
 ) -> tuple[Relation, dict[str, Any], tuple[str, ...]] | None:
-    stated = {**stated, "encoding": "cp1252"}
-    try:
-        relation = _read(paths, name, stated)
-    except InputError:
-        return None
-    words = _words_beyond_ascii(relation.table)
-    if _badly_encoded(relation) or sum(bool(_FOREIGN.search(word)) for word in words) * 10 > len(words):
+    read = {}
+    for encoding in _ENCODINGS:
+        try:
+            relation = _read(paths, name, {**stated, "encoding": encoding})
+        except InputError:
+            continue
+        if not _badly_encoded(relation):
+            read[encoding] = relation
+    named = (code for code, found in read.items() if any(not n.isascii() and role_of(n) for n in found.schema.names))
+    encoding = next(named, "cp1252")
+    words = _words_beyond_ascii(read[encoding].table) if encoding in read else []
+    foreign = sum(bool(_FOREIGN.search(word)) for word in words) if encoding == "cp1252" else 0
+    if encoding not in read or foreign * 10 > len(words):
         return None
     shown = ", ".join(map(repr, dict.fromkeys(words[:3])))
-    return relation, stated, (f"encoding: {name} is not UTF-8 and was read as cp1252 (Windows), which gives {shown}.",)
+    note = f"encoding: {name} is not UTF-8 and was read as {encoding} (Windows), which gives {shown}."
+    return read[encoding], {**stated, "encoding": encoding}, (note,)
 
 
 def _badly_encoded(relation: Relation) -> int:

@@ -26,6 +26,12 @@ from rag_eval_pipeline.text.folding import composed
 URL = re.compile(r"https?://[^\s<>\"\\]+")
 FILE_SCHEME = "file://"
 _SEGMENT = re.compile(r"([^/\\?#]+)(?:[?#].*)?$")  # the last of a path or URL, Windows' too, without query and fragment
+# A file and a page of it, in RE2 as in Python: `dock.pdf, p. 3`, `dock.pdf (S. 3-4)`, `dock.pdf#page=3`.
+_PAGED = re.compile(
+    r"^\s*(\S.*?\.[A-Za-z0-9]{2,5})\s*[,;:#(\[|–—-]*\s*(?:pages?|pp?|pgs?|pags?|pág|página|seiten?|s|str|blz|стр|第)\W{0,3}"
+    r"([0-9]{1,6})(?:[^0-9A-Za-z]+[0-9]*|ff?|bis|to|und|and)*(?:ページ|頁|页)?\W*$",
+    re.IGNORECASE,
+)
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
@@ -54,6 +60,7 @@ class Target(NamedTuple):
     share: Callable[[Sequence[str]], float]  # of the values that it knows
     corpus: Callable[[Sequence[str]], Corpus]  # its documents, given the values that name some
     shown: str  # the values, for users
+    page: Callable[[str], str] | None = None  # makes the SQL of a context's page from the SQL of a value
 
 
 class DocumentTable(NamedTuple):
@@ -190,6 +197,7 @@ def _file_targets(profile: FolderProfile) -> Iterator[Target]:
     times = Counter(end for end, _ in ends)
     names = {end: path for end, path in ends if times[end] == 1}  # of a path that ends like others, its folder decides
     names |= {known: path for path in profile.documents for known in (PurePosixPath(path).name, path)}
+    yield _paged_target(profile, names)
     yield _file_target(profile, names, "{}", "names of files")
     for suffix in sorted({PurePosixPath(path).suffix for path in profile.documents}):
         stems = {PurePosixPath(path).stem: path for path in profile.documents if path.endswith(suffix)}
@@ -205,6 +213,27 @@ def _file_targets(profile: FolderProfile) -> Iterator[Target]:
     for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
         inside = {path.removeprefix(f"{folder}/"): path for path in profile.documents if path.startswith(f"{folder}/")}
         yield _file_target(profile, inside, f"{literal(f'{folder}/')} || {{}}", f"paths of files in {folder}")
+
+
+def _paged_target(profile: FolderProfile, names: dict[str, str]) -> Target:
+    """Return the target of names of files with a page behind them, which is kept of PDFs: others have none."""
+
+    def part(value: str, number: int) -> str:
+        return f"regexp_extract({value}, {literal(f'(?i){_PAGED.pattern}')}, {number})"
+
+    def known(value: str) -> str:
+        return found[1] if (found := _PAGED.match(value)) else value
+
+    whole = f"coalesce(nullif({part('{}', 1)}, ''), {{}})"
+    target = _file_target(profile, names, whole, "names of files, with pages (counted from 1)", known)
+
+    def page(value: str) -> str:
+        return f"CASE WHEN {part(value, 1)} ILIKE '%.pdf' THEN TRY_CAST({part(value, 2)} AS BIGINT) END"
+
+    return target._replace(
+        share=lambda values: target.share(values) if any(map(_PAGED.match, values)) else 0.0,
+        page=page if any(name.lower().endswith(".pdf") for name in profile.documents) else None,
+    )
 
 
 def no_documents(column: str) -> str:
@@ -238,9 +267,14 @@ def _file_target(
 ) -> Target:
     """Return the target of files by name; `template` is the SQL of a file's name, `known` makes that of a sample."""
     composed_names = {composed(name): path for name, path in names.items()}
+    times = Counter(name.casefold() for name in composed_names)
+    # A word may be a file's stem in another case, and mean something else.
+    folded = {name.casefold(): path for name, path in composed_names.items() if PurePosixPath(name).suffix}
+    folded = {name: path for name, path in folded.items() if times[name] == 1}
 
     def path_of(value: str) -> str | None:
-        return composed_names.get(composed(known(value)))
+        name = composed(known(value))
+        return composed_names.get(name) or folded.get(name.casefold())
 
     def corpus(values: Sequence[str]) -> Corpus:
         distinct = set(values)
@@ -271,7 +305,7 @@ def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: s
     text, title = (next(iter(columns), None) for columns in (texts, titles))
     if text is None or not text.present:
         return None
-    sql = identifier(text.name)
+    sql = text.sql
     if is_html(text.present):
         return DocumentTable(name, file, key, "html", sql)
     if title is not None:
@@ -316,12 +350,15 @@ def column_link(column: Column, target: Target, word: str, least: float = LINKED
     form = best_form(column, target.share, least)
     if form is None:
         return None
-    named = context({target.field: target.named(form.item or word)})
+    fields = {target.field: target.named(form.item or word)}
+    if target.page is not None:
+        fields["page"] = target.page(form.item or word)
+    named = context(fields)
     sql = f"list_transform({form.sql}, lambda {word}: {named})"
     if form.item is not None:
         sql = form.sql.replace(f"[{form.item}]", f"[{named}]")
     text = f"contexts: {column.name!r} ({form.shown}) holds {target.shown}."
-    scalar = None if form.item is None else {target.field: target.named(form.item)}
+    scalar = None if form.item is None else fields
     guesses = (Guess("questions", text),)
     return Link({"contexts": ColumnExpr(sql)}, frozenset({column.name}), target.corpus(form.distinct), guesses, scalar)
 

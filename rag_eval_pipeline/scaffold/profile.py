@@ -20,6 +20,7 @@ from rag_eval_pipeline.scaffold.columns import Column, are_keys, field_of, neste
 from rag_eval_pipeline.scaffold.encodings import read_text
 from rag_eval_pipeline.scaffold.headers import QUESTION_MARKS, role_of
 from rag_eval_pipeline.scaffold.source_tables import (
+    EACH_MEMBER,
     SPLITS,
     WHOLE_FILE,
     XML,
@@ -291,8 +292,17 @@ def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str |
         unquoted_table(_without_blank_rows(relation.table)),
         (*notes, *(f"{note}." for note in relation.notes)),
     )
-    columns = columns_of(table)
+    columns = _named_members(columns_of(table)) if given.items() >= EACH_MEMBER.items() else columns_of(table)
     return DataFile(origin, tuple(columns), table, name, nested_columns(columns, table.num_rows), notes)
+
+
+def _named_members(columns: list[Column]) -> list[Column]:
+    """Return the columns of an object's members by what they are: questions with answers, or ids with texts."""
+    keys, values = columns
+    asking = sum(str(key).rstrip().endswith(QUESTION_MARKS) for key in keys.present)
+    if 2 * asking <= len(keys.present):
+        return [keys, replace(values, name="text", path=values.sql)]
+    return [replace(keys, name="question", path=keys.sql), replace(values, name="answer", path=values.sql)]
 
 
 def columns_of(table: pa.Table, sampled: int | None = None) -> list[Column]:

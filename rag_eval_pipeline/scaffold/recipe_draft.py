@@ -221,7 +221,7 @@ def _unread(source: DataFile, match: Match, sql: _Sql) -> list[Column]:
     def is_gone(column: Column) -> bool:
         name = column.name.casefold()
         if _is_inner(column, match.recipe):
-            return column.kind not in ("text", "texts")
+            return column.kind not in ("text", "texts", "structs")
         return name in gone or (column.path is not None and name.partition(".")[0] in gone)
 
     return [column for column in (*source.columns, *source.nested) if not is_gone(column)]

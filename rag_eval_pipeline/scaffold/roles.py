@@ -3,7 +3,6 @@
 If several columns fit a role equally well, they are its doubts, and a person has to decide.
 """
 
-import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from rag_eval_pipeline.scaffold.profile import DataFile
 from rag_eval_pipeline.scaffold.row_flags import impossible
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Guess, as_column
 from rag_eval_pipeline.sources.batches import RowError
+from rag_eval_pipeline.storage.python_literals import python_literal
 
 ASKING_SHARE = 0.5  # of the values of a column of questions that has another name
 METADATA_CHARACTERS = 100  # of the longest value; longer ones are texts rather than labels
@@ -42,6 +42,8 @@ RETRIEVED = frozenset("chunks context contexts docs hits passages retrieved_docs
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _DOCUMENT_NAME = re.compile(r"\s*(?:https?://\S+|\S.{0,200}\.(?:pdf|html?|txt|md|docx?|pptx?|xlsx?))\s*", re.IGNORECASE)
+# A list, an object, or lines that say who speaks.
+_MESSAGES = re.compile(r"\s*[\[{]|\s*\w+(?: \w+)?:\s.*\n\s*\w+(?: \w+)?:\s")
 _SEPARATOR_NAMES = {";": "separated by ';'", "|": "separated by '|'", "\n": "one per line", ",": "separated by ','"}
 
 
@@ -167,7 +169,8 @@ def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     said = named_columns(rest, "history", lambda column: bool(column.present))
     history = next(filter(is_history, said), None)
     assign("history", history, remark=": what was said before the question")
-    if history is None and (unread := [column.name for column in said if "history" in bare(column.name)]):
+    unread = [column.name for column in said if "history" in bare(column.name) and _is_like_messages(column)]
+    if history is None and unread:
         text = f"history: {unread[0]!r} has no messages in a form that is read, so questions are asked without them."
         guesses.append(Guess("questions", text))
     turns = [
@@ -265,7 +268,7 @@ def _text_forms(column: Column, name: str, separators: Sequence[str]) -> Iterato
         sql += f"ELSE regexp_extract_all({name}, {literal(pattern)}) END"
         mixed = [re.findall(pattern, cell, re.ASCII) if v is None else v for v, cell in zip(parsed, cells, strict=True)]
         yield ListForm(sql, mixed, "JSON lists, or values separated by ','")
-    parsed = [_parse_list(cell.strip(), ast.literal_eval) for cell in cells]
+    parsed = [_parse_list(cell, python_literal) for cell in cells]
     if all(value is not None for value in parsed):
         yield ListForm(f"python_list({name})", [value or [] for value in parsed], "Python lists")
         return
@@ -320,17 +323,18 @@ def _leaf(column: Column) -> str:
 
 def _listed(column: Column) -> tuple[ColumnExpr, str] | None:
     """Return the accepted answers in cells that are lists, or that are lists in some rows and texts in others."""
-    cells = column.present if column.kind == "text" else []
-    parsed = [read_cell(json.loads, cell) if cell.startswith("[") else None for cell in cells]
-    lists = [value for value in parsed if isinstance(value, list)]
-    if not lists:
-        form = next(list_forms(column), None) if any(cell.lstrip().startswith("[") for cell in cells) else None
-        return (ColumnExpr(form.sql), f", read as {form.shown}") if form is not None and form.item is None else None
-    is_nested = all(isinstance(item, list) for value in lists for item in value)
+    cells = [cell for cell in column.present if column.kind == "text" and cell.startswith("[")]
     text = f"CAST({column.sql} AS VARCHAR)"  # of JSON, too
-    each = f"json_extract_string({text}, '{'$[*][*]' if is_nested else '$[*]'}')"
+    lists = [read_cell(json.loads, cell) for cell in cells]
+    if cells and all(isinstance(value, list) for value in lists):
+        is_nested = all(isinstance(item, list) for value in lists for item in value)
+        each, shown = f"json_extract_string({text}, '{'$[*][*]' if is_nested else '$[*]'}')", "lists"
+    elif cells and all(_parse_list(cell, python_literal) is not None for cell in cells):
+        each, shown = f"python_list({text})", "Python lists"
+    else:
+        return None
     sql = f"CASE WHEN {text} LIKE '[%' THEN {each} WHEN {text} IS NOT NULL THEN [{text}] END"
-    return ColumnExpr(sql), ", whose lists have one accepted answer in each item"
+    return ColumnExpr(sql), f", whose {shown} have one accepted answer in each item"
 
 
 def _find_questions(columns: Sequence[Column]) -> list[Column]:
@@ -391,6 +395,11 @@ def is_history(column: Column) -> bool:
         return any([messages_of(value) for value in column.present])
     except RowError:
         return False
+
+
+def _is_like_messages(column: Column) -> bool:
+    """Return whether a column may hold messages: not one of texts, such as the history of a place."""
+    return column.kind != "text" or any(map(_MESSAGES.match, column.present))
 
 
 def is_label(column: Column) -> bool:

@@ -3,11 +3,12 @@
 import json
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rag_eval_pipeline.errors import InputError
+from rag_eval_pipeline.scaffold.headers import QUESTION_MARKS
 from rag_eval_pipeline.sources.archive import list_zip
 from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES
 from rag_eval_pipeline.sources.relations import read_relation
@@ -28,6 +29,7 @@ MAPS = ("queries", "corpus", "relevant_docs")  # of LlamaIndex's EmbeddingQAFine
 QUESTIONS = ("question", "query", "user_input", "prompt", "input")
 SPLITS = ("test", "dev", "validation", "valid", "val", "train")  # the first one present is used
 WHOLE_FILE = {"root": "$"}  # one row per file
+EACH_MEMBER = {"root": "*"}  # one row per member of an object
 XML = ".xml"
 XML_DOCUMENTS = 5  # so many files of one element are documents, whatever they are called; fewer may be splits
 _TAG = re.compile(rb"<([^\s<>/?!]+)")
@@ -93,6 +95,8 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
         return [{"root": f"{key}.*"} for key in MAPS]
     if any(isinstance(value.get(key), str) for key in QUESTIONS):  # the file is one question
         return [WHOLE_FILE]
+    if _are_sentences(value) or _are_sentences(value.values()):  # answers by question, or texts by id
+        return [EACH_MEMBER]
     parts = {key: item for key, item in value.items() if key and "." not in key}
     nested = [(key, item) for key, item in parts.items() if isinstance(item, dict)]
     roots = [key for key, item in parts.items() if _is_objects(item)] or [
@@ -132,6 +136,14 @@ def _parsed(path: Path) -> Any:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError, InputError):
         return None
+
+
+def _are_sentences(texts: Iterable[Any]) -> bool:
+    """Return whether there are several values, all are texts, and most of them have four words, or ask."""
+    given = list(texts)
+    found = [text for text in given if isinstance(text, str)]
+    said = sum(len(text.split()) > 3 or text.rstrip().endswith(QUESTION_MARKS) for text in found)
+    return 1 < len(given) == len(found) < 2 * said
 
 
 def _is_objects(value: Any) -> bool:

@@ -29,7 +29,7 @@ GOLD_FLAGS = frozenset(
 )
 CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds and names of theirs
     "url": (("text",), "url link source_url page_url doc_url"),
-    "file": (("text",), "file filename file_name doc_name document_name file_path path"),
+    "file": (("text",), "file filename file_name doc_name document_name file_path path doc_uri"),
     "document": (
         ("text", "integer"),
         "document doc_id document_id docid passage_id doc title page_title doc_title page_name",
@@ -43,6 +43,7 @@ CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds 
     "start": (("integer",), "start start_index start_char char_start begin offset_start start_offset start_position"),
     "end": (("integer",), "end end_index end_char char_end stop offset_end end_offset end_position"),
 }
+TITLE_WORDS = 12
 SCORES = frozenset("score rank similarity distance".split())
 RESULT_NAMES = frozenset("docs documents passages ctxs hits chunks sources".split())
 
@@ -118,7 +119,9 @@ class Structs:
 def find_structs(file: DataFile) -> Structs | None:
     """Return the first gold column whose objects have a text, a URL, a file or a document."""
     for column in filter(is_gold, (*file.columns, *file.nested)):
-        found = None if bare(column.name) in ROLES["facts"] or is_history(column) else as_structs(column)
+        # Pairs of texts may be titles with texts as well as questions with answers: their name decides.
+        is_said = (column.kind != "text lists" or bare(column.name) in ROLES["history"]) and is_history(column)
+        found = None if bare(column.name) in ROLES["facts"] or is_said else as_structs(column)
         found = None if found is not None and (found.is_ranking or found.asks or found.speaks) else found
         fields = set() if found is None else set(found.fields)
         is_answer = not {"answer", "answers"}.isdisjoint(normalised(column.name).split("_"))
@@ -143,7 +146,7 @@ def find_pages(file: DataFile) -> Structs | None:
 
 def as_structs(column: Column) -> Structs | None:
     """Return a column's lists of objects; None if it has none."""
-    return _native(column) or _parallel(column) or _json(column)
+    return _native(column) or _parallel(column) or _pairs(column) or _json(column)
 
 
 def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: Link | None) -> Link:
@@ -329,6 +332,20 @@ def _parallel(column: Column) -> Structs | None:
     return Structs(
         column, f"list_zip({lists})", items, kinds, {name: f"[{place}]" for place, name in enumerate(names, start=1)}
     )
+
+
+def _pairs(column: Column) -> Structs | None:
+    """Return the pairs of a title and a text in a list of lists."""
+    pairs = [pair for cell in column.present for pair in cell or ()] if column.kind == "text lists" else []
+    if not pairs or not all(pair and len(pair) == 2 and None not in pair for pair in pairs):
+        return None
+    are_titles = all(len(title.split()) <= TITLE_WORDS and len(title) < len(text) for title, text in pairs)
+    sentences = sum(len(text.split()) > 3 or not text.isascii() for _, text in pairs)
+    if not are_titles or 2 * sentences < len(pairs):
+        return None
+    names = ("title", "text")
+    items = [dict(zip(names, pair, strict=True)) for pair in pairs]
+    return Structs(column, column.sql, items, dict.fromkeys(names, "text"), {"title": "[1]", "text": "[2]"})
 
 
 def _json(column: Column) -> Structs | None:

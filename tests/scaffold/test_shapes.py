@@ -93,6 +93,16 @@ SHAPES = {
                                                                                        [["corpus/x.pdf", "corpus/y.pdf"]], ["corpus/x.pdf", "corpus/y.pdf"]),
     "MuSiQue":               ({"musique.jsonl": jsonl(MUSIQUE)},                       [["A"]],                      {"A": "x", "B": "y"}),
     "gold text":             (table("context", "gold"),                                [[hashed("gold")]],           {hashed("gold"): "gold"}),
+    "pairs of title and text": ({"q.jsonl": jsonl({"question": "A?", "answer": "a", "context": [["Dock", "It is 31 m deep."], ["Basin", "Ines dug it."]]})},
+                                                                                       [["Dock", "Basin"]],          {"Dock": "It is 31 m deep.", "Basin": "Ines dug it."}),
+    "AutoRAG, JSON in a CSV": ({"qa.csv": 'qid,query,retrieval_gt,generation_gt\nq1,A?,"[[""d1""], [""d2""]]","[""a""]"\n', "corpus.csv": "doc_id,contents\nd1,one\nd2,two\n"},
+                                                                                       [["d1", "d2"]],               {"d1": "one", "d2": "two"}),
+    "AutoRAG, as pandas writes arrays": ({"qa.csv": "qid,query,retrieval_gt,generation_gt\nq1,A?,\"[array(['d1'], dtype=object)\n array(['d2'], dtype=object)]\",['a' 'b']\n", "corpus.csv": "doc_id,contents\nd1,one\nd2,two\n"},
+                                                                                       [["d1", "d2"]],               {"d1": "one", "d2": "two"}),
+    "texts by id":           ({"q.csv": "question,answer,doc_id\nA?,a,d1\n", "corpus.json": json.dumps({"d1": "It is 31 m deep.", "d2": "Ines Halloran dug it."})},
+                                                                                       [["d1"]],                     {"d1": "It is 31 m deep.", "d2": "Ines Halloran dug it."}),
+    "passages that are expected": ({"q.jsonl": jsonl({"request": "A?", "expected_response": "a", "expected_retrieved_context": [{"doc_uri": "x.md"}]}), "docs/x.md": "x"},
+                                                                                       [["docs/x.md"]],              ["docs/x.md"]),
     "numbered URL columns":  ({"t.csv": "question,answer,link_1,link_10,link_2\nA?,a,https://a.org/1,https://a.org/10,https://a.org/2\n"},
                                                                                        [["a.org/1", "a.org/2", "a.org/10"]], ["a.org/1", "a.org/10", "a.org/2"]),
     "HTML of the row":       ({"nq.jsonl": jsonl({"question": "A?", "answer": "a", "url": "https://a.org/x", "document_html": HTML})},
@@ -136,6 +146,8 @@ FILES = {
     "with a fragment":    ("a b.html#part-2",   ["docs/a b.html"]),
     "path elsewhere":     ("/kb/v2/a b.html",   ["docs/a b.html"]),
     "path of Windows":    ("C:\\kb\\a b.html",  ["docs/a b.html"]),
+    "in another case":    ("A B.HTML",          ["docs/a b.html"]),
+    "with a page":        ("a b.html, p. 2",    ["docs/a b.html"]),
     "URL of a file":      ("file:///kb/a%20b.html?v=2#p", ["docs/a b.html"]),
 }  # fmt: skip
 
@@ -178,6 +190,8 @@ ANSWERS = {
     "wrong answers beside it":   ("question,incorrect_answer,answer\nWhat?,no,yes\n",      ("yes",)),
     "numbered":                  ("question,answer1,answer2\nWhat?,one,1\n",                 ("one", "1")),
     "question by its values":    ("asked,answer\nWhat is it?,one\n",                       ("one",)),
+    "Python lists, one empty":   ("question,answers\nWhat?,\"['one', '1']\"\nWhy?,[]\n",   ("one", "1")),
+    "an array of numpy":         ("question,answer\nWhat?,\"['one' '1']\"\n",              ("one", "1")),
     "JSON lists":                ('question,answer\nWhat?,"[""one"", ""1""]"\n',             ("one", "1")),
     "columns below one key":     ("data.user_input,data.reference\nWhat?,one\n",           ("one",)),
     "true and false":            ("question,answer\nIs it?,TRUE\n",                        ("yes", "true")),
@@ -241,6 +255,7 @@ GOLD_PAGES = {
     "counted from 1":      ("file,Seite\nA?,a,x.pdf,3\nB?,b,y.pdf,\n", PDFS,                 [(3, None), (None, None)]),
     "counted from 0":      ("file,page\nA?,a,x.pdf,0\nB?,b,y.pdf,2\n", PDFS,                 [(1, None), (3, None)]),
     "with the gold text":  ("file,page,evidence\nA?,a,x.pdf,3,t\nB?,b,y,4,\n", PDFS,         [(3, "t"), (4, None)]),
+    "behind the name":     ("source\nA?,a,\"x.pdf, p. 3\"\nB?,b,y.pdf (S. 4-5)\nC?,c,y.pdf\n", PDFS, [(3, None), (4, None), (None, None)]),
     "not whole numbers":   ("file,page\nA?,a,x.pdf,3-4\nB?,b,y.pdf,2\n", PDFS,               [(None, None)] * 2),
     "of no PDF":           ("file,page\nA?,a,x.md,3\n", {"docs/x.md": "x"},                  [(None, None)]),
 }  # fmt: skip
@@ -417,6 +432,21 @@ def test_history_in_no_known_form_is_no_gold_text_and_is_named(empty, started):
     assert any(guess.startswith("history: 'history' has no messages") for guess in proposal.guesses)
 
 
+def test_history_of_a_place_is_a_label_and_not_said_to_lack_messages(started):
+    proposal = started({"q.csv": "question,answer,history\nA?,a,opened in 1874\nB?,b,Rebuilt: 1901\n"})
+
+    assert not any(guess.startswith("history:") for guess in proposal.guesses)
+
+
+def test_answers_by_question_are_read(planned):
+    found = planned({"faq.json": json.dumps({"How deep is it?": "31 m", "Who dug it?": "Ines"})})
+
+    assert [(one.question, one.answer) for one in found.questions] == [
+        ("How deep is it?", "31 m"),
+        ("Who dug it?", "Ines"),
+    ]
+
+
 IDS = {  # of two documents, as the questions spell them
     "doubles, as pandas makes them of ids where some are missing": ("1.0", "2.0"),
     "white space around them": (" 1", "2\u00a0"),
@@ -569,6 +599,23 @@ def test_windows_csv_is_read_as_cp1252_and_the_guess_shows_words(started, header
     [encoding] = [guess for guess in proposal.guesses if guess.startswith("encoding: ")]
     assert "is not UTF-8 and was read as cp1252 (Windows), which gives" in encoding
     assert "'Café'" in encoding
+
+
+ENCODED = {
+    "cp1250": ("pytanie,odpowiedź", "Gdzie?,Łódź"),
+    "cp1251": ("вопрос,ответ", "Где?,Москва"),
+    "cp932": ("質問,回答", "どこ？,横浜"),
+    "gb18030": ("问题,答案", "在哪里？,上海"),
+    "cp949": ("질문,답변", "어디?,부산"),
+    "big5": ("問題,答案", "在哪裡？,臺北"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "header", "row"), [(e, *lines) for e, lines in ENCODED.items()], ids=ENCODED)
+def test_names_of_columns_tell_the_encoding(planned, encoding, header, row):
+    found = planned({"q.csv": f"{header}\n{row}\n".encode(encoding)})
+
+    assert [f"{one.question},{one.answer}" for one in found.questions] == [row]
 
 
 @pytest.mark.parametrize(
