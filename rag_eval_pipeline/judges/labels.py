@@ -37,7 +37,7 @@ class Label(Model):
     """A person's verdict on an answer or on one of its claims."""
 
     query_id: str = pydantic.Field(min_length=1, description="The question's id.")
-    task: Task = pydantic.Field(description="What was asked: correctness, support or refusal.")
+    task: Task = pydantic.Field(description="What was asked: correctness, support or refusal; by default the label's.")
     label: str = pydantic.Field(
         description="correct or incorrect; supported or not_supported (not_found, conflicting); refused or answered. "
         "Refusing an impossible question is correct."
@@ -46,6 +46,15 @@ class Label(Model):
     evidence: str | None = pydantic.Field(None, min_length=1, description="Of support: the text compared with.")
     annotator: str | None = pydantic.Field(None, min_length=1, description="Who labelled it.")
     note: str | None = pydantic.Field(None, description="For people; not evaluated.")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _task_of_the_label(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "task" not in value:
+            label = value.get("label")
+            tasks = [task for task, sides in LABELS.items() if any(label == known for side in sides for known in side)]
+            return {**value, **({"task": tasks[0]} if tasks else {})}
+        return value
 
     @pydantic.model_validator(mode="after")
     def _one_of_the_task(self) -> Self:
@@ -193,7 +202,7 @@ def _parse_label(value: bytes | dict[str, Any], path: Path, row: int) -> Label:
     try:
         return Label.model_validate_json(value) if isinstance(value, bytes) else Label.model_validate(value)
     except pydantic.ValidationError as error:
-        fault = bad_format(path, error)
+        fault = bad_format(path, error, Label)
         found = error.errors()[0]["input"]
         raise InputError(
             fault.code, path, fault.expected, row=row, field=fault.field, found=found, hint=fault.hint

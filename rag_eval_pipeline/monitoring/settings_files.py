@@ -70,12 +70,14 @@ class AbSettings(Model):
 def read_ab_tests(workspace: Workspace, config: Path | None = None) -> tuple[AbTest, ...]:
     """Read the configured tests; errors as for `run_ab_tests`."""
     path = config or workspace.config / AB_FILE
+    has_file = config is not None or path.exists()
     try:
-        tests = AbSettings.model_validate(read_settings(path)).tests
+        tests = AbSettings.model_validate(read_settings(path)).tests if has_file else ()
     except pydantic.ValidationError as error:
         raise bad_format(path, error, AbSettings) from error
     if not tests:
-        raise InputError("no_ab_tests", path, "one test or more under `tests`")
+        hint = "Name two systems in this file: `tests: [{a: old-rag, b: my-rag}]`"
+        raise InputError("no_ab_tests", path, "one test or more under `tests`", hint=hint)
     known = workspace.systems()
     for number, test in enumerate(tests):
         for side in (test.a, test.b):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -131,6 +132,7 @@ TABLES = {
     "commas":                   TABLE.encode(),
     "semicolons, by Excel":     TABLE.replace(",", ";").replace("\n", "\r\n").encode("utf-8-sig"),
     "cp1252 and its sep= line": f"sep=;\r\n{TABLE.replace(',', ';')}".encode("cp1252"),
+    "no column of tasks":       re.sub("task,|correctness,|support,|refusal,", "", TABLE).encode(),
 }  # fmt: skip
 
 
@@ -148,6 +150,7 @@ BAD_LABELS = {
     "a number":               ([LINES[2], {**LINES[0], "label": 1}],     "bad_format",      3),
     "a claim of correctness": ([{**LINES[0], "claim": "x"}],             "bad_format",      1),
     "one person twice":       ([LINES[0], {**LINES[0], "label": "incorrect"}], "duplicate_label", 2),
+    "an unknown label":       ([{"query_id": "1", "label": "good"}],     "bad_format",      1),
     "nothing":                ([],                                       "no_labels",       None),
 }  # fmt: skip
 
@@ -158,6 +161,13 @@ def test_labels_are_refused(lines, code, row, tmp_path):
         read_labels(write_lines(tmp_path / "labels.jsonl", lines))
 
     assert (error.value.code, error.value.row) == (code, row)
+
+
+def test_labels_under_other_names_are_refused_with_the_names_that_are_known(tmp_path):
+    (tmp_path / "labels.csv").write_text("question,correct\nHow old is it?,yes\n")
+
+    with pytest.raises(InputError, match=r"query_id, task, label.* more errors: correct, query_id, task, label"):
+        read_labels(tmp_path / "labels.csv")
 
 
 @pytest.mark.parametrize(

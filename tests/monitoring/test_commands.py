@@ -24,6 +24,7 @@ from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.monitoring.status import read_status
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuestion
+from rag_eval_pipeline.monitoring.weekly import run_ab_tests
 from rag_eval_pipeline.workspace import Workspace
 from tests.json_server import json_server
 from tests.monitoring.made_nights import FIRST, publish_night, register
@@ -360,6 +361,11 @@ def test_ab_json_has_the_evaluations_of_the_data_models(rag_eval):
     assert [one["metadata"] for one in json.loads(Path(file).read_text())["evaluations"] if "metadata" in one] == named
     temporal = found["temporal_exact_match", f"{RAILWAY}|embedded"]
     assert temporal["historical_scores"][-1] == temporal["current_score"]
+
+
+def test_ab_without_settings_says_what_to_write(tmp_path):
+    with pytest.raises(InputError, match=r"\[no_ab_tests\].*tests: \[\{a: "):
+        run_ab_tests(Workspace(tmp_path), now=FIRST)
 
 
 def test_ab_refuses_a_system_that_is_not_there(rag_eval, tmp_path):
