@@ -292,7 +292,7 @@ def _file_target(
 
 def _document_table(profile: FolderProfile, file: DataFile, key: Column, name: str) -> DocumentTable | None:
     """Return a table whose content is files that exist, or else its texts with their titles; None without any."""
-    stem = normalised(file.origin.root or PurePosixPath(file.origin.path or "").name.split(".")[0])
+    stem = normalised(file.origin.root or PurePosixPath(file.origin.first).name.split(".")[0])
     if stem in CORPUS_NAMES or stem in {"pages", "mirror"}:
         name = stem
     existing = set(profile.files)

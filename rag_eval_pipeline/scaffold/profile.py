@@ -59,12 +59,12 @@ _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
 class Origin(NamedTuple):
     """Where a relation comes from, as `source:` and `tables:` state it; exactly one of path, files and url is set."""
 
-    path: str | None = None
+    path: str | tuple[str, ...] | None = None
     files: str | None = None
     url: str | None = None
     member: str | None = None
     root: str | None = None
-    sheet: str | None = None
+    sheet: str | tuple[str, ...] | None = None
     format: str | None = None
     encoding: str | None = None  # of text that is not UTF-8
     quote: str | None = None  # none: quotes are text
@@ -78,19 +78,31 @@ class Origin(NamedTuple):
     @property
     def shown(self) -> str:
         """The relation's name in a sentence."""
-        place = self.path or self.files or self.url or ""
-        part = self.root or self.sheet or self.member
+        place = _listed(self.path or self.files or self.url or "")
+        part = _listed(self.root or self.sheet or self.member or "")
         return f"{place} ({part})" if part else place
+
+    @property
+    def first(self) -> str:
+        """The path of the first file; empty of a URL."""
+        return self.path if isinstance(self.path, str) else next(iter(self.path or ()), "")
+
+
+def _listed(names: str | tuple[str, ...]) -> str:
+    if isinstance(names, str):
+        return names
+    more = [f"{len(names) - MAX_NAMED + 1} more"] if len(names) > MAX_NAMED else [names[-1]]
+    return f"{', '.join(names[: min(len(names), MAX_NAMED) - 1])} and {more[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A relation: a file, or one list in a JSON file."""
+    """A relation: a file, files with the same columns, or one list in a JSON file."""
 
     origin: Origin
     columns: tuple[Column, ...]
     table: pa.Table = field(repr=False)
-    file: str = ""  # what was read, relative to the folder
+    file: str | tuple[str, ...] = ""  # what was read, relative to the folder
     nested: tuple[Column, ...] = ()  # columns inside columns
     notes: tuple[str, ...] = ()  # what the reader decided, such as which sheet of a workbook it took
 
@@ -206,7 +218,7 @@ def _one_row_files(paths: BenchmarkPaths, data: list[DataFile]) -> list[DataFile
     groups: dict[str, list[DataFile]] = {}
     for file in data:
         if file.origin.keys() == {"path": file.origin.path, **WHOLE_FILE}:
-            groups.setdefault(str(PurePosixPath(file.origin.path or "").with_name("*.json")), []).append(file)
+            groups.setdefault(str(PurePosixPath(file.origin.first).with_name("*.json")), []).append(file)
     for pattern, files in groups.items():
         if len(files) > 1 and all(str(file.origin.path).endswith(".json") for file in files):
             data = [file for file in data if file not in files] + [_data_file(paths, pattern, None, **WHOLE_FILE)]

@@ -186,7 +186,7 @@ def _fitting(profile: FolderProfile, recipe: Recipe) -> dict[str, DataFile] | No
 
 def fits(file: DataFile, fit: Fit) -> bool:
     """Return whether a file looks like a relation of a format."""
-    path = PurePosixPath((file.origin.path or file.file).casefold())
+    path = PurePosixPath((file.origin.first or str(file.file)).casefold())
     if fit.files is not None and not any(path.match(glob.casefold()) for glob in fit.files.split(" | ")):
         return False
     if not all(any(has(file, name, kinds) for name in names.split(" | ")) for names, kinds in fit.columns.items()):

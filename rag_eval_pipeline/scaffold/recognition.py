@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rag_eval_pipeline.conversion.mapping import identifier
 from rag_eval_pipeline.scaffold.columns import Column, are_keys, nested_columns
 from rag_eval_pipeline.scaffold.headers import ROLES, normalised
+from rag_eval_pipeline.scaffold.joined_files import with_joined_files
 from rag_eval_pipeline.scaffold.judgements import qrels
 from rag_eval_pipeline.scaffold.links import Corpus, Link, free_word, grouped_documents
 from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
@@ -48,6 +49,7 @@ def recognise(profile: FolderProfile, recipes: Mapping[str, Recipe]) -> Recognis
 
     The guess is a skeleton for unknown columns, and None without any rows.
     """
+    profile = with_joined_files(profile)
     draft, notes = draft_by_recipe(profile, recipes)
     if draft is not None:
         return Recognised(_with_files(profile, draft), profile, notes)

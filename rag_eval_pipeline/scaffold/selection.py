@@ -66,18 +66,19 @@ def best_file(files: Iterable[DataFile]) -> DataFile | None:
 def _truth(score: Score, file: DataFile) -> tuple[bool, int]:
     """Return whether a file has questions with answers, and how its name ranks these: gold, unknown, a system's."""
     is_complete = {"question", "answer"} <= set(score.has)
-    words = _words(file.origin)
+    words = origin_words(file.origin)
     return is_complete, is_complete * (bool(words & GOLD_FILES) - bool(words & OUTPUT_FILES))
 
 
 def split_of(origin: Origin) -> int:
     """Return the place in `SPLITS` of the split that an origin is named for."""
-    words = _words(origin)
+    words = origin_words(origin)
     return next((place for place, name in enumerate(SPLITS) if name in words), len(SPLITS))
 
 
-def _words(origin: Origin) -> set[str]:
-    return set(re.split(r"[\W_]+", (origin.root or origin.path or origin.shown).lower()))
+def origin_words(origin: Origin) -> set[str]:
+    """Return the words of a relation's name: of its list in a file, or of its file."""
+    return set(re.split(r"[\W_]+", (origin.root or origin.first or origin.shown).lower()))
 
 
 def splits_in_order(files: Iterable[DataFile]) -> list[DataFile]:

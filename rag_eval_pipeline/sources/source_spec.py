@@ -84,8 +84,9 @@ class SourceSpec(SpecPart):
     header: Literal["replace"] | None = Field(
         default=None, description="replace: the first row of a CSV is skipped, and `columns` are the names."
     )
-    sheet: Text | None = Field(
-        default=None, description="Excel only: the sheet to read; by default the first visible one that has cells."
+    sheet: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="Excel only: the sheet to read, or a list; by default the first visible one that has cells.",
     )
     header_row: Annotated[int | None, BeforeValidator(resolve_scalars)] = Field(
         default=None,

@@ -201,6 +201,23 @@ def test_number_in_columns_of_texts_does_not_change_the_proposal(empty, tmp_path
     assert [(record.code, record.row) for record in found.quarantine] == [("bad_url", 6)]
 
 
+def test_sheets_with_different_questions_are_one_benchmark(started, empty):
+    workbook = openpyxl.Workbook()
+    for title, asked in (("HR", "Who?"), ("IT", "How?")):
+        sheet = workbook.create_sheet(title)
+        sheet.append([f"Questions of {title}"])
+        for row in (["Question", "Answer"], [asked, title]):
+            sheet.append(row)
+    buffer = io.BytesIO()
+    workbook.save(buffer)
+
+    proposal = started({"set.xlsx": buffer.getvalue()})
+
+    assert "source: {path: set.xlsx, sheet: [HR, IT]}" in proposal.text
+    found = [(one.question, one.answer, one.source_row) for one in plan(empty.benchmark("scratch")).questions]
+    assert found == [("Who?", "HR", 1), ("How?", "IT", 2)]
+
+
 def test_init_takes_the_sheet_with_the_questions_and_names_the_others(started, empty):
     workbook = openpyxl.Workbook()
     workbook.active.title = "Notes"

@@ -438,6 +438,24 @@ def test_history_of_a_place_is_a_label_and_not_said_to_lack_messages(started):
     assert not any(guess.startswith("history:") for guess in proposal.guesses)
 
 
+SETS = {  # of questions in two files, and whether they are one benchmark
+    "one for each department": ("hr/q.csv", "it/q.csv", "Who?", True),
+    "of one split":            ("hr_test.csv", "it_test.csv", "Who?", True),
+    "two versions":            ("q_v1.csv", "q_v2.csv", "How?", False),
+    "two splits":              ("test.csv", "train.csv", "Who?", False),
+    "answers of a system":     ("questions.csv", "answers.csv", "Who?", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "asked", "are_one"), SETS.values(), ids=SETS)
+def test_files_with_different_questions_are_one_benchmark(empty, started, one, other, asked, are_one):
+    proposal = started({one: "question,answer\nHow?,so\n", other: f"question,answer\n{asked},Ada\n"})
+
+    found = plan(empty.benchmark("scratch")).questions
+    assert [question.question for question in found] == ["How?", asked][: 1 + are_one]
+    assert any("files with the same columns" in guess for guess in proposal.guesses) == are_one
+
+
 def test_answers_by_question_are_read(planned):
     found = planned({"faq.json": json.dumps({"How deep is it?": "31 m", "Who dug it?": "Ines"})})
 
