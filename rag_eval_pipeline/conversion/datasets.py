@@ -32,7 +32,7 @@ from rag_eval_pipeline.conversion.annotation_checks import (
 from rag_eval_pipeline.conversion.audit_decisions import audit_sha256
 from rag_eval_pipeline.conversion.benchmark_spec import Expect, spec_place
 from rag_eval_pipeline.conversion.document_index import text_of_file
-from rag_eval_pipeline.conversion.question_spool import questions_of
+from rag_eval_pipeline.conversion.question_spool import questions_of, relevant_contexts
 from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.conversion.stamp import Check, Conversion, Stamp, make_check
 from rag_eval_pipeline.corpus.documents import PlannedDocument
@@ -60,7 +60,7 @@ TRAIN_DEPTH = 1  # of a row in its file: a top-level array
 
 TRAIN_COLUMNS = (
     *("id", "question", "answer", "is_impossible"),
-    *(f"contexts.list.element.{name}" for name in ("file_name", "text")),
+    *(f"contexts.list.element.{name}" for name in ("file_name", "text", "relevance")),
 )
 
 # Keys of a citation, and the fields of its span.
@@ -89,7 +89,7 @@ class GoldSpan:
 
 def train_rows(batch: pa.RecordBatch) -> dict[str, JsonText]:
     """Return the members of the rows of `train.json`; gold texts without a document are plain strings."""
-    contexts = batch.column("contexts")
+    contexts = relevant_contexts(batch)
     items = contexts.flatten()
     names, gold = items.field("file_name"), texts(items.field("text"))
     if names.null_count < len(names):
@@ -142,7 +142,7 @@ def citation_fields(span: GoldSpan) -> dict[str, Any]:
 def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
     """Yield the questions that have a gold text with a document."""
     for batch in batches:
-        items = batch.column("contexts").flatten()
+        items = relevant_contexts(batch).flatten()
         gold = pc.and_(items.field("file_name").is_valid(), items.field("text").is_valid())
         if gold.true_count:
             yield from questions_of(batch)
@@ -178,7 +178,7 @@ def locate_gold(
 
     for question in questions:
         for context in question.contexts:
-            if context.file_name is None or context.text is None:
+            if context.file_name is None or context.text is None or context.relevance == 0:
                 continue
             found = index_of(context.file_name).locate(context.text, hint_of(context))
             if not found:

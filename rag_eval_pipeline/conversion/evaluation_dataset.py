@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ import pydantic
 
 from rag_eval_pipeline.conversion.benchmark_spec import BenchmarkSpec
 from rag_eval_pipeline.conversion.datasets import CITATION_FIELDS, GoldSpan, citation_fields, located_spans
-from rag_eval_pipeline.conversion.question_spool import distinct_items
+from rag_eval_pipeline.conversion.question_spool import distinct_items, relevant_contexts
 from rag_eval_pipeline.conversion.questions import DIFFICULTIES, QUERY_TYPES
 from rag_eval_pipeline.formats.citation_marks import CitationSpan
 from rag_eval_pipeline.formats.dataset import (
@@ -39,7 +40,7 @@ def query_rows(batch: pa.RecordBatch, spans: Mapping[int, Sequence[GoldSpan]]) -
     below = QUERY_DEPTH + 1
     answer, impossible = batch.column("answer"), batch.column("is_impossible")
     answered = pc.and_not(pc.not_equal(answer, ""), impossible)
-    contexts = batch.column("contexts")
+    contexts = relevant_contexts(batch)
     names = contexts.flatten().field("file_name").dictionary_encode()
     places, counts = distinct_items(contexts, names)
     offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
@@ -70,12 +71,13 @@ def _citations(ids: pa.Array, spans: Mapping[int, Sequence[GoldSpan]], depth: in
 
 def _metadata(batch: pa.RecordBatch, depth: int) -> JsonText:
     """Return the source's own columns, then those that mean something here."""
-    contexts = batch.column("contexts")
+    contexts, gold = batch.column("contexts"), relevant_contexts(batch)
     items = contexts.flatten()
+    documents = gold.flatten().field("document").dictionary_encode()
     members = {
         "is_impossible": texts(batch.column("is_impossible")),
         "answers": texts(batch.column("answers"), depth + 1),
-        "hops": texts(pa.array(distinct_items(contexts, items.field("document").dictionary_encode())[1], pa.int64())),
+        "hops": texts(pa.array(distinct_items(gold, documents)[1], pa.int64())),
         "source_id": texts(batch.column("source_id")),
     }
     if items.field("relevance").null_count < len(items):
@@ -92,9 +94,13 @@ def _metadata(batch: pa.RecordBatch, depth: int) -> JsonText:
     return [pc.if_else(theirs.is_valid(), both, written)]
 
 
-def _grades(contexts: Sequence[Mapping[str, str]], depth: int) -> str:
-    """Return grades by file name as JSON text; "" where the source has none."""
-    graded = {c["file_name"]: c["relevance"] for c in contexts if c["relevance"] is not None and c["file_name"]}
+def _grades(contexts: Sequence[Mapping[str, Any]], depth: int) -> str:
+    """Return the best grade of each file as JSON text; "" where the source has none."""
+    graded: dict[str, int] = {}
+    for context in contexts:
+        name, grade = context["file_name"], context["relevance"]
+        if name and grade is not None:
+            graded[name] = max(grade, graded.get(name, grade))
     return _indented(graded, depth) if graded else ""
 
 

@@ -35,6 +35,7 @@ from rag_eval_pipeline.conversion.question_spool import (
     count_without_document,
     distinct_items,
     questions_of,
+    relevant_contexts,
 )
 from rag_eval_pipeline.conversion.questions import AMPERSAND_NOTE, Context, NamedContext, Question
 from rag_eval_pipeline.conversion.row_rules import BatchValidation
@@ -284,7 +285,7 @@ class QuestionBuilder:
         self.impossible += questions.column("is_impossible").true_count
         lengths = questions.column("contexts").value_lengths()
         self.contexts += pc.sum(lengths).as_py()
-        items = questions.column("contexts").flatten()
+        items = relevant_contexts(questions).flatten()
         has_text = items.field("text").is_valid()
         self.gold_texts += pc.and_(items.field("document").is_valid(), has_text).true_count
         self.bare_texts += pc.and_not(has_text, items.field("document").is_valid()).true_count

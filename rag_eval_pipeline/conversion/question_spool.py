@@ -192,6 +192,18 @@ class MissingDocuments:
         return msgspec.structs.replace(question, contexts=contexts)
 
 
+def relevant_contexts(batch: pa.RecordBatch) -> pa.ListArray:
+    """Return the contexts of the questions without those of grade 0, which are judged as not relevant."""
+    contexts = batch.column("contexts")
+    items = contexts.flatten()
+    is_kept = pc.fill_null(pc.not_equal(items.field("relevance"), 0), True)
+    if is_kept.false_count == 0:
+        return contexts
+    kept = pc.list_parent_indices(contexts).filter(is_kept).to_numpy(zero_copy_only=False)
+    offsets = np.append(0, np.cumsum(np.bincount(kept, minlength=len(contexts))))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items.filter(is_kept))
+
+
 def distinct_items(contexts: pa.Array, values: pa.DictionaryArray) -> tuple[pa.Array, Any]:
     """Find the distinct values of the contexts' items, question by question; nulls are no values.
 
@@ -208,8 +220,8 @@ def distinct_items(contexts: pa.Array, values: pa.DictionaryArray) -> tuple[pa.A
 
 
 def count_without_document(questions: pa.RecordBatch, name: str) -> int:
-    """Count answerable questions that have no context with a document, which its field `name` names."""
-    contexts = questions.column("contexts")
+    """Count answerable questions that have no relevant context with a document, which its field `name` names."""
+    contexts = relevant_contexts(questions)
     named = pc.list_parent_indices(contexts).filter(contexts.flatten().field(name).is_valid())
     is_other = questions.column("is_impossible").to_numpy(zero_copy_only=False).copy()
     is_other[named.to_numpy(zero_copy_only=False)] = True

@@ -26,7 +26,7 @@ LogLine = Callable[[str], None]
 Recheck = Literal["no", "report", "accept"]
 
 # Raised when the same source may convert differently; then every benchmark converts anew.
-CODE_VERSION = "conversion/10"
+CODE_VERSION = "conversion/11"
 
 
 class CheckFact(NamedTuple):

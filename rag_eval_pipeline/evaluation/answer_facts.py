@@ -38,6 +38,7 @@ class AnswerFacts:
         self.notes = AnswerNotes(pair.files)
         self.first: list[form.QueryResult] = []
         self._is_free = pair.system_file.traits.is_free
+        self._is_recorded = pair.system_file.kind == "replay"
 
     def add(self, answer: RagAnswer, result: form.QueryResult | None = None) -> None:
         """Note one answer, with its result if the first ones are to be kept."""
@@ -47,7 +48,8 @@ class AnswerFacts:
             if answer.latency_ms is not None:
                 self.latencies.append(answer.latency_ms)
         self.sources.add(answer.reused_from)
-        for column, used in zip(self._usage, _usage(answer, is_free=self._is_free), strict=True):
+        usage = _usage(answer, is_free=self._is_free, is_recorded=self._is_recorded)
+        for column, used in zip(self._usage, usage, strict=True):
             column.append(used)
         self.passages.add(answer)
         self.notes.add(answer, is_wrong=result is not None and result.individual_metrics.get("exact_match") == 0)
@@ -95,14 +97,14 @@ def performance(
     )
 
 
-def _usage(answer: RagAnswer, *, is_free: bool) -> tuple[float, ...]:
+def _usage(answer: RagAnswer, *, is_free: bool, is_recorded: bool) -> tuple[float, ...]:
     """Return tokens, requests (retries included), cost, and the tokens by kind; NaN where they are not known.
 
-    Tokens and cost are unknown if a paid system was asked and neither is above 0.
+    Tokens and cost are unknown if a paid system was asked, or a recording states them, and they are not above 0.
     """
     usage = answer.usage
-    is_counted = is_free or usage.total_tokens > 0 or usage.requests == 0
-    is_priced = is_free or usage.estimated_cost_usd > 0 or usage.requests == 0
+    is_known = not is_recorded and (is_free or usage.requests == 0)
+    is_counted, is_priced = is_known or usage.total_tokens > 0, is_known or usage.estimated_cost_usd > 0
     tokens = (usage.total_tokens, usage.prompt_tokens, usage.completion_tokens) if is_counted else (math.nan,) * 3
     return (tokens[0], usage.requests, usage.estimated_cost_usd if is_priced else math.nan, *tokens[1:])
 

@@ -90,10 +90,14 @@ class EvaluationQuery(Model):
 
     @property
     def grades(self) -> dict[str, int]:
-        """Relevant document -> its grade, as in qrels: the integer that `relevance` of the metadata states, else 1."""
+        """Judged document -> its grade, as in qrels: the integer that `relevance` of the metadata states, else 1.
+
+        Documents with grade 0 are judged and not relevant.
+        """
         stated = self.metadata.get("relevance")
         given = stated if isinstance(stated, dict) else {}
         found = {name: given.get(name) for name in self.relevant_documents}
+        found |= {name: 0 for name, grade in given.items() if grade == 0 and grade is not False and name not in found}
         return {name: grade if type(grade) is int and grade in GRADES else 1 for name, grade in found.items()}
 
     @property

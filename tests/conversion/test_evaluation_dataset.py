@@ -4,11 +4,13 @@ import json
 
 import pytest
 
-from rag_eval_pipeline.conversion.datasets import GoldSpan
+from rag_eval_pipeline.conversion.datasets import TRAIN_DEPTH, GoldSpan, locate_gold, train_rows, with_gold
 from rag_eval_pipeline.conversion.evaluation_dataset import QueryCheck, write_evaluation_dataset
 from rag_eval_pipeline.conversion.question_spool import batch_of
 from rag_eval_pipeline.conversion.questions import Context, Question
-from rag_eval_pipeline.formats.dataset import EvaluationDataset
+from rag_eval_pipeline.corpus.text.pages import Page
+from rag_eval_pipeline.formats.dataset import EvaluationDataset, open_dataset
+from rag_eval_pipeline.storage.json_rows import write_rows
 
 HEAD = EvaluationDataset(dataset_id="x", name="x", version="1.0.0", queries=())
 
@@ -84,3 +86,30 @@ def test_evaluation_dataset_check_finds_faults_of_the_written_text(queries, faul
     check.check_text(memoryview(",\n    ".join(texts).encode()))
 
     assert len(check.findings) == faults
+
+
+def test_what_is_judged_as_not_relevant_is_gold_in_no_file(tmp_path):
+    contexts = (
+        Context("a", "a.pdf", "the lamp", relevance=0),
+        Context("b", "b.pdf", "the quay", relevance=2),
+        Context("c", "c.pdf", "the tide", relevance=3),
+        Context("c", "c.pdf", "the ebb", relevance=0),
+        Context("d", "d.pdf"),
+    )
+    batch = batch_of([Question(0, "Who?", "she", ("she",), False, contexts), Question(1, "When?", "", (), True, ())])
+    pages = [
+        Page(name, 1, 0, text) for name, text in [("a.pdf", "the lamp"), ("b.pdf", "the quay"), ("c.pdf", "the ebb")]
+    ]
+
+    spans = list(locate_gold(with_gold([batch]), [], pages))
+    findings = write_evaluation_dataset(tmp_path / "x.eval.json", HEAD, [batch], spans)
+    write_rows(tmp_path / "train.json", [batch], train_rows, depth=TRAIN_DEPTH)
+
+    first, second = open_dataset(tmp_path / "x.eval.json").queries
+    assert findings == []
+    assert first.relevant_documents == ("b.pdf", "c.pdf", "d.pdf")
+    assert first.grades == {"b.pdf": 2, "c.pdf": 3, "d.pdf": 1, "a.pdf": 0}
+    assert (first.metadata["hops"], second.grades) == (3, {})
+    assert [(span.file_name, span.text) for span in spans] == [("b.pdf", "the quay"), ("c.pdf", "the tide")]
+    rows = json.loads((tmp_path / "train.json").read_text())
+    assert [[one["filename"] for one in row["contexts"]] for row in rows] == [["b.pdf", "c.pdf", "d.pdf"], []]

@@ -478,6 +478,18 @@ def test_limits_and_memory_are_those_of_the_systems_file(workspace, evaluation, 
         assert measured.api_usage["total_tokens"] == (None if kind in SERVED else 0)
 
 
+def test_recording_counts_only_the_tokens_that_it_states(workspace, evaluation, tmp_path):
+    recording = {"kind": "replay", "settings": {"path": str(tmp_path / "answers.jsonl")}}
+    workspace.system_file("recorded").write_text(yaml.safe_dump(recording))
+    pair = load_pair(workspace, RAILWAY, "recorded")
+
+    stated = performance(workspace, evaluation, pair, facts_of(pair, Usage(30, 0.5), NO_USAGE), JudgementCounts())
+    nothing = performance(workspace, evaluation, pair, facts_of(pair, NO_USAGE, NO_USAGE), JudgementCounts())
+
+    assert (stated.api_usage["total_tokens"], stated.api_usage["answers_without_tokens"]) == (30, 1)
+    assert (nothing.api_usage["total_tokens"], nothing.api_usage["estimated_cost_usd"]) == (None, None)
+
+
 USAGES = {
     "nobody counted tokens":     ([Usage(), Usage()],                           (None, None, None, None, 2.0, 2.0)),
     "the server states a cost":  ([Usage(0, 0.5), Usage()],                     (None, None, None, 0.5, 2.0, 2.0)),
