@@ -27,6 +27,7 @@ from rag_eval_pipeline.judges.recheck import (
 )
 from rag_eval_pipeline.judges.trust_card import LabelsBy, TrustCard
 from rag_eval_pipeline.storage.atomic_files import atomic_write
+from rag_eval_pipeline.systems.recording_files import refuse_ids_from_one
 from rag_eval_pipeline.workspace import Workspace
 
 KEPT_JUDGINGS = 5  # of a calibration; the first night's verdicts are compared with them
@@ -93,7 +94,7 @@ def calibrate_judge(
 
     Raises:
         InputError: `no_evaluation`, `not_answered`, `other_dataset`, `other_judge`, `no_judge`, `no_labels`,
-            `bad_option`, or what `read_labels` raises.
+            `ambiguous_ids`, `bad_option`, or what `read_labels` raises.
     """
     answered = [_answers_of(workspace, benchmark, one) for one in labelled]
     files = []
@@ -106,13 +107,15 @@ def calibrate_judge(
     labels = [read_labels(path) for path in files]
     pair, evaluation = answered[0]
     settings = pair.settings.judge
-    for one, (other, found) in zip(labelled, answered, strict=True):
+    for one, (other, found), path, given in zip(labelled, answered, files, labels, strict=True):
         found.require_answered()
         if found.record.fingerprints.dataset != other.fingerprints.dataset:
             raise InputError(
                 "other_dataset", found.folder, f"answers to the questions that {benchmark} has now",
                 hint="Evaluate again, and label those answers.",
             )  # fmt: skip
+        known = {query.query_id for query in other.queries}
+        refuse_ids_from_one([label.query_id for label in given], known, path, "Subtract 1.")
         if other.settings.judge != settings:
             raise InputError(
                 "other_judge", one.name, f"the judge of {labelled[0].name}", field="evaluation.judge",

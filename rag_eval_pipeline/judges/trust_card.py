@@ -229,6 +229,13 @@ def _task_lines(trust: TaskTrust) -> Iterator[str]:
             yield f"| {' | '.join(map(_cell, cells))} |"
 
 
+_LEFT_OUT = {
+    "needs_support_judge": "claims, which this judge cannot judge",
+    "no_answer": "of questions without an answer",
+    "tie": "labelled yes as often as no",
+}
+
+
 def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
     yield f"Kappa {_kappa(trust.kappa)}, over {trust.n_compared} of {trust.n_labels} labelled."
     if trust.n_unsure:
@@ -238,7 +245,8 @@ def _sentences(trust: TaskTrust, escape: Callable[[str], str]) -> Iterator[str]:
         yield f"The judge's mean differs from the labels' by {moved}."
     left_out = trust.not_judged | ({"tie": trust.n_ties} if trust.n_ties else {})
     if left_out:
-        yield f"Left out: {', '.join(f'{count} {escape(reason)}' for reason, count in sorted(left_out.items()))}."
+        reasons = (f"{count} {_LEFT_OUT.get(reason) or escape(reason)}" for reason, count in sorted(left_out.items()))
+        yield f"Left out: {', '.join(reasons)}."
     if trust.repeat_agreement is not None:
         share = trust.repeat_agreement
         yield f"Judged twice, {share.value:.3f} of {share.n} verdicts are equal ({_limits(share.interval)})."

@@ -6,7 +6,7 @@ Answers are found by the id, the source's id or the text of a question.
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -112,11 +112,9 @@ class Recordings:
                 )
             ids = "source_id" if len(theirs) > len(ours) else "query_id"
             bare = [key for key, row in self.by_id.items() if row.question is None]
-            fits = [sum(_shifted(key, step) in source_ids for key in bare) for step in (0, -1)]
-            if ids == "query_id" and fits[0] < fits[1]:
-                found = f"ids of which {fits[0]} are ids of questions, and {fits[1]} would be if they counted from 1"
+            if ids == "query_id":
                 hint = "Subtract 1, add the questions' texts, or state `ids: query_id` if the ids are right."
-                raise InputError("ambiguous_ids", path, "the dataset's ids, from 0", found=found, hint=hint)
+                refuse_ids_from_one(bare, source_ids, path, hint)
         return self if ids == "query_id" else replace(self, by_source_id=by_source_id)
 
 
@@ -176,6 +174,14 @@ def _match_source_ids(by_id: Mapping[str, Recording], source_ids: Mapping[str, s
         if row is not None:
             found[query_id] = row
     return found
+
+
+def refuse_ids_from_one(ids: Iterable[str], known: Collection[str], path: Path, hint: str) -> None:
+    """Raise `ambiguous_ids` if more of the ids would be those of questions if they counted from 1."""
+    fits = [sum(_shifted(one, step) in known for one in ids) for step in (0, -1)]
+    if fits[0] < fits[1]:
+        found = f"ids of which {fits[0]} are ids of questions, and {fits[1]} would be if they counted from 1"
+        raise InputError("ambiguous_ids", path, "the dataset's ids, from 0", found=found, hint=hint)
 
 
 def _shifted(identifier: str, step: int) -> str:

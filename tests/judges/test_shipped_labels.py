@@ -1,6 +1,7 @@
 """The shipped labels are of the shipped answers, fit the datasets, and make cards that calibrate nothing."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -133,7 +134,13 @@ def test_calibrate_makes_one_card_of_several_systems(workspace):
     card = json.loads(path.read_text())
     assert card["systems"] == ["recorded-written", "recorded-embedded"]
     assert f"{path.with_suffix('.md')}" in both.stdout
-    assert "needs_support_judge" in next(line for line in both.stdout.splitlines() if "Left out" in line)
+    assert re.search(r"Left out: \d+ claims, which this judge cannot judge\.", both.stdout)
+
+    shifted = workspace.root / "shifted.csv"
+    known = read_labels(labels_file(name, "written"))
+    shifted.write_text("query_id,label\n" + "".join(f"{int(one.query_id) + 1},correct\n" for one in known))
+    refused = CliRunner().invoke(app, ["calibrate", name, *given("written", shifted), *arguments[-2:]])
+    assert refused.exception.code == "ambiguous_ids"
 
 
 def test_people_s_labels_correct_the_judged_rate_everywhere_it_is_shown(workspace):
