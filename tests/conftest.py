@@ -15,15 +15,19 @@ from hypothesis import HealthCheck, settings
 
 from rag_eval_pipeline.cli import main
 from rag_eval_pipeline.conversion.convert import convert
+from rag_eval_pipeline.corpus.rendering import browser, page_loading, render
+from rag_eval_pipeline.evaluation import system_state
 from rag_eval_pipeline.evaluation.pair import load_pair
 from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.formats.citation_marks import find_citations
+from rag_eval_pipeline.monitoring import alerts
 from rag_eval_pipeline.storage import process
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.systems.base import Citation
 from rag_eval_pipeline.workspace import Workspace
 from tests import forked_workers
 from tests.paid_server import PaidServer, paid_server
+from tests.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
@@ -44,6 +48,15 @@ CONVERTED = ("skarn-railway", "cairnmoor-observatory")
 # others, and the rest fills their time.
 WAITING = ("nights", "e2e", "deployment", "hostile", "egress")
 MadeOnce = Callable[[str, Callable[[Path], None]], Path]
+# Limits of the product that things reach only on a busy machine; a test of one of them sets it.
+LIMITS_S = {
+    page_loading: ("ALIVE_LIMIT_S", "SETTLE_LIMIT_S", "MEASURE_LIMIT_S"),
+    render: ("ALIVE_LIMIT_S", "MEASURE_LIMIT_S", "RENDER_LIMIT_S", "PLAIN_LIMIT_S", "PRINT_LIMIT_S"),
+    browser: ("_VERSION_LIMIT_S", "_CLOSE_LIMIT_S", "_DEATH_LIMIT_S"),
+    system_state: ("COMMAND_SECONDS",),
+    alerts: ("TIMEOUT_S",),
+}
+LIMITS_MS = {browser: ("_LAUNCH_LIMIT_MS", "_PROOF_LIMIT_MS"), page_loading: ("_PARSE_LIMIT_MS",)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -112,6 +125,16 @@ def _quick_children(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("NODE_COMPILE_CACHE", str(shared_temp(tmp_path_factory) / "compiled"))
         if sys.platform == "linux":
             patch.setattr(process, "_run", forked_workers.run)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_product() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for limits, limit in ((LIMITS_S, PATIENCE_S), (LIMITS_MS, 1000 * PATIENCE_S)):
+            for module, names in limits.items():
+                for name in names:
+                    patch.setattr(module, name, limit)
         yield
 
 

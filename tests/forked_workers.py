@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.patience import PATIENCE_S
+
 T = TypeVar("T")
 # What they import, but not the modules that are run.
 _IMPORTED = [
@@ -61,7 +63,7 @@ def run_sql_here(
 def call_at_once(function: Callable[..., T], calls: Iterable[Sequence[object]]) -> list[T]:
     """Call a function at the same moment in a forked process for each sequence of arguments; return what each returns."""
     fork, given = multiprocessing.get_context("fork"), list(calls)
-    all_there = fork.Barrier(len(given), timeout=60)
+    all_there = fork.Barrier(len(given), timeout=PATIENCE_S)
 
     def call(sender: Any, arguments: Sequence[object]) -> None:
         all_there.wait()

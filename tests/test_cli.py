@@ -5,7 +5,7 @@ import re
 import shutil
 import signal
 import sys
-import time
+import threading
 
 import pytest
 from typer.main import get_command
@@ -374,13 +374,13 @@ def test_failed_questions_are_said_with_their_reason_and_beside_the_means_that_l
 
 
 def test_questions_that_time_out_are_said_with_the_settings_that_help(rag_eval, workspace):
-    settings = {"endpoint": {"attempt_seconds": 1, "max_retries": 0}, "path": "/", "body": {"q": "{question}"}}
-    asked = []
+    settings = {"endpoint": {"attempt_seconds": 3, "max_retries": 0}, "path": "/", "body": {"q": "{question}"}}
+    asked, is_over = [], threading.Event()
 
     def answer(path, body):
         asked.append(body)
         if len(asked) > 1:
-            time.sleep(3)
+            is_over.wait()
         return {"answer": "Yes."}
 
     with json_server(answer) as server:
@@ -388,6 +388,7 @@ def test_questions_that_time_out_are_said_with_the_settings_that_help(rag_eval, 
         file = {"kind": "http", "settings": {**settings, "answer": "answer"}}
         workspace.system_file("slow").write_text(json.dumps(file))
         _, _, err = rag_eval("evaluate", OBSERVATORY, "--system", "slow")
+        is_over.set()
 
     assert "questions timed out with 64 in flight: lower `in_flight` or raise `attempt_seconds`" in err
     file = workspace.system_file("slow").relative_to(workspace.root)  # the one to edit

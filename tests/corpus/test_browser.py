@@ -27,6 +27,7 @@ from rag_eval_pipeline.web.content_types import Body
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE_S
 
 
 def status(process: psutil.Process) -> dict[str, list[str]]:
@@ -115,7 +116,7 @@ async def test_browser_that_is_worn_out_is_replaced_and_ends_with_its_last_page(
 
 
 async def print_text(pool, text):
-    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=60)
+    return await render(pool, Body("html", f"<p>{text}".encode(), "http://document.invalid/x"), load_limit_s=PATIENCE_S)
 
 
 async def test_browser_that_is_none_is_named(own_temp, monkeypatch):

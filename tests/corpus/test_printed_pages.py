@@ -7,11 +7,13 @@ import pytest
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.corpus.manifest import read_manifest, write_manifest
-from rag_eval_pipeline.corpus.rendering import render
+from rag_eval_pipeline.corpus.rendering import browser, render
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
+PATIENT = EgressPolicy(EgressConfig(page_load_limit_s=PATIENCE_S))
 
 
 def paragraphs(count, words=40):
@@ -142,7 +144,7 @@ def planned():
 @pytest.fixture(scope="module")
 def printed(planned, tmp_path_factory, own_temp) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("corpus") / "bench"
-    rows = build_corpus([*planned.values()], folder, [], EgressPolicy())
+    rows = build_corpus([*planned.values()], folder, [], PATIENT)
     return folder, dict(zip(PAGES, rows, strict=True))
 
 
@@ -176,7 +178,6 @@ def test_printed_words_do_not_depend_on_spaces(printed):
 
 NESTED = 14  # each level doubles the work of balancing the columns within
 SLOW = ("div{column-count:2;padding:3px}", "<div>" * NESTED + "<p>some text of the page</p>" * 30 + "</div>" * NESTED)
-QUICKLY = EgressPolicy(EgressConfig(page_load_limit_s=1.0))
 
 
 def test_printed_page_is_the_same_again_and_with_too_few_words_no_document(printed, planned, tmp_path, own_temp):
@@ -184,7 +185,7 @@ def test_printed_page_is_the_same_again_and_with_too_few_words_no_document(print
     kept = rows["hidden in print"]
     pages = [planned[name] for name in (*AGAIN, "hidden in print")]
 
-    *again, refused = build_corpus(pages, tmp_path / "c", [kept], EgressPolicy(), min_page_words=0.7)
+    *again, refused = build_corpus(pages, tmp_path / "c", [kept], PATIENT, min_page_words=0.7)
 
     assert {flag for row in again for flag in row.flags} == {"shrunk_to_fit"}
     assert [row.pdf_sha256 for row in again] == [rows[name].pdf_sha256 for name in AGAIN]
@@ -195,8 +196,9 @@ def test_printed_page_is_the_same_again_and_with_too_few_words_no_document(print
 
 def test_page_that_hangs_by_its_styles_is_printed_without_them(tmp_path, own_temp, monkeypatch):
     monkeypatch.setattr(render, "RENDER_LIMIT_S", 0.5)
+    monkeypatch.setattr(browser, "_CLOSE_LIMIT_S", 0.1)
 
-    [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], QUICKLY)
+    [row] = build_corpus([page("x", *SLOW)], tmp_path / "c", [], PATIENT)
 
     assert (row.origin, row.flags) == ("rendered", ("js_off", "styles_off"))
     assert row.words_printed == row.words_seen == 150
@@ -207,10 +209,11 @@ def test_page_that_hangs_is_not_tried_again(tmp_path, own_temp, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(render, "RENDER_LIMIT_S", 0.2)
         patch.setattr(render, "PLAIN_LIMIT_S", 0.001)
-        rows = build_corpus([slow], tmp_path / "c", [], QUICKLY)
+        patch.setattr(browser, "_CLOSE_LIMIT_S", 0.1)
+        rows = build_corpus([slow], tmp_path / "c", [], PATIENT)
     write_manifest(tmp_path / "documents.parquet", rows)
 
-    [again] = build_corpus([slow], tmp_path / "c", read_manifest(tmp_path / "documents.parquet"), QUICKLY)
+    [again] = build_corpus([slow], tmp_path / "c", read_manifest(tmp_path / "documents.parquet"), PATIENT)
 
     assert [row.error_code for row in (*rows, again)] == ["render_timeout"] * 2
     assert "has not changed since" in again.error

@@ -14,6 +14,7 @@ from corpus.conftest import descendants
 from corpus.making import png
 from rag_eval_pipeline.corpus.builder import build_corpus
 from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, PlannedDocument
+from rag_eval_pipeline.corpus.rendering import text_pages
 from rag_eval_pipeline.corpus.rendering.browser import browser_pool
 from rag_eval_pipeline.corpus.rendering.render import render
 from rag_eval_pipeline.corpus.rendering.text_pages import LINES_MAX, check_length, markdown_page
@@ -22,6 +23,7 @@ from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.content_types import Body
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
+from tests.patience import PATIENCE_S
 
 TEXTS = {
     "plain": "A paragraph about a railway bridge.",
@@ -59,7 +61,7 @@ async def render_all(texts: Sequence[str], *, at_once: int) -> list[bytes]:
 
         async def work() -> None:
             for place, text in waiting:
-                printed[place] = (await render(pool, text_body(text), load_limit_s=60)).pdf
+                printed[place] = (await render(pool, text_body(text), load_limit_s=PATIENCE_S)).pdf
 
         await asyncio.gather(*(work() for _ in range(at_once)))
     return [printed[place] for place in range(len(texts))]
@@ -130,7 +132,8 @@ def test_text_that_is_too_long_is_refused():
 
 
 @pytest.mark.browser
-async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_used(own_temp):
+async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_used(own_temp, monkeypatch):
+    monkeypatch.setattr(text_pages, "_CRASH_NOTICE_LIMIT_S", PATIENCE_S)
     long = "\n".join(f"line {n}" for n in range(10_000))
     async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
         process = await pool.process()
@@ -139,8 +142,8 @@ async def test_text_page_that_dies_is_printed_again_and_an_idle_dead_one_is_not_
         kill_renderers()
         while page.is_usable:
             await asyncio.sleep(0.02)
-        first = await render(pool, text_body("x"), load_limit_s=60)
-        printing = asyncio.create_task(render(pool, text_body(long), load_limit_s=60))
+        first = await render(pool, text_body("x"), load_limit_s=PATIENCE_S)
+        printing = asyncio.create_task(render(pool, text_body(long), load_limit_s=PATIENCE_S))
         before = renderer_seconds()
         while renderer_seconds() < before + 0.1:  # printing takes seconds, and this a few hundredths
             await asyncio.sleep(0.02)

@@ -20,13 +20,12 @@ import pytest
 import yaml
 
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE_S
 from tests.ports import free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text())
 INSTALLED = "/opt/rag-eval/deploy"  # where the image has the files of deploy/
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 240.0  # until a thing is called missing; the machine may be busy
-END_SECONDS = 60.0  # as compose.yaml gives the one with the runs
 
 LOCATION = {"repositoryName": "__repository__", "repositoryLocationName": "rag_eval_pipeline"}
 
@@ -93,7 +92,7 @@ class Services:
     def ask(self, query: str, **variables: object) -> Any:
         """The value of the GraphQL query's only field."""
         answer = httpx.post(
-            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_S
         ).json()
         assert "errors" not in answer, answer["errors"]
         (value,) = answer["data"].values()
@@ -101,7 +100,7 @@ class Services:
 
     def wait(self, what: str, find: Callable[[], Found | None]) -> Found:
         """What `find` finds, asked until it is something true."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while not (found := find()):
             ended = [name for name, process in self.processes.items() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
@@ -127,7 +126,7 @@ class Services:
         process = self.processes.pop(name)
         process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(END_SECONDS)
+            return process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             for child in psutil.Process(process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):

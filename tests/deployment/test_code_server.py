@@ -18,7 +18,7 @@ from rag_eval_pipeline.corpus.worker_queues import this_worker
 from rag_eval_pipeline.serving import code_server
 from rag_eval_pipeline.storage.process import end_tree
 from tests.conftest import REPOSITORY
-from tests.deployment.services import PATIENCE_SECONDS
+from tests.patience import PATIENCE_S
 
 # A run that loses the first interrupt, as one does that comes in a callback of a library, and a server that waits for
 # it as Dagster's does. Each line is one thing that has happened.
@@ -89,7 +89,7 @@ class Forked:
     def said(self) -> list[str]:
         """What else it and its server print until both have ended."""
         lines = [line.strip() for line in self.stdout]
-        self.process.join(PATIENCE_SECONDS)
+        self.process.join(PATIENCE_S)
         return lines
 
 
@@ -144,9 +144,9 @@ def start(tmp_path: Path, shared_home: Path) -> Iterator[Start]:
 
 
 def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_runs_is_killed():
-    for code, first, grace_s, killed in (
-        (SERVER, b"run: begun\n", PATIENCE_SECONDS, False),
-        (DEAF_SERVER, b"server: begun\n", 0.1, True),
+    for code, first, again_s, grace_s, killed in (
+        (SERVER, b"run: begun\n", 0.5, PATIENCE_S, False),
+        (DEAF_SERVER, b"server: begun\n", 3.0, 0.1, True),
     ):
         server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert server.stdout is not None
@@ -154,7 +154,7 @@ def test_run_that_lost_an_interrupt_is_interrupted_again_and_a_server_without_ru
             assert stdout.readline() == first
 
             try:
-                assert end_tree(server, depth=1, again_after_s=0.5, kill_after_s=grace_s) == 0
+                assert end_tree(server, depth=1, again_after_s=again_s, kill_after_s=grace_s) == 0
             finally:
                 server.kill()  # which has ended, or its output would not
             said = [line.decode().strip() for line in stdout]
@@ -181,7 +181,7 @@ def test_second_signal_interrupts_the_runs_at_once_and_the_server_no_more(start:
 
 @pytest.mark.fault(70)
 def test_run_that_does_not_end_is_killed_with_all_that_it_has_started(start: Start):
-    server = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "1")
+    server = start(SERVER.replace(repr(RUN), repr(DEAF_RUN)), "--grace", "3")
     begun, _, below = server.stdout.readline().rpartition(" ")
     assert begun == "run: begun"
 

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE_S
 from tests.ports import free_port
 
-PATIENCE_SECONDS = 240.0  # the machine may be busy
 UV = (sys.executable, "-m", "uv")
 
 
@@ -60,7 +60,7 @@ def test_installed_wheel_gives_a_first_score_and_serves_it(command: Path, tmp_pa
             cwd=workspace, env=variables(), stdout=output, stderr=output, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         urls = [f"http://127.0.0.1:{ports[0]}/server_info", f"http://127.0.0.1:{ports[1]}/"]
         while not all(map(is_there, urls)):
             assert up.poll() is None, log.read_text()
@@ -68,7 +68,7 @@ def test_installed_wheel_gives_a_first_score_and_serves_it(command: Path, tmp_pa
             time.sleep(0.5)
     finally:
         up.send_signal(signal.SIGINT)
-        assert up.wait(PATIENCE_SECONDS) == 0
+        assert up.wait(PATIENCE_S) == 0
 
 
 def is_there(url):

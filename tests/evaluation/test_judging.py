@@ -26,6 +26,7 @@ from tests.conftest import citations_in
 from tests.evaluation.conftest import RAILWAY, answered, change_defaults
 from tests.json_server import json_server
 from tests.paid_server import set_judge
+from tests.patience import PATIENCE_S
 
 
 def with_gold(pair):
@@ -230,7 +231,7 @@ def test_answer_whose_judgement_takes_long_holds_up_no_other(workspace, monkeypa
         if pair.queries[5].query_text in prompt:
             sixth.set()
         if pair.queries[2].query_text in prompt:
-            waited.append(sixth.wait(10))
+            waited.append(sixth.wait(PATIENCE_S))
         return {"choices": [{"message": {"content": judge(prompt)}, "finish_reason": "stop"}]}
 
     with json_server(answer) as server:

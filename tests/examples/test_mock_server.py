@@ -15,6 +15,7 @@ from examples.mock_server.site import Options, Site
 from rag_eval_pipeline.web.sse import json_values, parse_events
 from tests.examples import plain_http
 from tests.examples.papers import BELL, HARBOUR, LIGHT, paper, write_papers
+from tests.patience import PATIENCE_S
 
 BREAKWATER = "How long is the breakwater of the harbour?"
 QUESTIONS = [f"question {number}" for number in range(2000)]
@@ -29,7 +30,7 @@ def content(reply):
     return reply.json()["choices"][0]["message"]["content"]
 
 
-def generate(server, question, *, timeout=240, **parameters):
+def generate(server, question, *, timeout=PATIENCE_S, **parameters):
     body = {"messages": [{"role": "user", "content": question}]} | parameters
     return plain_http.post(f"{server.rag}/v1/generate", json=body, timeout=timeout)
 
@@ -261,7 +262,11 @@ ENDS = {
 @pytest.mark.parametrize(("fault", "error"), ENDS.items(), ids=ENDS)
 def test_fault_breaks_the_connection(canned, fault, error):
     with pytest.raises(error):
-        generate(canned, f"[[fault {fault}]]", timeout=httpx.Timeout(60, read=0.5 if fault == "half_open" else 60))
+        generate(
+            canned,
+            f"[[fault {fault}]]",
+            timeout=httpx.Timeout(PATIENCE_S, read=0.5 if fault == "half_open" else PATIENCE_S),
+        )
 
 
 # The process
@@ -281,7 +286,7 @@ def test_server_ends_with_a_killed_parent():
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()
     parent.communicate()
-    child.wait(timeout=240)
+    child.wait(timeout=PATIENCE_S)
 
 
 def test_server_requires_its_key_and_gets_no_other_secret(monkeypatch):

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from rag_eval_pipeline.cli.output import INTERNAL, print_error
 from rag_eval_pipeline.errors import InputError, ServiceError
+from tests.patience import PATIENCE_S
 
 LIBRARY = Path(__file__).with_name("failing_calls.c")
-DEADLINE_S = 100  # of a process, should it hang
 
 
 class Calls(enum.IntFlag):
@@ -158,7 +158,7 @@ def _serve(output: Path) -> None:
         step, name, folder, kinds, action, error, at = json.loads(line)
         child = os.fork()
         if child == 0:
-            signal.alarm(DEADLINE_S)
+            signal.alarm(int(PATIENCE_S))  # should it hang
             file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(file, 1)
             os.dup2(file, 2)

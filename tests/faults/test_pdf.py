@@ -30,6 +30,7 @@ from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import REPOSITORY
 from tests.conversion.conftest import HEAD, write_benchmark
 from tests.faults.pdfs import bomb, deflated, huge_image, many_pages, one_page, pdf, shown, stream
+from tests.patience import PATIENCE_S
 
 GOOD = one_page(stream(shown("a good page")))
 LOCK = b"<</Filter/Standard/V 1/R 2/Length 40/P -4/O<" + b"00" * 32 + b">/U<" + b"00" * 32 + b">>>"
@@ -49,7 +50,9 @@ def forms(leaf):
 @pytest.fixture(scope="module")
 def reader():
     """A reader with a tenth of the usual limits, so that tests are quick."""
-    reader = PdfReader(PdfLimits(memory_bytes=150 << 20, cpu_s=4, deadline_s=240, pages=2_000, characters=1_000_000))
+    reader = PdfReader(
+        PdfLimits(memory_bytes=150 << 20, cpu_s=4, deadline_s=PATIENCE_S, pages=2_000, characters=1_000_000)
+    )
     yield reader
     reader.close()
 
@@ -125,7 +128,7 @@ def test_what_cannot_be_read_is_refused_and_the_next_file_is_read(data, code, re
 
 
 SLOW = {
-    "by the processor's clock": PdfLimits(cpu_s=0, deadline_s=60),
+    "by the processor's clock": PdfLimits(cpu_s=0, deadline_s=PATIENCE_S),
     "by the clock on the wall": PdfLimits(cpu_s=60, deadline_s=0.2),
 }
 
@@ -179,7 +182,7 @@ def test_interrupted_request_does_not_answer_the_next_one():
     with contextlib.closing(PdfReader()) as reader:
         reader.texts(GOOD)
         os.kill(reader.process_id, signal.SIGSTOP)  # it has the request, and answers none
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
         with pytest.raises(KeyboardInterrupt):
             reader.texts(one_page(stream(b"")))
         signal.signal(signal.SIGALRM, before)
@@ -204,7 +207,7 @@ def test_child_ends_with_its_parent():
 
     assert done.returncode == -9
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(int(done.stdout)).wait(240)
+        psutil.Process(int(done.stdout)).wait(PATIENCE_S)
 
 
 def test_file_of_the_corpus_that_can_no_longer_be_read_has_no_page_and_the_others_have(tmp_path, caplog):

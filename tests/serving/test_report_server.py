@@ -13,6 +13,7 @@ import pytest
 
 from rag_eval_pipeline.judges.labels import labels_path, read_labels
 from rag_eval_pipeline.serving.report_server import REPORT_CONNECTIONS, report_server
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def asking(reports, listens="127.0.0.1"):
         port = int(address.rstrip("/").rpartition(":")[2])
 
         def run(path, *, method="GET", host="127.0.0.1", origin=None, body=""):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", host)
             if origin is not None:
@@ -178,7 +179,7 @@ def test_report_server_answers_only_requests_that_name_this_machine(ask):
 
 def test_report_server_may_start_before_the_report_exists(tmp_path):
     with report_server(tmp_path / "reports", "127.0.0.1", 0) as address:
-        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=240)
+        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=PATIENCE_S)
         connection.request("GET", "/")
         assert connection.getresponse().status == 404
 
@@ -198,7 +199,7 @@ def connect(reports):
         port = int(stack.enter_context(report_server(reports, "127.0.0.1", 0)).rstrip("/").rpartition(":")[2])
 
         def run(request):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=240))
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
             connection.sendall(request)
             return connection
 

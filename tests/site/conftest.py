@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
 from rag_eval_pipeline.evaluation.pair import load_pair
@@ -19,10 +19,10 @@ from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.conftest import MadeOnce
+from tests.patience import PATIENCE_S
 
 RAILWAY = "skarn-railway"
 AXE = AXE_FILE_PATH.read_text()
-WAIT_MS = 240_000.0  # for a page on a busy machine
 
 Open = Callable[..., Page]
 
@@ -103,9 +103,16 @@ def browser(_reported: Path) -> Iterator[Browser]:
     if os.geteuid() == 0:
         arguments.append("--no-sandbox")  # it visits this machine's own files only
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments, timeout=1000 * PATIENCE_S)
+        expect.set_options(timeout=1000 * PATIENCE_S)
         yield browser
         browser.close()
+
+
+def new_page(browser: Browser) -> Page:
+    page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
+    return page
 
 
 @pytest.fixture
@@ -117,7 +124,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
     def open_(path: Path, *, fragment: str = "", width: int = 1280, scheme: str = "light") -> Page:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(WAIT_MS)
+        context.set_default_timeout(1000 * PATIENCE_S)
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))

@@ -16,7 +16,7 @@ from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.site.audit_page import write_audit
 from rag_eval_pipeline.site.data import read_report_data
 from rag_eval_pipeline.site.page_writer import STATE, SiteFolder
-from tests.site.conftest import RAILWAY, WAIT_MS
+from tests.site.conftest import RAILWAY, new_page
 
 ATTACK = "</script><img src=x onerror=alert(1)>\u202e\u2028"
 FINDINGS = [
@@ -60,8 +60,7 @@ def test_decisions_of_the_page_are_saved_where_it_is_served_and_can_be_withdrawn
     questions = {one.id: one for batch in batches for one in questions_of(batch)}
     name = {number: one.source_id or str(number) for number, one in questions.items()}
     with report_server(audited.reports, "127.0.0.1", 0) as address:
-        page = browser.new_context().new_page()
-        page.set_default_timeout(WAIT_MS)
+        page = new_page(browser)
         page.goto(f"{address}benchmarks/{RAILWAY}.audit.html")
         page.get_by_label("Your name").fill("ada")
         card(page, name[0]).get_by_role("button", name="Drop").click()
@@ -137,8 +136,7 @@ def test_question_from_production_is_taken_with_its_gold_answer_or_dropped(repor
     (reported.reports / STATE).unlink()
     assert written(reported) == {"wrong": 30}
     with report_server(reported.reports, "127.0.0.1", 0) as address:
-        page = browser.new_context().new_page()
-        page.set_default_timeout(WAIT_MS)
+        page = new_page(browser)
         page.goto(f"{address}benchmarks/{RAILWAY}.audit.html")
         dogs, toilet = (card(page, one.id, "Users asked") for one in drafts)
         expect(dogs).to_contain_text("asked 2 times, 2 with thumbs down")

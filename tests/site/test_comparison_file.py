@@ -13,7 +13,7 @@ from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.site.comparison_file import comparison_file
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
-from tests.site.conftest import RAILWAY, rows
+from tests.site.conftest import RAILWAY, new_page, rows
 
 NAME = f"{RAILWAY}.embedded-weak.against.embedded"
 
@@ -73,7 +73,7 @@ def test_comparison_file_links_the_report_where_it_has_an_address(tmp_path):
 @pytest.mark.browser
 def test_report_that_is_served_here_offers_the_file(site, row, browser):
     with report_server(site.reports, "127.0.0.1", 0) as address:
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(f"{address}comparisons/{NAME}.html")
         with page.expect_download() as download:
             page.get_by_role("link", name="Download as one file").click()

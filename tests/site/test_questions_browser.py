@@ -18,7 +18,7 @@ from rag_eval_pipeline.site.run_data import DatasetCache, read_run
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
-from tests.site.conftest import RAILWAY, RULES, WAIT_MS, rows, run_folder, serious_findings, value_of
+from tests.site.conftest import RAILWAY, RULES, new_page, rows, run_folder, serious_findings, value_of
 
 pytestmark = pytest.mark.browser
 COMPARISON = f"comparisons/{RAILWAY}.embedded-weak.against.embedded.html"
@@ -283,7 +283,7 @@ def test_labels_are_kept_and_downloaded_as_calibrate_reads_them(site, open_page,
 def test_labels_are_offered_and_saved_where_the_report_is_served(reported, browser):
     name = run_folder(reported).name
     with report_server(reported.reports, "127.0.0.1", 0) as address:
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(f"{address}runs/{name}/question.html")
         page.get_by_text("Label this answer").click()
         for done in range(3):
@@ -306,7 +306,7 @@ def test_questions_of_an_older_run_are_listed_on_request_and_stay_listed(tmp_pat
     runs = [publish_night(workspace, "lamps", "asked", night, questions=8, skill=0.7, number=1) for night in range(5)]
     write_site(workspace)
     folder = workspace.reports / "runs" / runs[0]
-    page = browser.new_page()
+    page = new_page(browser)
     page.goto((folder / "index.html").as_uri())
     expect(page.get_by_text(f"rag-eval report --run {runs[0]}")).to_be_visible()
     expect(page.get_by_role("button", name="List its questions now")).to_have_count(0)
@@ -315,7 +315,7 @@ def test_questions_of_an_older_run_are_listed_on_request_and_stay_listed(tmp_pat
     with report_server(workspace.reports, "127.0.0.1", 0) as address:
         page.goto(f"{address}runs/{runs[0]}/index.html")
         page.get_by_role("button", name="List its questions now").click()
-        expect(page.get_by_role("status")).to_have_text("8 questions", timeout=WAIT_MS)
+        expect(page.get_by_role("status")).to_have_text("8 questions")
     page.close()
     publish_night(workspace, "lamps", "asked", 5, questions=8, skill=0.7, number=1)
     write_site(workspace, listed=[runs[1]])

@@ -18,6 +18,7 @@ from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.sources.download import cached, download
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE_S
 from tests.sources.conftest import status
 from tests.web.certificates import Authority
 from tests.web.site import serve
@@ -243,12 +244,12 @@ def test_download_of_a_killed_process_leaves_nothing_that_is_taken_for_whole(ser
         status(200, {"Content-Length": str(len(BODY))}, BODY[:100_000])(request)
         request.wfile.flush()
         arrived.set()
-        server.released.wait(240)
+        server.released.wait(PATIENCE_S)
 
     server.answers["/data.csv"] = stalling
     command = [sys.executable, "-c", KILLED, server.url(), server.host, str(tmp_path / "cache")]
     with subprocess.Popen(command, cwd=REPOSITORY, env=os.environ) as process:
-        assert arrived.wait(240)
+        assert arrived.wait(PATIENCE_S)
         process.send_signal(signal.SIGKILL)
 
     assert cached(server.url(), tmp_path / "cache") is None

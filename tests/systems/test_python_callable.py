@@ -106,6 +106,7 @@ def in_one_worker(rows):
     code = {name: row[0] for name, row in rows.items()}
     return f"""{STREAMED_CHAT}
 import os, subprocess
+from tests.patience import PATIENCE_S
 ROWS = {code!r}
 def dispatch(name):
     exec(ROWS[name], globals())
@@ -251,7 +252,7 @@ async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_loca
         import threading
         together, kept = threading.Barrier(3), threading.local()
         def ask(question):
-            together.wait(240)
+            together.wait()
             kept.calls = getattr(kept, "calls", 0) + 1
             return str(kept.calls)
     """
@@ -262,20 +263,22 @@ async def test_threads_run_calls_side_by_side_and_are_reused_so_that_thread_loca
     assert [[answer.answer for answer in answers] for answers in rounds] == [["1"] * 3, ["2"] * 3]
 
 
-async def test_question_is_not_asked_while_too_many_calls_hang(opened):
-    code = """
-        import sys, threading
+async def test_question_is_not_asked_while_too_many_calls_hang(opened, tmp_path):
+    begun = tmp_path / "begun"
+    code = f"""
+        import pathlib, sys, threading
         sys.modules["_rag_eval_user_code"].ABANDONED_LIMIT = 2
         def ask(question):
             if question == "hang":
+                pathlib.Path({str(begun)!r}).touch()
                 threading.Event().wait()
             return "answered"
     """
 
     async with opened(code) as system:
-        await time_out(system, "hang")
+        await time_out(system, "hang", begun)
         assert (await answer(system, "go")).answer == "answered"  # a call that hangs leaves its place
-        await time_out(system, "hang")
+        await time_out(system, "hang", begun)
         stuck = await answer(system, "go")
 
     assert (stuck.error_code, stuck.error) == (

@@ -15,6 +15,7 @@ from rag_eval_pipeline.evaluation.asking import run_queries
 from rag_eval_pipeline.systems import python_worker
 from rag_eval_pipeline.systems.base import Query
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE_S
 from tests.systems.conftest import answer, time_out
 
 BARE = sys._base_executable  # the interpreter below the virtual environment, which has none of our packages
@@ -92,12 +93,20 @@ async def test_worker_that_cannot_be_started_again_says_why(opened, tmp_path):
     )
 
 
-async def test_worker_that_no_longer_reacts_is_replaced(opened, monkeypatch):
+async def test_worker_that_no_longer_reacts_is_replaced(opened, monkeypatch, tmp_path):
     monkeypatch.setattr(python_worker, "UNRESPONSIVE_SECONDS", 0.1)
-    code = "import threading\nasync def ask(q): return 'a' if q == 'go' else threading.Event().wait()"
+    begun = tmp_path / "begun"
+    code = f"""
+        import pathlib, threading
+        async def ask(q):
+            if q == "hang":
+                pathlib.Path({str(begun)!r}).touch()
+                threading.Event().wait()
+            return "a"
+    """
 
     async with opened(code) as system:
-        await time_out(system, "hang")
+        await time_out(system, "hang", begun)
         stuck = await answer(system, "go")
         assert (stuck.error_code, "did not notice for 0.1 s" in stuck.error) == ("python_died", True)
         assert (await answer(system, "go")).answer == "a"
@@ -117,7 +126,7 @@ async def test_loading_again_does_not_count_against_the_time_of_a_question(opene
             states.append(system._code._is_open)
 
         system.ready = ready
-        await run_queries(system, [[Query("1", "go")]], found.append, in_flight=1, timeout_s=240)
+        await run_queries(system, [[Query("1", "go")]], found.append, in_flight=1, timeout_s=PATIENCE_S)
 
     assert (states, found[0].answer) == ([True], "a")
 
@@ -150,7 +159,7 @@ def test_worker_and_its_children_end_with_a_parent_that_is_killed(tmp_path):
         parent.send_signal(signal.SIGKILL)
 
     assert len(processes) == 2
-    gone, alive = psutil.wait_procs(processes, timeout=240)
+    gone, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
     assert alive == []
 
 

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect, sync_playwright
 
 from rag_eval_pipeline.corpus.rendering.browser import find_browser
+from tests.patience import PATIENCE_S
 from ui.server import BUNDLED, Server
 
-WAIT_MS = 240_000.0  # for a page on a busy machine
 SCREENSHOTS_VARIABLE = "RAG_EVAL_SCREENSHOTS"  # a folder that keeps them; else they go with the test's own
 
 
@@ -48,10 +48,10 @@ def context(server: Server) -> Iterator[BrowserContext]:
     if os.geteuid() == 0:
         arguments.append("--no-sandbox")  # it visits this machine's own pages only
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments)
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=arguments, timeout=1000 * PATIENCE_S)
         context = browser.new_context(viewport={"width": 1600, "height": 1000}, base_url=server.url)
-        context.set_default_timeout(WAIT_MS)
-        expect.set_options(timeout=WAIT_MS)
+        context.set_default_timeout(1000 * PATIENCE_S)
+        expect.set_options(timeout=1000 * PATIENCE_S)
         yield context
         browser.close()
 

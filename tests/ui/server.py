@@ -15,13 +15,12 @@ import psutil
 import pytest
 
 from rag_eval_pipeline.workspace import WORKSPACE_VARIABLE, Workspace
+from tests.patience import PATIENCE_S
 from tests.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLED = REPOSITORY / "examples" / "benchmarks" / "sources"
 POLL_SECONDS = 0.3
-PATIENCE_SECONDS = 240.0  # until a thing is called missing; sensors tick every 30 s, and the machine may be busy
-END_SECONDS = 240.0  # `make up` kills after 8 s; a busy machine needs longer to take note
 
 Found = TypeVar("Found")
 
@@ -105,7 +104,7 @@ class Server:
     def ask(self, query: str, **variables: object) -> Any:
         """The value of the query's only field."""
         answer = httpx.post(
-            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+            f"{self.url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_S
         ).json()
         assert "errors" not in answer, answer["errors"]
         (value,) = answer["data"].values()
@@ -138,7 +137,7 @@ class Server:
 
     def wait(self, what: str, find: Callable[[], Found | None]) -> Found:
         """What `find` finds, asked until it is something true."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while not (found := find()):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(
@@ -163,11 +162,11 @@ class Server:
         return any("headless" in line or "chrom" in line for line in map(command_line, self.family()))
 
     def stop(self, number: signal.Signals) -> list[str]:
-        """Send the signal, and return the command lines of the processes that are still there after `END_SECONDS`."""
+        """Send the signal, and return the command lines of the processes that are still there after `PATIENCE_S`."""
         if self.process.poll() is not None:
             return []
         family = self.family()
-        deadline = time.monotonic() + END_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         self.process.send_signal(number)
         while (left := _living({*family, *self.family()})) and time.monotonic() < deadline:
             self.process.poll()  # else the server stays a zombie

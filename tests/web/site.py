@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy
+from tests.patience import PATIENCE_S
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -31,6 +32,7 @@ class Site:
 
     def policy(self, **limits: object) -> EgressPolicy:
         """Allows this server and nothing else of this machine."""
+        limits = {"fetch_limit_s": PATIENCE_S, "page_load_limit_s": PATIENCE_S} | limits
         return EgressPolicy(EgressConfig(allowed_hosts=(self.host,), **limits))
 
 

@@ -52,7 +52,7 @@ async def completed(*steps, settings=None, **arguments):
 
 
 async def failed(*steps, **arguments):
-    async with serving(*steps) as server, opened(server, attempt_seconds=1, max_retries=0) as endpoint:
+    async with serving(*steps) as server, opened(server, attempt_seconds=3, max_retries=0) as endpoint:
         with pytest.raises(EndpointError) as raised:
             await chat_over(endpoint).complete(ASK, **arguments)
     return raised.value

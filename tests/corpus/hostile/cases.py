@@ -76,7 +76,7 @@ CASES = (
     Case("/canvas", END, colour=GREEN),
     Case("/mathml", ("MATH", "17")),
     Case("/web-font", ("FONT",), font=FONT_NAME),
-    Case("/video", END, flags=LATE),
+    Case("/video", END),
     Case("/large-picture", END, images=(1, 1), colour=BLACK),
     Case("/giant-picture", END, images=(1, 1), colour=BLACK, long=True),
     Case("/missing-picture", END, images=(1, 0)),

@@ -10,6 +10,9 @@ from rag_eval_pipeline.corpus.documents import CorpusDocument, FileName, Planned
 from rag_eval_pipeline.corpus.text.pdf import read_texts
 from rag_eval_pipeline.errors import DocumentError
 from rag_eval_pipeline.web.egress import EgressConfig, EgressPolicy, system_resolver
+from tests.patience import PATIENCE_S
+
+LOAD_LIMIT_S = 15.0  # of a page that does not load to its end; what is to come of it comes sooner on a busy machine
 
 
 class Outcome(NamedTuple):
@@ -63,7 +66,7 @@ async def make_all(
 async def rendering(
     *hosts: str | dict[str, object], resolved: set[str] | None = None, **limits: object
 ) -> AsyncIterator[DocumentRenderer]:
-    """A running renderer that may ask some hosts of this machine, with limits that suit pages that hang.
+    """A running renderer that may ask some hosts of this machine.
 
     Args:
         hosts: Each as in `allowed_hosts`.
@@ -76,7 +79,8 @@ async def rendering(
             resolved.add(host)
         return await system_resolver(host, port)
 
-    settings = {"fetch_limit_s": 10, "page_load_limit_s": 2, "attempts": 2, "host_requests": 64} | limits
+    patience = {"fetch_limit_s": PATIENCE_S, "page_load_limit_s": PATIENCE_S}
+    settings = patience | {"attempts": 2, "host_requests": 64} | limits
     config = EgressConfig(allowed_hosts=hosts, allow_no_sandbox=True, **settings)
     renderer = DocumentRenderer(EgressPolicy(config, resolver=resolve), lambda: "renderer")
     async with renderer:

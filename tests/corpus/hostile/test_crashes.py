@@ -50,7 +50,7 @@ ONCE, ALWAYS = "once", "always"
 KINDS = {"pages": "renderer", "browser": ""}
 ANSWERS: Answers = {
     **{f"/{n}": Reply(page(f"<p>WELL-{n}</p>{paragraphs(20)}").encode()) for n in range(OTHERS)},
-    "/loop": Reply(page("<p>LOOP</p><script>onload=()=>{for(;;);}</script>").encode()),
+    "/loop": Reply(page("<p>LOOP</p><script>onload=()=>setTimeout(()=>{for(;;);},10)</script>").encode()),
     "/by-script": deadly("kill-twice"),
     "/kill-twice": kill("renderer", times=2),
 }

@@ -73,7 +73,7 @@ def answers() -> Answers:
 
 
 async def printed(order: list[int], *, at_once: int) -> dict[int, Outcome]:
-    async with running(answers()) as site, rendering(site.host, page_load_limit_s=240, fetch_limit_s=240) as renderer:
+    async with running(answers()) as site, rendering(site.host) as renderer:
         made = await make_all(renderer, [site.url(f"/page-{n}") for n in order], at_once=at_once)
     return dict(zip(order, made, strict=True))
 

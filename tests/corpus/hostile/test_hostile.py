@@ -1,11 +1,13 @@
 """Each page of the hostile site, all the way from its URL, ends in a right PDF or in an error with a code."""
 
 import asyncio
-import itertools
+import contextlib
+import contextvars
 import os
 import re
 import threading
-from types import ModuleType
+from collections.abc import Awaitable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import psutil
 import pytest
@@ -13,24 +15,15 @@ import pytest
 from corpus.hostile.answers import ANSWERS, PDF
 from corpus.hostile.cases import CASES, Case
 from corpus.hostile.drawing import shows
-from corpus.hostile.rendering import Outcome, make_all, rendering
+from corpus.hostile.rendering import LOAD_LIMIT_S, Outcome, make_all, rendering
 from corpus.hostile.site import running
 from rag_eval_pipeline.corpus.rendering import page_loading, render
 
 pytestmark = pytest.mark.browser
 
 AT_ONCE = 5
-LimitsS = dict[tuple[ModuleType, str], float]
-Batch = tuple[list[Case], LimitsS]
-# Pages in endless loops take a whole core until they are given up, and the others may wait long for a busy machine.
-SHORT: LimitsS = {
-    **{(module, "ALIVE_LIMIT_S"): 1.5 for module in (page_loading, render)},
-    (render, "PRINT_LIMIT_S"): 3.0,
-}
-LONG: LimitsS = {
-    **{place: 240.0 for place in itertools.product((page_loading, render), ("ALIVE_LIMIT_S", "MEASURE_LIMIT_S"))},
-    **{(render, name): 600.0 for name in ("RENDER_LIMIT_S", "PRINT_LIMIT_S")},
-}
+SCRIPTS_LIMIT_S = 3.0  # of each step of a page whose scripts do not end: they take a whole core until it is given up
+LONG = {name: 600.0 for name in ("RENDER_LIMIT_S", "PRINT_LIMIT_S")}  # of hundreds of sheets
 
 
 class Session:
@@ -40,18 +33,39 @@ class Session:
         self.resolved: set[str] = set()
         self.outcomes: dict[str, Outcome] = {}
 
-    async def run(self, *batches: Batch, **limits: object) -> None:
-        """Render batches one after the other in one browser, with the given settings of the egress policy."""
+    async def run(self, *batches: tuple[list[Case], AbstractContextManager[None]], **limits: object) -> None:
+        """Render batches, each in its context, in one browser with the given settings of the egress policy."""
         async with (
             running(ANSWERS) as site,
             rendering(site.host, resolved=self.resolved, max_body_bytes=20_000_000, **limits) as renderer,
         ):
-            for cases, limits_s in batches:
-                with pytest.MonkeyPatch.context() as patch:
-                    for (module, name), seconds in limits_s.items():
-                        patch.setattr(module, name, seconds)
+            for cases, context in batches:
+                with context:
                     made = await make_all(renderer, [site.url(case.path) for case in cases], at_once=AT_ONCE)
                 self.outcomes |= {case.path: outcome for case, outcome in zip(cases, made, strict=True)}
+
+
+@contextlib.contextmanager
+def scripts_given_up_soon() -> Iterator[None]:
+    """Each step of a page with scripts has a short limit in this block; without its scripts, it has the usual one."""
+    bounded, print_page = page_loading.bounded, render._print_page
+    has_scripts = contextvars.ContextVar("has_scripts", default=False)
+
+    async def print_page_noted(*arguments: object, scripts: bool, plain: bool = False) -> render.Rendered:
+        token = has_scripts.set(scripts)
+        try:
+            return await print_page(*arguments, scripts=scripts, plain=plain)
+        finally:
+            has_scripts.reset(token)
+
+    def bounded_soon(step: Awaitable[object], limit_s: float) -> Awaitable[object]:
+        return bounded(step, SCRIPTS_LIMIT_S if has_scripts.get() else limit_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(render, "_print_page", print_page_noted)
+        for module in (page_loading, render):
+            patch.setattr(module, "bounded", bounded_soon)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +74,14 @@ def session(request, own_temp) -> Session:
     items = [item for item in request.session.items if item.parent is request.node]
     cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
     session = Session()
-    hanging = [
-        ([case for case in cases if case.is_given_up], SHORT),
-        ([case for case in cases if case.hangs and not case.is_given_up], {}),
-    ]
-    asyncio.run(session.run(*hanging))
+    given_up = [case for case in cases if case.is_given_up], scripts_given_up_soon()
+    late = [case for case in cases if case.hangs and not case.is_given_up], nullcontext()
+    asyncio.run(session.run(given_up, late, page_load_limit_s=LOAD_LIMIT_S))
     session.before = open_now()
-    others = [case for case in cases if not case.hangs]
-    asyncio.run(session.run((others, LONG), page_load_limit_s=240, fetch_limit_s=240))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, limit in LONG.items():
+            patch.setattr(render, name, limit)
+        asyncio.run(session.run(([case for case in cases if not case.hangs], nullcontext())))
     session.after = open_now()
     return session
 

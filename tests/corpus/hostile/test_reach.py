@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from corpus.hostile.prying import KINDS, MOVES
-from corpus.hostile.rendering import Outcome, make_all, rendering
+from corpus.hostile.rendering import LOAD_LIMIT_S, Outcome, make_all, rendering
 from corpus.hostile.site import Reply, Site, moved, page, running
 from rag_eval_pipeline.corpus.documents import FileName, PlannedDocument
 from rag_eval_pipeline.web.egress_proxy import REFUSAL_HEADER
@@ -99,7 +99,7 @@ class Visit:
             }
             hosts = [sites[name].host for name in ("trusted", "plain", "private", "secured")]
             hosts.append({"host": friend.host, "for": [sites["trusted"].host]})
-            async with rendering(*hosts, ca_file=str(folder / "ca.pem")) as renderer:
+            async with rendering(*hosts, ca_file=str(folder / "ca.pem"), page_load_limit_s=LOAD_LIMIT_S) as renderer:
                 made = await make_all(renderer, documents.values(), at_once=4)
         secret.unlink()
         self.outcomes = dict(zip(documents, made, strict=True))

@@ -17,6 +17,7 @@ from rag_eval_pipeline.corpus.text.pdf import draw_page, read_texts
 from rag_eval_pipeline.web.content_types import Body
 from rag_eval_pipeline.web.egress import EgressPolicy
 from rag_eval_pipeline.web.egress_proxy import EgressProxy
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 
@@ -124,7 +125,7 @@ def pdfs(own_temp) -> dict[str, bytes]:
     async def all_of_them() -> dict[str, bytes]:
         async with EgressProxy(EgressPolicy()) as proxy, browser_pool(proxy) as pool:
             bodies = {name: Body("html", page.encode(), "http://document.invalid/") for name, page in pages.items()}
-            return {name: (await render(pool, body, load_limit_s=240)).pdf for name, body in bodies.items()}
+            return {name: (await render(pool, body, load_limit_s=PATIENCE_S)).pdf for name, body in bodies.items()}
 
     return asyncio.run(all_of_them())
 

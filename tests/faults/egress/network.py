@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.patience import PATIENCE_S
+
 _OUTGOING = 4  # PACKET_OUTGOING: the loopback device shows every packet twice
 _ALL_PROTOCOLS = 3
 _SYN, _ACK = 0x02, 0x10
@@ -72,7 +74,7 @@ class Sniffer:
         self._arrived.clear()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
             last.sendto(b"", _SENTINEL)  # packets are seen in their order
-        if not self._arrived.wait(60):
+        if not self._arrived.wait(PATIENCE_S):
             raise RuntimeError("the packet socket sees nothing")
         seen, self._seen = self._seen, Counter()
         return seen

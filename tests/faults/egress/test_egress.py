@@ -27,7 +27,7 @@ def visit():
     def run(*parts):
         done = subprocess.run(
             [*namespace, sys.executable, "-m", "tests.faults.egress.visit", *parts],
-            capture_output=True, text=True, check=False, timeout=600, cwd=REPOSITORY,
+            capture_output=True, text=True, check=False, cwd=REPOSITORY,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-5000:]
         return json.loads(done.stdout)

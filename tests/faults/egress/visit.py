@@ -26,16 +26,16 @@ from rag_eval_pipeline.web.egress_proxy import EgressProxy
 from rag_eval_pipeline.web.fetcher import Fetcher, fetcher
 from rag_eval_pipeline.web.server_settings import EndpointSettings
 from tests.corpus.hostile.prying import KINDS, MOVES
-from tests.corpus.hostile.rendering import make_all, rendering
+from tests.corpus.hostile.rendering import LOAD_LIMIT_S, make_all, rendering
 from tests.corpus.hostile.site import Reply, Site, moved, page
 from tests.faults.egress.cases import ALLOWED, FORMS, LOCATIONS, METADATA, MOVE_TARGETS, NAMES, PUBLIC, SILENT, TARGETS
 from tests.faults.egress.network import Attempt, NameServer, Sniffer, open_network
+from tests.patience import PATIENCE_S
 
 SECRET = "CANARY-TEXT"
 CANARY = Reply(f"<p>{SECRET}".encode(), headers=("Access-Control-Allow-Origin: *",))
 EXPECTED_PORTS = 10_000  # below them nothing of ours listens on this machine
 FAKE_PROXY = f"http://{METADATA}:3128"
-CONTROL_LIMIT_S = 240.0  # of a busy machine
 # Chromium's own guard of local addresses would keep the control from asking; the pipeline does not rely on it.
 NO_GUARD = [
     "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebRTC,BlockInsecurePrivateNetworkRequests"
@@ -194,7 +194,7 @@ async def rendered(network: Network) -> dict[str, Any]:
     """What becomes of the pages in the pipeline's browser."""
     paths = ["/all", *(f"/move/{kind}" for kind in MOVES)]
     network.names.asked.clear()
-    async with rendering(ALLOWED, page_load_limit_s=20, fetch_limit_s=60) as renderer:
+    async with rendering(ALLOWED, page_load_limit_s=LOAD_LIMIT_S) as renderer:
         made = await make_all(renderer, [f"http://{PUBLIC}{path}" for path in paths], at_once=4)
     return {
         "pages": {path: [outcome.code, outcome.text] for path, outcome in zip(paths, made, strict=True)},
@@ -214,6 +214,7 @@ async def unguarded(network: Network) -> dict[str, Any]:
             chromium_sandbox=False,
             args=NO_GUARD,
             env={"PATH": os.environ["PATH"]},
+            timeout=1000 * PATIENCE_S,
         )
         one = await browser.new_page()
         with contextlib.suppress(Error):
@@ -223,7 +224,7 @@ async def unguarded(network: Network) -> dict[str, Any]:
             with contextlib.suppress(Error):
                 await other.goto(f"http://{PUBLIC}/move/{kind}")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CONTROL_LIMIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while wanted - set(network.canary.asked) or not any(name.startswith("udp") for name in seen):
                     seen.update(network.hits())
                     await asyncio.sleep(0.05)

@@ -9,6 +9,7 @@ from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
 from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from tests.examples import plain_http
 from tests.examples.papers import papers_corpus
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def settings():
     """`settings(server, **changes)`: both servers at one port, quick retries, quick looks at tasks."""
 
     def settings(server, *, endpoint=None, **changes):
-        quick = {"backoff_seconds": 0.01, "attempt_seconds": 20.0, "total_seconds": 60.0} | (endpoint or {})
+        quick = {"backoff_seconds": 0.01, "attempt_seconds": PATIENCE_S, "total_seconds": PATIENCE_S} | (endpoint or {})
         upload = {"poll_seconds": 0.05} | changes.pop("upload", {})
         where = {"rag": {"base_url": server.rag} | quick, "ingestor": {"base_url": server.ingestor} | quick}
         return NvidiaSettings.model_validate(where | {"upload": upload} | changes)

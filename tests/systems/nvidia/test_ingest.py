@@ -18,6 +18,7 @@ from rag_eval_pipeline.systems.nvidia_ingest import Ingestor, StoredNames, store
 from rag_eval_pipeline.web.client import Endpoint
 from tests.examples import plain_http
 from tests.examples.papers import BELL, DOCUMENTS, paper, papers_corpus
+from tests.patience import PATIENCE_S
 
 COLLECTION = "marsh_point_0123456789ab"
 UPLOAD, REPLACE = "POST /ingestor/v1/documents", "PATCH /ingestor/v1/documents"
@@ -188,7 +189,7 @@ async def test_killed_upload_is_resumed_and_nothing_is_sent_twice(server, tmp_pa
     server.reset(paths={UPLOAD: ["ok", "half_open"]})
     command = [sys.executable, "-c", KILLED, str(tmp_path), server.rag, server.ingestor]
     with subprocess.Popen(command) as child:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + PATIENCE_S
         while sent(server)[0] < 2:
             assert time.monotonic() < deadline
             assert child.poll() is None

@@ -13,6 +13,7 @@ from rag_eval_pipeline.systems.nvidia_rag import open_nvidia
 from rag_eval_pipeline.systems.nvidia_settings import NvidiaSettings
 from tests.examples.papers import BELL, HARBOUR, LIGHT, papers_corpus
 from tests.json_server import json_server
+from tests.patience import PATIENCE_S
 
 
 async def test_answer_has_its_contexts_and_citations(server, corpus, opened):
@@ -158,7 +159,7 @@ FAILURES = {
 async def test_failure_is_a_status_and_never_an_answer(server, corpus, opened, mark, status, code, requests):
     async with opened(server, corpus):
         pass
-    limits = {"max_retries": 2, "total_seconds": 2.0 if status == "timeout" else 240.0, "backoff_seconds": 0.001}
+    limits = {"max_retries": 2, "total_seconds": 2.0 if status == "timeout" else PATIENCE_S, "backoff_seconds": 0.001}
     asked = NvidiaSettings.model_validate({"rag": {"base_url": server.rag} | limits, "page_base": 1})
     async with open_nvidia(asked, corpus) as system:
         answer = await system.answer(Query("1", f"When was the harbour built? [[fault {mark}]]"))
