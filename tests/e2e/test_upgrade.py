@@ -37,6 +37,9 @@ def test_earlier_workspace_is_opened_continued_and_reported(workspace, rag_eval,
     monkeypatch.setenv("RAG_EVAL_NOW", "2026-11-08T06:00:00Z")
     assert rag_eval("validate", *map(str, sorted(workspace.results.glob("*.results.json"))))[0] == 0
     assert f"{CHANGE} (awaits its rerun)" in rag_eval("status")[1]
+    # The conversion's rules have changed as well, and what they wrote here has not: it is the same dataset.
+    assert "[stale_conversion]. Convert it again: rag-eval convert" in rag_eval("evaluate", BENCHMARK)[2]
+    assert rag_eval("convert", BENCHMARK)[0] == 0
     code, printed, told = rag_eval("evaluate", BENCHMARK, "--system", SYSTEM)
     assert (code, "40 questions, 0 failed" in printed) == (0, True), printed + told
     # Scores have moved since then: the answers are scored again, the system is not asked.
