@@ -43,6 +43,8 @@ _NOTHING = (
     "missing|empty|not applicable|not available|not found|not specified|not mentioned|not stated|not in kb|"
     "not in the kb|not in the knowledge base|not in knowledge base|not in docs|not in the docs|not in documents|"
     "not in the documents|not in the document|not in the context|not in context|no information|out of scope|"
+    "nicht in den dokumenten|nicht im dokument|nicht in den unterlagen|pas dans les documents|"
+    "no está en los documentos|"
     "keine angabe|k.a.|k. a.|keine antwort|nicht angegeben|nicht vorhanden|sans réponse|non renseigné|non disponible|"
     "sin respuesta|no disponible|nessuna risposta|non specificato|sem resposta|geen antwoord|brak|brak odpowiedzi|"
     "cevap yok|yok|нет|нет ответа|нет данных|无|沒有|没有答案|なし|該当なし|없음"

@@ -21,6 +21,7 @@ READ_PDFS = 5  # the smallest of the folder
 FOUND_SHARE = 0.3  # of the texts of a column of answers occur in a document
 TITLE_SHARE = 0.5  # of the values of a column are titles
 
+_SITE = re.compile(r"\s+[:|–—-]\s+")  # between the title of a page and the name of its site
 _MARKUP = re.compile(r"<[^>]*>")
 _TITLES = (
     re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE),
@@ -59,8 +60,9 @@ def titles_offer(profile: FolderProfile, columns: Sequence[Column]) -> tuple[str
     """Return a sentence and SQL for a column that names documents by their titles; None if no column does."""
     titles: dict[str, list[str]] = {}
     for name, text in _read(profile).items():
-        if title := _title(PurePosixPath(name).suffix, text):
-            titles.setdefault(_plain(title), []).append(name)
+        title = _title(PurePosixPath(name).suffix, text) or ""
+        for part in {_plain(one) for one in (title, *_SITE.split(title)) if one}:
+            titles.setdefault(part, []).append(name)
     for column in columns:
         values = list(dict.fromkeys(column.present)) if column.kind == "text" else []
         named = {value: titles[_plain(value)][0] for value in values if len(titles.get(_plain(value), ())) == 1}

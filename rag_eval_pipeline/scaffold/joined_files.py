@@ -1,6 +1,6 @@
-"""Files, or sheets of a workbook, that have the same columns and different questions: one relation."""
+"""Files, or sheets of a workbook, that have alike columns and different questions: one relation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -17,29 +17,44 @@ SAME_SHARE = 0.1  # of the questions of a file may be another's; with more it is
 def with_joined_files(profile: FolderProfile) -> FolderProfile:
     """Return a profile in which files of questions that belong together are one, such as one for each department.
 
-    Splits, and files that are named as if a system had answered, are not joined.
+    They have the same columns of questions and answers, and most others. Splits, and files that are named as if a
+    system had answered, are not joined.
     """
     groups: dict[tuple[object, ...], list[DataFile]] = {}
     for file in profile.data:
-        if file.origin.path is not None and OUTPUT_FILES.isdisjoint(origin_words(file.origin)):
+        columns = find_roles(file).columns
+        if (
+            "question" in columns
+            and file.origin.path is not None
+            and OUTPUT_FILES.isdisjoint(origin_words(file.origin))
+        ):
             # Of a workbook either the sheets are joined, or the workbooks.
             key = {**file.origin.keys(), "path": None} if file.origin.sheet is None else {"path": file.origin.path}
-            shape = (tuple(file.table.schema.names), tuple(map(str, file.table.schema.types)), split_of(file.origin))
-            groups.setdefault((*shape, str(key)), []).append(file)
+            answer = columns.get("answer") or columns.get("answers")
+            groups.setdefault((columns["question"], answer, split_of(file.origin), str(key)), []).append(file)
     data = list(profile.data)
     for files in groups.values():
-        if len(files) > 1 and _ask_differently(files):
+        if len(files) > 1 and _are_alike(files) and _ask_differently(files):
             data[data.index(files[0])] = _joined(files)
             data = [file for file in data if file not in files]
     return replace(profile, data=tuple(data))
 
 
+def _are_alike(files: Sequence[DataFile]) -> bool:
+    """Return whether columns of one name have one type, and at least half of all columns are in each file."""
+    types = [{field.name: str(field.type) for field in file.table.schema} for file in files]
+    shared = set.intersection(*(set(one) for one in types))
+    every = set.union(*(set(one) for one in types))
+    is_typed = all(one.get(name, other[name]) == other[name] for one, other in combinations(types, 2) for name in other)
+    return 2 * len(shared) >= len(every) and is_typed
+
+
 def _ask_differently(files: Iterable[DataFile]) -> bool:
     asked = []
     for file in files:
-        name = find_roles(file).columns.get("question")
-        column = next((column for column in (*file.columns, *file.nested) if column.name == name), None)
-        asked.append({str(value).strip().casefold() for value in column.present} if column is not None else set())
+        name = find_roles(file).columns["question"]
+        column = next(column for column in (*file.columns, *file.nested) if column.name == name)
+        asked.append({str(value).strip().casefold() for value in column.present})
     return all(asked) and all(
         len(one & other) <= SAME_SHARE * min(len(one), len(other)) for one, other in combinations(asked, 2)
     )
@@ -47,7 +62,7 @@ def _ask_differently(files: Iterable[DataFile]) -> bool:
 
 def _joined(files: list[DataFile]) -> DataFile:
     first = files[0]
-    table = pa.concat_tables([file.table for file in files]).combine_chunks()
+    table = pa.concat_tables([file.table for file in files], promote_options="default").combine_chunks()
     columns = columns_of(table)
     if first.origin.sheet is not None:
         sheets = tuple(str(file.origin.sheet) for file in files)
@@ -57,7 +72,7 @@ def _joined(files: list[DataFile]) -> DataFile:
         origin = first.origin._replace(path=read)
     what, apart = ("files", "run `init` with each") if first.origin.sheet is None else ("sheets", "state one `sheet`")
     text = (
-        f"source: {len(files)} {what} with the same columns and different questions are one benchmark: {origin.shown}. "
+        f"source: {len(files)} {what} with alike columns and different questions are one benchmark: {origin.shown}. "
         f"For a benchmark of one, {apart}."
     )
     notes = tuple(dict.fromkeys(note for file in files for note in file.notes))

@@ -32,6 +32,8 @@ _PAGED = re.compile(
     r"([0-9]{1,6})(?:[^0-9A-Za-z]+[0-9]*|ff?|bis|to|und|and)*(?:ページ|頁|页)?\W*$",
     re.IGNORECASE,
 )
+# Where one link leads: `[Dock](dock.md)`, Notion's `Dock (../Pages/Dock%201a2b.md)`.
+_BRACKETED = re.compile(r"^[^()]*\(([^()]+)\)\W*$")
 LINKED_SHARE = 0.5  # of the values have to name a document; a benchmark may have a few dead links
 MIRROR_SHARE = 0.9  # of a mirror's rows have a URL and a file that exists
 TRIED_VALUES = 2_000
@@ -208,6 +210,9 @@ def _file_targets(profile: FolderProfile) -> Iterator[Target]:
     segment = f"regexp_extract({{}}, {literal(_SEGMENT.pattern)}, 1)"
     decoded = f"coalesce(try(url_decode({segment})), {segment})"
     yield _file_target(profile, names, decoded, "paths or URLs that end in names of files", _last_segment)
+    inner = segment.replace("{}", f"regexp_extract({{}}, {literal(_BRACKETED.pattern)}, 1)")
+    linked = f"coalesce(try(url_decode({inner})), {inner})"
+    yield _file_target(profile, names, linked, "links to files", _linked_segment)
     path = f"replace({{}}, {literal(FILE_SCHEME)}, '')"
     yield _file_target(profile, names, path, f"paths after {FILE_SCHEME}", lambda v: v.removeprefix(FILE_SCHEME))
     for folder in sorted({str(parent) for path in profile.documents for parent in PurePosixPath(path).parents}):
@@ -247,6 +252,11 @@ def no_documents(column: str) -> str:
 def _last_segment(value: str) -> str:
     found = _SEGMENT.search(value)
     return unquote(found[1]) if found else ""
+
+
+def _linked_segment(value: str) -> str:
+    found = _BRACKETED.search(value)
+    return _last_segment(found[1]) if found else ""
 
 
 def table_corpus(table: DocumentTable) -> Corpus:

@@ -171,7 +171,8 @@ def profile_folder(folder: Path, files: Sequence[str], *, url: str | None = None
         kinds = ", ".join(kind or "no suffix" for kind in ordered[:MAX_KINDS])
         notes.append(f"Files of other kinds ({kinds}) were left out: {others.total()}.")
     notes += _zipped_documents(folder, files)
-    return FolderProfile(tuple(data), tuple(filter(_can_be_document, files)), tuple(files), tuple(notes), folder)
+    documents = tuple(name for name in files if _can_be_document(name) and not _is_part_of_page(name, files))
+    return FolderProfile(tuple(data), documents, tuple(files), tuple(notes), folder)
 
 
 def _zipped_documents(folder: Path, files: Sequence[str]) -> Iterator[str]:
@@ -228,6 +229,14 @@ def _one_row_files(paths: BenchmarkPaths, data: list[DataFile]) -> list[DataFile
 def _can_be_document(name: str) -> bool:
     path = PurePosixPath(name)
     return path.suffix.lower() in DOCUMENT_SUFFIXES and path.stem.lower() not in NOT_CONTENT
+
+
+def _is_part_of_page(name: str, files: Sequence[str]) -> bool:
+    """Return whether a file is in the folder `Page_files` that a browser saves beside `Page.html`."""
+    pages = [
+        str(parent).removesuffix("_files") for parent in PurePosixPath(name).parents if parent.name.endswith("_files")
+    ]
+    return any(f"{page}.{suffix}" in files for page in pages for suffix in ("html", "htm"))
 
 
 def _can_be_data(folder: Path, name: str) -> bool:

@@ -203,14 +203,18 @@ def sniff_layout(text: str) -> Layout:
 
 
 def _records_above(records: Sequence[tuple[int, list[str]]]) -> int:
-    """Return how many records stand above the header: remarks, and titles that fill one cell of three or more."""
+    """Return how many records stand above the header: remarks, and titles.
+
+    Of three cells or more, a title fills one, or half as many as most records do.
+    """
     if not records:
         return 0
     width, _ = max(Counter(len(cells) for _, cells in records).items(), key=lambda item: (item[1], item[0]))
-    fullest = max(sum(map(bool, cells)) for _, cells in records)
-    for number, (_, cells) in enumerate(records):
+    counts = [sum(map(bool, cells)) for _, cells in records]
+    usual = sorted(counts)[len(counts) // 2]
+    for number, ((_, cells), count) in enumerate(zip(records, counts, strict=True)):
         is_remark = cells[0].startswith("#") and len(cells) != width
-        if not is_remark and not (fullest > 2 and sum(map(bool, cells)) == 1):
+        if not is_remark and not (max(counts) > 2 and (count == 1 or 2 * count <= usual)):
             return number
     return 0
 

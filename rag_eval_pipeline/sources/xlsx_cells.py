@@ -32,6 +32,7 @@ _HOURS = re.compile("[hs]", re.IGNORECASE)  # in the format of a time of day
 HEADER_ROWS = 50  # among which the header is looked for
 
 _NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')  # of a number format: texts, escapes, padding, colours
+_UNIT = re.compile(r'"[^"]*[^\W\d_][^"]*"|"[^"]*[€$£¥]|\[\$[^\]-]|^[^\[]*[€$£¥]')
 _LEADING_ZEROS = re.compile(r"0{2,}")
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=\"([A-Z0-9:]+)\"")
 _FORMULA = re.compile(rb"<(?:\w+:)?f[\s/>]")
@@ -223,6 +224,9 @@ def _read_sheet(file: Any, sheet: Any) -> Sheet:
             elif value == datetime.time() and not _HOURS.search(cell.number_format or ""):
                 faults.setdefault("with 0 as a date, read as empty", []).append(_place(place, number))
                 value = None
+            elif isinstance(value, int | float) and _UNIT.search(cell.number_format or ""):
+                what = "shown with a currency or unit, and read as bare numbers"
+                faults.setdefault(what, []).append(_place(place, number))
             formula = written[place].value if place < len(written) else None
             link = _LINK_FORMULA.match(formula) if isinstance(formula, str) else None
             if link is not None and not link[1].lower().startswith(_NO_DOCUMENT):

@@ -119,6 +119,8 @@ SHAPES = {
                                                                                        [["docs/x.md"]],              ["docs/x.md"]),
     "evidence in files of which some are there": ({"q.jsonl": jsonl(*({"question": "A?", "answer": "a", "evidence": [{"doc_name": name, "evidence_text": "t"}]} for name in "xyz")), "docs/x.md": "x"},
                                                                                        [["docs/x.md"]],              ["docs/x.md"]),
+    "files of a saved page": ({**table("page", "x.html"), "docs/x.html": HTML, "docs/x_files/ad.html": HTML, "docs/y.html": HTML},
+                                                                                       [["docs/x.html"]],            ["docs/x.html", "docs/y.html"]),
     "a file whose name a Mac wrote": ({**table("doc_name", "\u00fc.md"), "docs/u\u0308.md": "x"},
                                                                                        [["docs/u\u0308.md"]],       ["docs/u\u0308.md"]),
     "gold text beside files": ({**table("context", "gold"), "docs/x.md": "x"},         [["'gold'"]],                 ["docs/x.md"]),
@@ -146,6 +148,8 @@ FILES = {
     "with a fragment":    ("a b.html#part-2",   ["docs/a b.html"]),
     "path elsewhere":     ("/kb/v2/a b.html",   ["docs/a b.html"]),
     "path of Windows":    ("C:\\kb\\a b.html",  ["docs/a b.html"]),
+    "link of Markdown":   ("[A b](../kb/a%20b.html)", ["docs/a b.html"]),
+    "links of Notion":    ("C (../x/c.html), A b (../x/a%20b.html)", ["docs/c.html", "docs/a b.html"]),
     "in another case":    ("A B.HTML",          ["docs/a b.html"]),
     "with a page":        ("a b.html, p. 2",    ["docs/a b.html"]),
     "URL of a file":      ("file:///kb/a%20b.html?v=2#p", ["docs/a b.html"]),
@@ -306,7 +310,7 @@ def test_instruction_is_asked_with_its_input(planned):
 
 DOCS = {
     "docs/dock.md": "# Dry dock\nIt is 31 metres deep. Ada Lund built it.",
-    "docs/quay.html": "<title>Quay</title>Old.",
+    "docs/quay.html": "<title>Quay - Harbour wiki</title>Old.",
 }
 
 
@@ -441,6 +445,7 @@ def test_history_of_a_place_is_a_label_and_not_said_to_lack_messages(started):
 SETS = {  # of questions in two files, and whether they are one benchmark
     "one for each department": ("hr/q.csv", "it/q.csv", "Who?", True),
     "of one split":            ("hr_test.csv", "it_test.csv", "Who?", True),
+    "one with a note":         ("hr/q.csv", "it/q_note.csv", "Who?", True),
     "two versions":            ("q_v1.csv", "q_v2.csv", "How?", False),
     "two splits":              ("test.csv", "train.csv", "Who?", False),
     "answers of a system":     ("questions.csv", "answers.csv", "Who?", False),
@@ -449,11 +454,16 @@ SETS = {  # of questions in two files, and whether they are one benchmark
 
 @pytest.mark.parametrize(("one", "other", "asked", "are_one"), SETS.values(), ids=SETS)
 def test_files_with_different_questions_are_one_benchmark(empty, started, one, other, asked, are_one):
-    proposal = started({one: "question,answer\nHow?,so\n", other: f"question,answer\n{asked},Ada\n"})
+    proposal = started(
+        {
+            one: "question,answer\nHow?,so\n",
+            other: f"question,answer{',note' if 'note' in other else ''}\n{asked},Ada{',x' if 'note' in other else ''}\n",
+        }
+    )
 
     found = plan(empty.benchmark("scratch")).questions
     assert [question.question for question in found] == ["How?", asked][: 1 + are_one]
-    assert any("files with the same columns" in guess for guess in proposal.guesses) == are_one
+    assert any("files with alike columns" in guess for guess in proposal.guesses) == are_one
 
 
 def test_answers_by_question_are_read(planned):

@@ -70,6 +70,7 @@ class TestCsv:
     EXCEL = {  # text -> columns, lines
         "a stated delimiter":    ("sep=;\nq;a\nx;1,5\n",                         {"q": ["x"], "a": ["1,5"]},           [3]),
         "remarks above":         ("# exported\n# by hand\nq,a\nx,1\ny,2\n",      {"q": ["x", "y"], "a": ["1", "2"]},  [4, 5]),
+        "titles of two cells":   ("Set,,,\nBy:,Ada,,\nq,a,d,n\nx,1,r,s\ny,2,d,t\n", {"q": ["x", "y"], "a": ["1", "2"], "d": ["r", "d"], "n": ["s", "t"]}, [4, 5]),
         "a title above":         ("Report,,\n,,\nq,a,d\nx,1,\ny,2,d\n",          {"q": ["x", "y"], "a": ["1", "2"], "d": ["", "d"]}, [4, 5]),
         "a number as header":    ("#,q,a\n1,x,2\n",                              {"#": ["1"], "q": ["x"], "a": ["2"]}, [2]),
         "rows of separators":    ("q;a\nx;1\n;\n ; \ny;2\n;\n",                 {"q": ["x", "y"], "a": ["1", "2"]},  [2, 5]),

@@ -79,12 +79,13 @@ def test_xlsx_reads_the_table_of_the_first_visible_sheet_with_cells(benchmark):
             [None, "q", "a", "topic", None],
             [None, "When?", 1888, "history", "seen"],
             [],
-            [None, "Who?", "007"],
+            [None, "Who?", 7],
             [None, "Why?", "#N/A", "reasons"],
         ],
     )
     sheet = book["Questions"]
     sheet["C7"].data_type = "e"
+    sheet["C6"].number_format = '0.00 "€"'
     sheet.merge_cells("D4:D6")
     sheet["C90"].number_format = "0%"  # formatted and empty, as templates are
 
@@ -92,13 +93,14 @@ def test_xlsx_reads_the_table_of_the_first_visible_sheet_with_cells(benchmark):
 
     assert found.table.select(["q", "a", "topic", "column_4", "source_row"]).to_pylist() == [
         {"q": "When?", "a": "1888", "topic": "history", "column_4": "seen", "source_row": 1},
-        {"q": "Who?", "a": "007", "topic": "history", "column_4": None, "source_row": 2},
+        {"q": "Who?", "a": "7", "topic": "history", "column_4": None, "source_row": 2},
         {"q": "Why?", "a": None, "topic": "reasons", "column_4": None, "source_row": 3},
     ]
     assert [found.line("q.xlsx", row) for row in (1, 2, 3)] == [4, 6, 7]
     assert found.notes == (
         "q.xlsx: the sheet 'Questions' is read, not 'Notes', 'Blank'; `sheet` in benchmark.yaml chooses another",
         "q.xlsx: the header is row 3, below 'Railway questions, spring'; `header_row` chooses another row",
+        "q.xlsx: 1 cell shown with a currency or unit, and read as bare numbers; the first is C6",
         "q.xlsx: 1 cell with the error #N/A, read as empty; the first is C7",
         "q.xlsx: 1 cell merged over several rows; each of these rows has the value; the first is D4",
     )
