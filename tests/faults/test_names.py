@@ -26,7 +26,6 @@ NAMES = (
     "*.pdf",
     "[a].txt",
     "a.txt\n",
-    "A.TXT",
     ".",
 )
 BY_FILE = f"""{HEAD}source: q.jsonl
