@@ -169,7 +169,12 @@ def test_retrieval_without_gold_documents_says_why_it_is_not_scored(rag_eval, wo
 
 def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, workspace):
     source = {"doc_id": "KB-7", "title": "Line opening", "text": "The line opened."}
-    with json_server(lambda path, body: {"answer": "The line opened in 1888.", "sources": [source]}) as server:
+
+    def answer(path, body):
+        refuses = "frieze in the hall of Ulvhamn" in str(body)  # one of the 8 unanswerable questions of 40
+        return {"answer": "I don't know." if refuses else "The line opened in 1888.", "sources": [source]}
+
+    with json_server(answer) as server:
         code, out, error = rag_eval("system", "init", "own", "--url", server.url, "--benchmark", RAILWAY)
         probed = rag_eval("system", "probe", "own", "--benchmark", RAILWAY)[2]
         evaluated = rag_eval("evaluate", RAILWAY)[1]  # the others are built in
@@ -179,7 +184,8 @@ def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, w
     assert "KB-7 -> line-opening.pdf (the title beside it is its first heading or name)" in out
     assert error.startswith("Next: fix contexts.document in ")
     assert probed.endswith(error)
-    assert "  Exact match is 0: an answer in sentences equals no gold answer; read F1 and the judge.\n" in evaluated
+    sentences = "an answer in sentences equals no gold answer; read F1 and the judge."
+    assert f"  Exact match is 0.025, from right refusals alone: {sentences}\n" in evaluated
     assert re.search(r"  F1 0\.\d+, .*Latency p50 [\d,]+ ms \(64 in flight\)\n", evaluated)
     assert "contexts.names" in error
 

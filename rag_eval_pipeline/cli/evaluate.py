@@ -154,6 +154,7 @@ def evaluate(
             "retrieval_level": published.retrieval_level,
             "warnings": list(published.warnings),
             "partial": published.partial,
+            "in_sentences": published.is_in_sentences,
             "reasons": {name: metric.reason for name, metric in published.metrics.items() if metric.reason},
             "judge": {"judged": judging.judged, "failed": judging.failed, "reasons": judging.reasons},
             "corrected": {"judged_correct": published.corrected.model_dump()} if published.corrected else {},
@@ -172,14 +173,13 @@ def evaluate(
         )
         if done["causes"]:
             text += f"\n  {_causes_line(done['causes'])}"
-        is_in_sentences = numbers["exact_match"] == 0 and bool(numbers["f1"])
-        if is_in_sentences:
-            numbers.pop("exact_match")
+        exact_match = numbers.pop("exact_match") if done["in_sentences"] else None
         nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
         means = metrics_line(numbers, done["partial"], level=done["retrieval_level"], in_flight=done["in_flight"])
         text += f"\n  {means or nothing}"
-        if is_in_sentences:
-            text += f"\n  Exact match is 0{IN_SENTENCES}."
+        if exact_match is not None:
+            by = f"{exact_match:.3f}, from right refusals alone" if exact_match else "0"
+            text += f"\n  Exact match is {by}{IN_SENTENCES}."
         if means and "no_relevant_documents" in done["reasons"].values():
             text += "\n  Retrieval is not scored, because no question has a gold document [no_relevant_documents]."
         for name, corrected in done["corrected"].items():

@@ -24,6 +24,7 @@ class Published:
 
     Args:
         partial: Headline metrics that not all questions have -> questions scored, and questions asked.
+        is_in_sentences: No answer equals a gold answer, though some share words with one; right refusals do equal it.
     """
 
     evaluation_id: str
@@ -34,6 +35,7 @@ class Published:
     metrics: dict[str, Metric]
     preview: list[dict[str, Any]]
     partial: dict[str, tuple[int, int]]
+    is_in_sentences: bool
     judging: JudgingReport
     corrected: CorrectedRate | None
     rescored_from: str | None
@@ -107,6 +109,7 @@ def _publish(workspace: Workspace, evaluation: Evaluation, pair: Pair, scores: S
         metrics=_shares(results),
         preview=preview,
         partial=_partial(results),
+        is_in_sentences=_is_in_sentences(results),
         judging=judgements.report,
         corrected=judged.corrected if (judged := results.judge_metrics.get("judged_correct")) else None,
         rescored_from=evaluation.record.rescored_from,
@@ -135,6 +138,12 @@ def headline(results: EvaluationResults) -> dict[str, float | None]:
         "queries": results.summary.total_queries,
         "failed": results.summary.failed_queries,
     }
+
+
+def _is_in_sentences(results: EvaluationResults) -> bool:
+    """Whether no answer equals a gold answer, and some share words with one; right refusals equal it too."""
+    quality = results.answer_quality_metrics
+    return quality.answerable_exact_match.value == 0 and bool(quality.answerable_f1.value)
 
 
 def _partial(results: EvaluationResults) -> dict[str, tuple[int, int]]:

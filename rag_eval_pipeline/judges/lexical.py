@@ -17,7 +17,7 @@ from rag_eval_pipeline.judges.judge_settings import LanguageCode, LexicalSetting
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
 from rag_eval_pipeline.metrics.answers import is_accepted
 from rag_eval_pipeline.text.folding import fold, mask_citations, plain
-from rag_eval_pipeline.text.numbers import NumberIndex
+from rag_eval_pipeline.text.numbers import Match, NumberIndex
 from rag_eval_pipeline.text.refusals import Refusal, find_refusal
 
 _YES_NO: dict[LanguageCode, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -60,9 +60,10 @@ _ASKS_BOUND = re.compile(
     r"|after|deadline)\b"
 )
 # 3.10 is no 3.1 where numbers are names.
-_ASKS_VERSION = re.compile(
-    r"\b(?:versions?|releases?|v(?=\d)|sections?|subsections?|chapters?|clauses?|articles?|paragraphs?|figures?|tables?"
-    r"|appendix|annex|python|ubuntu|kubernetes)\b|\bv(?=\d)|§"
+_NAMED_BY_NUMBERS = r"\b(?:versions?|releases?|(?:sub)?sections?|chapters?|clauses?|articles?|paragraphs?)\b"
+_ASKS_VERSION = re.compile(rf"{_NAMED_BY_NUMBERS}|\bpython\b")
+_IS_VERSION = re.compile(
+    rf"(?:{_NAMED_BY_NUMBERS}|\b(?:figure|table|appendix|annex|python|ubuntu|v)\b|\bv|§) ?(?=[0-9]+\.)"
 )
 _DECIMAL = re.compile(r"[0-9]+\.[0-9]+")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
@@ -162,8 +163,8 @@ class _Comparison:
         self.settings = by
         self.numbers = wanted_numbers(gold.quantities, asked.quantities, is_brief=len(gold.stems) <= BRIEF)
         matches = [(number.text, index.match(number, by.number_tolerance)) for number in self.numbers]
-        if _ASKS_VERSION.search(asked.folded) or _ASKS_VERSION.search(gold.folded):
-            matches = [(text, match if _has_digits(text, given.folded) else "last digit") for text, match in matches]
+        if _ASKS_VERSION.search(asked.folded) or _IS_VERSION.search(gold.folded):
+            matches = [(text, _as_name(text, match, given.folded)) for text, match in matches]
         if _ASKS_BOUND.search(asked.folded):
             matches = [(text, "yes" if match == "bound" else match) for text, match in matches]
         self.matched = sum(match == "yes" for _, match in matches)
@@ -259,10 +260,15 @@ class _Comparison:
         return ", ".join((text, *self.doubts))
 
 
-def _has_digits(number: str, text: str) -> bool:
-    """Whether a text has a number with decimals digit by digit, or the number has none."""
-    digits = _DECIMAL.search(number)
-    return digits is None or re.search(rf"(?<![0-9.]){re.escape(digits[0])}(?![0-9]|\.[0-9])", text) is not None
+def _as_name(number: str, match: Match, text: str) -> Match:
+    """Return the match of a number that is a name: 3.10 is no 3.1, and 3.10.2 may be meant by it."""
+    if not _DECIMAL.fullmatch(number):
+        return match
+    digits = rf"(?<![0-9.]){re.escape(number)}"
+    if match == "no":
+        return "last digit" if re.search(rf"{digits}\.[0-9]", text) else match
+    is_there = re.search(rf"{digits}(?![0-9]|\.[0-9])", text) is not None
+    return match if is_there or match not in ("yes", "rounding") else "last digit"
 
 
 def _has_code(gold: ComparedText, given: ComparedText) -> bool:

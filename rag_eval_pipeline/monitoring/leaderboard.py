@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -146,12 +147,18 @@ def main_metric(rows: Iterable[ResultsHeader], trust: Trust) -> str:
 def ranked(rows: Iterable[ResultsHeader], trust: Trust, *, by: str | None = None) -> list[RankedRow]:
     """Return rows by benchmark, on each the best system first, with what each is best in.
 
+    Retrieval is compared by page only where all systems of a benchmark have pages; else all rows are by document.
+
     Args:
         by: The metric that is sorted by; `main_metric` of the benchmark by default.
     """
     found = []
     for _, group in groupby(sorted(rows, key=lambda row: row.benchmark), key=lambda row: row.benchmark):
         same = list(group)
+        level = "page" if all(row.retrieval_level == "page" for row in same) else "document"
+        same = [
+            row if row.retrieval_level == level else msgspec.structs.replace(row, retrieval_level=level) for row in same
+        ]
         best = {name: _best(same, name, trust) for name in HEADLINE}
         metric = by or main_metric(same, trust)
         same.sort(key=lambda row: (_rank_key(row, metric, trust), row.system))
@@ -341,7 +348,8 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
             main, *others = (_value(one, name, board.trust) for name in shown)
             changes = board.changes.get(one.row.evaluation_id, {})
             # Of retrieval by page, only the metrics by page have verdicts.
-            change = _change(changes.get(metric) or changes.get(PAGE_PREFIX + metric))
+            by_page = changes.get(PAGE_PREFIX + metric) if one.row.retrieval_level == "page" else None
+            change = _change(changes.get(metric) or by_page)
             table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
             if counts is None:
                 _add_counts(table, [_scored({one.row.metric(name).n_scored}, asked) for name in shown])

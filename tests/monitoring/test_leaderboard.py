@@ -1,21 +1,23 @@
 """The leaderboard says how many questions each value is of, and ranks no doubted value first."""
 
 import io
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from rag_eval_pipeline.formats.results import Metric
+from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, main_metric, ranked
 
 TRUST = SimpleNamespace(doubt=lambda row, _: "not calibrated" if row.judge == "new" else None)
 
 
-def row(system, value, scored=100, asked=100, *, name="f1", judge="known"):
+def row(system, value, scored=100, asked=100, *, name="f1", judge="known", level="document"):
     metric, none = Metric(value=value, n_scored=scored), Metric(value=None, reason="nothing_to_score")
     return SimpleNamespace(
-        benchmark="b", system=system, evaluation_id=system, judge=judge, retrieval_level="document",
+        benchmark="b", system=system, evaluation_id=system, judge=judge, retrieval_level=level,
         summary={"total_queries": asked}, metric=lambda key: metric if key == name else none,
     )  # fmt: skip
 
@@ -37,12 +39,32 @@ def test_leaderboard_table_has_the_questions_of_each_value(rows, lines):
 
 
 def test_leaderboard_table_has_the_change_of_a_metric_by_page():
-    one = row("x", 0.5, name="hit@1")
+    one = row("x", 0.5, name="hit@1", level="page")
     verdict = SimpleNamespace(kind="regressed", estimate=-0.25)
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(leaderboard_table(Leaderboard([one], None, (), TRUST, {"x": {"page/hit@1": verdict}}), by="hit@1"))
 
     assert "−25.0" in console.export_text()
+
+
+def header(system, level, by_document, by_page):
+    summary = {"total_queries": 100, "failed_queries": 0}
+    hits = [{"hit@1": MetricHeader(value, n_scored=100)} for value in (by_document, by_page)]
+    quality, speed = {"abstention": {"f1": {"value": None}}}, {"latency_stats": {"p50": None}}
+    night = datetime(2026, 11, 1, tzinfo=UTC)
+    return ResultsHeader(system, night, "b", system, "1", "1", {}, summary, level, *hits, {}, quality, speed)
+
+
+@pytest.mark.parametrize(
+    ("level", "best", "values"), [("document", "pages", [0.8, 0.7]), ("page", "files", [0.5, 0.4])]
+)
+def test_retrieval_is_ranked_at_a_level_that_all_systems_have(level, best, values):
+    rows = [header("files", level, 0.7, None if level == "document" else 0.5), header("pages", "page", 0.8, 0.4)]
+
+    found = ranked(rows, SimpleNamespace(doubt=lambda *_: None), by="hit@1")
+
+    assert [one.row.metric("hit@1").value for one in found] == values
+    assert [(one.row.system, one.row.retrieval_level) for one in found if "hit@1" in one.best] == [(best, level)]
 
 
 def test_main_metric_is_one_that_varies():
