@@ -333,7 +333,7 @@ def report(
 
     Example: rag-eval report --open
     """
-    from rag_eval_pipeline.monitoring.history_tables import update_history
+    from rag_eval_pipeline.monitoring.history_tables import history_with_events
     from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
     from rag_eval_pipeline.monitoring.regressions import write_comparisons
     from rag_eval_pipeline.site.site import write_report
@@ -341,7 +341,7 @@ def report(
     root = find_workspace(workspace)
     files = {"leaderboard": "leaderboard.json", "regressions": "regressions.json", "report": "index.html"}
     paths = {asset: str(root.reports / name) for asset, name in files.items()}
-    found = write_comparisons(root, update_history(root))
+    found = write_comparisons(root, history_with_events(root))
     write_leaderboard(root, found.history)
     write_report(root, found, asked=question or (), listed=runs or ())
     emit(paths, as_json, [paths["report"]])

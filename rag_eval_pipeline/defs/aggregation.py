@@ -58,13 +58,13 @@ def leaderboard(context: dg.AssetExecutionContext, workspace: WorkspaceResource)
 
     Source: Evaluation Data Formats 4.2 (docs/reference/specifications.md).
     """
-    from rag_eval_pipeline.monitoring.history_tables import update_history
+    from rag_eval_pipeline.monitoring.history_tables import history_with_events
     from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
     from rag_eval_pipeline.monitoring.regressions import workspace_checks
     from rag_eval_pipeline.monitoring.summary_lines import leaderboard_headline
 
     with as_dagster_failure(context):
-        history = update_history(workspace.workspace)
+        history = history_with_events(workspace.workspace)
         board = write_leaderboard(workspace.workspace, history)
         checks = workspace_checks(workspace.workspace, history, now=clock.now())
     for note in board.notes:

@@ -1,6 +1,7 @@
 """Tables of the metrics and scores of published results, for `rag-eval history --sql` and for notebooks.
 
-`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` have a row for each metric and each score.
+`data/evaluation/history/{figures,questions}/<evaluation_id>.parquet` have a row for each metric and each score. Those
+that lack are written when they are first asked for.
 """
 
 import os
@@ -31,6 +32,7 @@ from rag_eval_pipeline.monitoring.history import (
     history_folder,
     history_of,
     published_results,
+    read_history,
     registered,
 )
 from rag_eval_pipeline.monitoring.opentelemetry import write_events
@@ -52,6 +54,12 @@ COLUMNS = {
     ),
     "questions": pa.schema({**_HEAD, "query_id": _TEXT, "status": _TEXT, "metric": _TEXT, "value": _NUMBER}),
 }  # fmt: skip
+
+
+def history_with_events(workspace: Workspace) -> History:
+    """Return the history; if settings ask for events, those of new results are written, from their tables."""
+    has_events = read_alert_settings(workspace).settings.otlp_files
+    return update_history(workspace) if has_events else read_history(workspace)
 
 
 def update_history(workspace: Workspace, *, verify: bool = False) -> History:

@@ -23,7 +23,7 @@ from rag_eval_pipeline.judges.trust_card import TrustCard, is_calibrated, read_t
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
-from rag_eval_pipeline.monitoring.history_tables import update_history
+from rag_eval_pipeline.monitoring.history_tables import history_with_events
 from rag_eval_pipeline.monitoring.verdict_records import NOT_CALIBRATED, Verdict, format_points, read_comparison_rows
 from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import Workspace
@@ -245,9 +245,9 @@ def write_leaderboard(workspace: Workspace, history: History | None = None) -> L
     """Write `leaderboard.json` and its CSV.
 
     Args:
-        history: Of the workspace as it is now; when left out, it is read, and its tables are brought up to date.
+        history: Of the workspace as it is now; when left out, it is read, and the events of new results are written.
     """
-    board = _leaderboard(workspace, history or update_history(workspace))
+    board = _leaderboard(workspace, history or history_with_events(workspace))
     atomic_write_json(board.path, board.records())
     atomic_write(board.path.with_suffix(".csv"), _csv(board))
     return board

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 
 from rag_eval_pipeline.monitoring import opentelemetry
-from rag_eval_pipeline.monitoring.history_tables import update_history
+from rag_eval_pipeline.monitoring.history_tables import history_with_events
 
 
 def update_and_be_killed(workspace):
@@ -20,7 +20,7 @@ def update_and_be_killed(workspace):
             yield line
 
     opentelemetry._lines = killed
-    update_history(workspace)
+    history_with_events(workspace)
 
 
 def values(attributes):
@@ -41,7 +41,7 @@ def test_collector_receives_each_score_once_also_after_a_writer_was_killed(evalu
     collect()
     assert (writer.exitcode, len(collected) < 4) == (9, True)
     for _ in range(2):
-        history = update_history(evaluated)
+        history = history_with_events(evaluated)
         collect()
 
     told = Counter()
