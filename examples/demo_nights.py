@@ -27,6 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_eval_pipeline.clock import NOW_VARIABLE
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.scaffold.workspaces import INSTANCE_FILE, instance_settings
+from rag_eval_pipeline.storage import arrow
 from rag_eval_pipeline.storage.atomic_files import atomic_write, atomic_write_json
 from rag_eval_pipeline.workspace import PROJECT, WORKSPACE_VARIABLE, Workspace
 
@@ -380,6 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.pop(NOW_VARIABLE, None)
     digest = prepare(workspace)
     if digest is None:
+        arrow.is_own_process = True  # else pyarrow imports pandas
         console.print("[dim]Nothing has changed since the last demo.[/]")
     else:
         with Bars() as bars:
