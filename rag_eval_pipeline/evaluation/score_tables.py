@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -152,6 +152,25 @@ def iter_responses(path: Path) -> Iterator[RagAnswer]:
                 for row in batch.to_pylist():
                     yield msgspec.convert({**row, "timings": dict(row.get("timings") or ())}, RagAnswer)
     except (FileNotFoundError, pa.ArrowException, msgspec.ValidationError) as error:
+        raise damaged("bad_responses", path, "the answers of an evaluation", error) from error
+
+
+class AnswerText(NamedTuple):
+    """An answer without its passages and citations, which are nearly all of a file."""
+
+    query_id: str
+    status: str
+    abstained: bool
+    answer: str | None
+    error: str | None
+
+
+def iter_texts(path: Path) -> Iterator[AnswerText]:
+    """Yield the answers of a run without what they rest on; raises `bad_responses`."""
+    try:
+        for row in parquet_files.iterate_rows(path, columns=AnswerText._fields):
+            yield AnswerText(**row)
+    except (FileNotFoundError, pa.ArrowException, TypeError) as error:
         raise damaged("bad_responses", path, "the answers of an evaluation", error) from error
 
 

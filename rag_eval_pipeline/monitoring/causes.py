@@ -14,7 +14,7 @@ import pydantic
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import COMPARED, ScoredRun, run_of_evaluation
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
-from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_responses
+from rag_eval_pipeline.evaluation.score_tables import PAGE, iter_texts
 from rag_eval_pipeline.evaluation.system_state import known_changes
 from rag_eval_pipeline.formats.citation_marks import strip_citations
 from rag_eval_pipeline.formats.dataset import OWN_METADATA, EvaluationQuery, open_dataset
@@ -293,7 +293,7 @@ class _Answers(NamedTuple):
     @classmethod
     def read(cls, evaluation: Evaluation, answerable: Collection[str]) -> "_Answers":
         abstained, failed, refused, n_answerable = set(), 0, 0, 0
-        for answer in iter_responses(evaluation.responses):
+        for answer in iter_texts(evaluation.responses):
             failed += answer.status != "ok"
             if answer.abstained:
                 abstained.add(answer.query_id)
@@ -305,7 +305,7 @@ class _Answers(NamedTuple):
     def texts(self, query_ids: Collection[str]) -> dict[str, str]:
         """Return the answers to some questions, without their citations."""
         found = dict.fromkeys(query_ids, "no answer")
-        for answer in iter_responses(self.evaluation.responses) if query_ids else ():
+        for answer in iter_texts(self.evaluation.responses) if query_ids else ():
             if answer.query_id not in found:
                 continue
             if answer.answer is None:

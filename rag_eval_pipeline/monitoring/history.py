@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, ServiceError
-from rag_eval_pipeline.evaluation.baseline_files import nights_file, read_baseline
+from rag_eval_pipeline.evaluation.baseline_files import read_baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_published, id_order
 from rag_eval_pipeline.formats.model import check_schema_version
 from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults, pooled_jaccard
-from rag_eval_pipeline.formats.row_files import RowFile
+from rag_eval_pipeline.formats.row_files import WHOLE_BYTES, RowFile
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
-from rag_eval_pipeline.monitoring.night_records import Night, Nights, find_reruns
+from rag_eval_pipeline.monitoring.night_records import Night, find_reruns, nights_since
 from rag_eval_pipeline.storage.atomic_files import publishing, sha256_of
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.parquet_files import limit_allocators, raise_damage
@@ -301,7 +301,9 @@ class _AnyRow(msgspec.Struct):
 
 
 def _without_rows(path: Path) -> bytes:
-    """Return a results file without its questions, which need not fit into memory; one in another layout whole."""
+    """Return a large results file without its questions, which need not fit into memory; any other one whole."""
+    if path.stat().st_size <= WHOLE_BYTES:
+        return path.read_bytes()
     rows = RowFile.open(path, ROWS, msgspec.json.Decoder(_AnyRow).decode)
     if rows is None:
         return path.read_bytes()
@@ -393,8 +395,8 @@ def history_rows(
 def _rows_of_pair(workspace: Workspace, history: History, benchmark: str, system: str) -> list[dict[str, Any]]:
     baseline = read_baseline(workspace, benchmark, system)
     nights: tuple[Night, ...] = ()
-    if baseline is not None and (path := nights_file(workspace, benchmark, system, baseline)).exists():
-        nights = Nights.read(path).nights
+    if baseline is not None and (known := nights_since(workspace, benchmark, system, baseline)) is not None:
+        nights = known.nights
     verdicts = {night.evaluation_id: _night_line(night) for night in nights}
     roles = dict.fromkeys(baseline.evaluations if baseline else (), "baseline")
     roles |= {rerun: f"rerun of {night.evaluation_id}" for night in nights for rerun in night.reruns}

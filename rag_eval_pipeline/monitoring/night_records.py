@@ -139,6 +139,16 @@ def read_nights(workspace: Workspace, benchmark: str, system: str) -> Nights | N
     return _nights_on_file(workspace, benchmark, system)[1]
 
 
+def nights_since(workspace: Workspace, benchmark: str, system: str, baseline: Baseline) -> Nights | None:
+    """Return the nights of a pair that were compared with a baseline; None if there are none.
+
+    Raises:
+        InputError: `bad_format`.
+    """
+    path = nights_file(workspace, benchmark, system, baseline)
+    return Nights.read(path) if path.exists() else None
+
+
 def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequence[Evaluation]]) -> dict[str, str]:
     """Return the evaluation id of each rerun with that of its night, also of reruns that are not compared yet.
 
@@ -164,8 +174,6 @@ def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequen
 def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Baseline | None, Nights | None]:
     try:
         baseline = read_baseline(workspace, benchmark, system)
-        if baseline is None or not (path := nights_file(workspace, benchmark, system, baseline)).exists():
-            return baseline, None
-        return baseline, Nights.read(path)
+        return baseline, baseline and nights_since(workspace, benchmark, system, baseline)
     except InputError:
         return None, None  # the comparison reports what is wrong with the file

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import islice
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_file
+from rag_eval_pipeline.evaluation.baseline_files import Baseline
 from rag_eval_pipeline.evaluation.compared_runs import (
     TASKS,
     ScoredRun,
@@ -306,21 +306,21 @@ def update_nights(
     workspace: Workspace,
     evaluations: Sequence[Evaluation],
     baseline: Baseline,
+    known: Nights | None,
     settings: VerdictSettings,
     *,
     n_pairs: int = 1,
 ) -> Nights:
-    """Return the nights of a pair on file and those published since, without writing.
+    """Return the nights of a pair that are known and those published since, without writing.
 
     An evaluation that cannot be read is a night with that reason.
 
     Args:
         evaluations: The pair's published evaluations, oldest first; at least one.
+        known: Those on file; they are returned if none was published since.
         n_pairs: That are evaluated every night.
     """
     record = evaluations[-1].record
-    path = nights_file(workspace, record.benchmark, record.system, baseline)
-    known = Nights.read(path) if path.exists() else None
     new = _evaluations_since(evaluations, baseline)
     if known is not None:
         new = [one for one in new if one.record.evaluation_id not in known.seen]
@@ -369,13 +369,6 @@ def _finds(baseline: BaselineRuns, nights: Sequence[Night]) -> str | None:
         is_deterministic=runs[0].is_deterministic,
     )
     return known.sentence(baseline.settings) if known.rows else None
-
-
-def write_nights(workspace: Workspace, baseline: Baseline, nights: Nights) -> None:
-    """Write a pair's nights if they have changed."""
-    path = nights_file(workspace, nights.benchmark, nights.system, baseline)
-    if not path.exists() or Nights.read(path) != nights:
-        nights.write(path)
 
 
 def due_reruns(workspace: Workspace, pairs: Iterable[tuple[str, str]], *, now: datetime) -> list[tuple[str, str, str]]:

@@ -15,7 +15,13 @@ import msgspec
 
 from rag_eval_pipeline.conversion.stamp import Check
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS, Baseline, read_baseline, required_baseline
+from rag_eval_pipeline.evaluation.baseline_files import (
+    REGRESSIONS,
+    Baseline,
+    nights_file,
+    read_baseline,
+    required_baseline,
+)
 from rag_eval_pipeline.evaluation.compared_runs import (
     DIFFERENT,
     ScoredRun,
@@ -40,8 +46,8 @@ from rag_eval_pipeline.monitoring.comparison_files import comparison_cells
 from rag_eval_pipeline.monitoring.history import History, ResultsHeader, read_history
 from rag_eval_pipeline.monitoring.incidents import declines, headline_order, means_text
 from rag_eval_pipeline.monitoring.leaderboard import Trust
-from rag_eval_pipeline.monitoring.night_records import Night, Nights, read_nights
-from rag_eval_pipeline.monitoring.nightly import new_night, read_baseline_runs, update_nights, write_nights
+from rag_eval_pipeline.monitoring.night_records import Night, Nights, nights_since, read_nights
+from rag_eval_pipeline.monitoring.nightly import new_night, read_baseline_runs, update_nights
 from rag_eval_pipeline.monitoring.prometheus import write_metrics
 from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
@@ -179,7 +185,8 @@ def compare_with_baseline(workspace: Workspace, benchmark: str, system: str) -> 
         raise InputError("is_baseline", place, "an evaluation after the baseline", found=found, hint=f"Next: {again}")
     settings, n_pairs = read_verdict_settings(workspace), nightly_pairs(workspace, read_history(workspace))
     row = Comparison(kind="baseline", benchmark=benchmark, old="baseline", new=system)
-    nights = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
+    known = nights_since(workspace, benchmark, system, baseline)
+    nights = update_nights(workspace, evaluations, baseline, known, settings, n_pairs=n_pairs)
     night = _last_night(workspace, nights, evaluations, baseline, settings)
     row = _with_night(row, night, night.metrics, note=nights.note)
     if row.reason:
@@ -223,8 +230,10 @@ def _against_baseline(
     baseline = read_baseline(workspace, row.benchmark, row.new)
     if baseline is None:
         return _provisional(workspace, row, evaluations, settings)
-    found = update_nights(workspace, evaluations, baseline, settings, n_pairs=n_pairs)
-    write_nights(workspace, baseline, found)
+    known = nights_since(workspace, row.benchmark, row.new, baseline)
+    found = update_nights(workspace, evaluations, baseline, known, settings, n_pairs=n_pairs)
+    if found is not known:
+        found.write(nights_file(workspace, row.benchmark, row.new, baseline))
     nights.append(found)
     if not found.nights and newest in baseline.evaluations:
         return row.model_copy(update={"reason": "is_baseline"})

@@ -66,9 +66,8 @@ def test_nights_count_after_a_baseline_that_a_clock_two_days_ahead_has_pinned(wo
     monkeypatch.setenv("RAG_EVAL_NOW", (FIRST + 5 * DAY).isoformat())
     later = publish(workspace, 5)
 
-    found = update_nights(
-        workspace, published_evaluations(workspace, "b", "s"), read_baseline(workspace, "b", "s"), VerdictSettings()
-    )
+    evaluations, baseline = published_evaluations(workspace, "b", "s"), read_baseline(workspace, "b", "s")
+    found = update_nights(workspace, evaluations, baseline, None, VerdictSettings())
 
     assert [night.evaluation_id for night in found.nights] == later
 
