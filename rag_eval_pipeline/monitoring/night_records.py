@@ -174,6 +174,6 @@ def find_reruns(workspace: Workspace, published: Mapping[tuple[str, str], Sequen
 def _nights_on_file(workspace: Workspace, benchmark: str, system: str) -> tuple[Baseline | None, Nights | None]:
     try:
         baseline = read_baseline(workspace, benchmark, system)
-        return baseline, baseline and nights_since(workspace, benchmark, system, baseline)
+        return baseline, None if baseline is None else nights_since(workspace, benchmark, system, baseline)
     except InputError:
         return None, None  # the comparison reports what is wrong with the file
