@@ -26,7 +26,7 @@ from rag_eval_pipeline.workspace import Workspace
 # custom metric is uninstalled.
 TO_BE_USED = "to_be_used"
 # Raised whenever a score moves; old and new nights are not compared.
-METRICS_VERSION = "retrieval/4 spans/4 answers/6 claims/2"
+METRICS_VERSION = "retrieval/4 spans/4 answers/7 claims/2"
 # Category of a metric -> the scores that it is stored with.
 KIND_OF = {
     "retrieval": "retrieval_scores", "contexts": "retrieval_scores", "citations": "citation_scores",

@@ -90,9 +90,14 @@ def score_without_marks(answer: str, accepted: Sequence[str], marks: Iterable[tu
 
 
 def is_accepted(answer: str, accepted: Iterable[str]) -> bool:
-    """Return whether an answer has words and equals an accepted one but for case, punctuation and articles."""
+    """Return whether an answer equals an accepted one but for case, punctuation and articles.
+
+    One without words, such as `!=`, has to be written alike.
+    """
     given = answer_tokens(answer)
-    return bool(given) and given in map(answer_tokens, accepted)
+    if not given:
+        return bool(answer.strip()) and answer.strip() in map(str.strip, accepted)
+    return given in map(answer_tokens, accepted)
 
 
 def token_f1(given: Sequence[str], wanted: Sequence[str]) -> float:

@@ -82,7 +82,8 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\b(?:i|we) {_ADVERB}(?:do not|don't|did not|didn't|cannot|can't) {_ADVERB}"
         rf"(?:know\b|have (?:\w+ ){{0,4}}?{_KNOWLEDGE}\b)",
         r"\b(?:i|we)(?:'m| am|'re| are) (?:\w+ )?(?:not (?:\w+ )?(?:sure|aware|certain|familiar)|unaware|unsure)\b",
-        rf"\b(?:i|we) (?:have no|lack|(?:don't|do not) have any) (?:\w+ ){{0,3}}?{_KNOWLEDGE}\b",
+        rf"\b(?:i|we)(?: have no| lack| (?:don't|do not) have any|(?:'m| am|'re| are) missing) (?:\w+ ){{0,3}}?"
+        rf"{_KNOWLEDGE}\b",
         r"\b(?:i|we) (?:\w+ )?(?:found|find|see|saw) (?:no|nothing)\b",
         r"\b(?:i|we)(?:'m| am|'re| are) not (?:seeing|finding)\b",
         rf"\b(?:i|we) (?:don't|do not) (?:think|believe) (?:\w+ ){{0,4}}?(?:{_GIVEN_TEXT}|information|answer)\b",
@@ -140,6 +141,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         rf"\b(?:none|neither|nothing|no)(?: of| in| within| from| among)? (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} "
         rf"(?:\w+ )?(?:{_STATING}(?:s|es)?|specifies|addresses|relates? to|deals? with)\b",
         rf"\b(?:none|neither) of (?:them|these|those) (?:\w+ )?{_STATING}(?:s|es)?\b",
+        rf"(?:\bnot|n't) something (?:that )?(?:\w+ ){{0,2}}?{_GIVEN_TEXT} (?:{_STATING})s?\b",
         rf"\b(?:none|neither) of (?:\w+ ){{0,3}}?{_GIVEN_TEXT}{_AFTER} (?:is|are|was|were) (?:\w+ )?(?:helpful|useful"
         r"|relevant|related)\b",
         rf"\b(?:question|query) (?:is|was) (?:\w+ )?(?:not (?:\w+ )?related|unrelated|not relevant|irrelevant) to "
@@ -207,7 +209,7 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"|empty response|not sure|insufficient (?:information|context|data|evidence)(?: to answer)?"
         r"|data (?:not available|unavailable)"
         r"|not in (?:the \w+|context)|out of (?:the )?(?:scope|context)|cannotanswer|(?:don't|do not) know|i dunno"
-        r"|not (?:mentioned|provided|specified|stated|found|given|disclosed|known|clear"
+        r"|not (?:mentioned|provided|specified|stated|found|given|disclosed|known|clear|covered(?= in | by )"
         r"|enough (?:information|context|data)))"
         rf"(?: (?:in|from|by) (?:\w+ ){{0,4}}?(?:{_SOURCE}|{_WORK}|{_GIVEN}))?\W*$",
     ),
@@ -318,12 +320,10 @@ _TOPIC = re.compile(
 _QUOTED = re.compile(r'"[^"\n]{1,300}"')
 # Some models put their whole answer between quotes, also as an item of a list.
 _WHOLLY_QUOTED = re.compile(r'\s*(?:[-*>+]|\d{1,3}\.)?\s*"([^"]*)"\W*$')
-# "The contract does not mention a fee, so it is free." What follows draws a conclusion and leaves nothing open.
-_CONCLUSION = (
-    rf"(?:so|therefore|thus|hence|which means)\b(?!.*(?:{_STRONG_CUE.pattern}|\b(?:i|we)\b|{_GUIDANCE.pattern}))"
-)
-_CONCLUDES = re.compile(rf"^{_CONCLUSION}")
-_CLAUSE = re.compile(rf", (?=(?:but|however|although|though)\b|{_CONCLUSION})|; ")
+_CLAUSE = re.compile(r", (?=(?:but|however|although|though)\b)|; ")
+# "The contract does not mention a fee, so it is free": what follows draws a conclusion if it leaves nothing open.
+_CONCLUSION = re.compile(r"(?:^|, )(?=(?:so|therefore|thus|hence|which means)\b)")
+_OPEN = re.compile(rf"{_STRONG_CUE.pattern}|\b(?:i|we)\b|{_GUIDANCE.pattern}")
 _COMMA = re.compile(r", ?")
 _CONCESSION = re.compile(
     r"^\W*(?:although|though|even though|while|whilst|whereas) [^,]+(?:, [^,]+)*?, (?=(?:it|they|there|the|this|these"
@@ -435,7 +435,7 @@ def _units(text: str) -> list[_Unit]:
 
 def _clauses(sentence: str, languages: list[_Language]) -> list[str]:
     """Cut a sentence where a clause turns against the one before it."""
-    clauses = _CLAUSE.split(sentence)
+    clauses = [part for clause in _CLAUSE.split(sentence) for part in _before_conclusion(clause)]
     for language in languages:
         cut = []
         for clause in clauses:
@@ -447,6 +447,16 @@ def _clauses(sentence: str, languages: list[_Language]) -> list[str]:
             cut.append(clause[start:])
         clauses = cut
     return clauses
+
+
+def _before_conclusion(clause: str) -> tuple[str, ...]:
+    """Cut a clause before the conclusion that it ends in."""
+    conclusions = list(_CONCLUSION.finditer(clause))
+    if not conclusions:
+        return (clause,)
+    end = max((found.start() for found in _OPEN.finditer(clause)), default=-1)
+    place = next((found for found in conclusions if found.start() > end and found.end() > found.start()), None)
+    return (clause,) if place is None else (clause[: place.start()], clause[place.end() :])
 
 
 def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
@@ -464,7 +474,8 @@ def _unit(clause: str, languages: list[_Language], *, is_turn: bool) -> _Unit:
     if any(language.apology.match(clause) for language in languages) and "apology" not in families:
         families.append("apology")
     is_strong = not STRONG.isdisjoint(families)
-    is_turn = is_turn or any(row.search(clause) for row in (_TURN, _CONCLUDES))
+    is_turn = is_turn or _TURN.search(clause) is not None
+    is_turn = is_turn or (_CONCLUSION.match(clause) is not None and _OPEN.search(clause) is None)
     is_turn = is_turn or any(one.turn.match(clause) for one in languages)
     is_guidance = _GUIDANCE.search(clause) is not None or any(one.guidance.search(clause) for one in languages)
     is_personal = is_strong and _FIRST_PERSON.search(clause) is not None

@@ -189,7 +189,7 @@ def test_lexical_settings_change_the_fingerprint(changed):
 
 HOSTILE = {
     "brackets": "[", "ends of citations": ":1:2-3]", "excerpts": '| excerpt: "', "digits and commas": "1,",
-    "number words": "two and ", "refusals": "i cannot ", "bars": "| ", "one word": "a", "marks": "a\u0301",
+    "number words": "two and ", "conclusions": ", so ", "refusals": "i cannot ", "bars": "| ", "one word": "a", "marks": "a\u0301",
     "surrogates": "\ud800", "links": "[a](b",
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rag_eval_pipeline.metrics.answers import score_answer
+from rag_eval_pipeline.metrics.answers import is_accepted, score_answer
 
 CASES = {
     #                                      answer               accepted                     exact, F1
@@ -34,3 +34,18 @@ CASES = {
 @pytest.mark.parametrize(("answer", "accepted", "exact", "f1"), CASES.values(), ids=CASES)
 def test_squad_scores_against_the_best_accepted_answer(answer, accepted, exact, f1):
     assert score_answer(answer, accepted) == (exact, pytest.approx(f1, abs=1e-15))
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted", "is_right"),
+    [
+        ("The unknown.", ["Unknown"], True),
+        ("Known", ["Unknown"], False),
+        (" != ", ["!="], True),  # the detector of refusals finds no word in it
+        ("==", ["!="], False),
+        (" ", ["!=", " "], False),
+        ("", [], False),
+    ],
+)
+def test_accepted_answer_may_have_no_words(answer, accepted, is_right):
+    assert is_accepted(answer, accepted) == is_right
