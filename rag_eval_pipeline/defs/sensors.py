@@ -75,10 +75,14 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
     busy |= {key.partition("~")[0] for key in busy}  # its shards are made
     named = {name for key in busy for name in key.split("|")}
     free = [target for target, key in keys.items() if not {key, key.partition("|")[0]} & busy]
-    targets = free[:MAX_REQUESTS_PER_TICK]
+    # What an earlier tick has requested is in the cursor; a night or a person may have started the others.
+    given_up = [
+        target for target in free if target not in cursor["asked"] and _has_lost_its_run(context.instance, root, target)
+    ]
+    targets = [target for target in free if target not in given_up][:MAX_REQUESTS_PER_TICK]
     times = cursor["times"] | {target: cursor["times"].get(target, 0) + 1 for target in targets}
     asked = {target: digest for target, digest in cursor["asked"].items() if target in wanted}
-    asked |= {target: wanted[target] for target in targets}
+    asked |= {target: wanted[target] for target in (*targets, *given_up)}
     undecided = [name for name, file in registry.system_files.items() if file.is_nightly_undecided]
     left_out = [f"{name} is {not_nightly_hint(name)}" for name in undecided]
     for line in left_out:
@@ -98,6 +102,20 @@ def workspace_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceRe
 def _busy_partitions(instance: dg.DagsterInstance) -> set[str]:
     runs = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
     return {run.tags[PARTITION_TAG] for run in runs if PARTITION_TAG in run.tags}
+
+
+def _has_lost_its_run(instance: dg.DagsterInstance, workspace: "Workspace", target: str) -> bool:
+    """Whether the target is a pair whose evaluation is unfinished because its last run failed or was cancelled."""
+    from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation
+
+    job, _, key = target.partition(":")
+    if job != schedules.evaluate.name:
+        return False
+    newest = newest_evaluation(workspace, *key.split("|"))
+    if newest is None or newest.record.state == "published":
+        return False
+    runs = instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: key}), limit=1)
+    return bool(runs) and runs[0].status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 def _run_request(target: str, run_key: str) -> dg.RunRequest:
@@ -264,7 +282,9 @@ def _last_aggregation_failed(instance: dg.DagsterInstance) -> bool:
     "confirmed changes alert. A pair whose night is void, because the service was out of order, is asked again an hour "
     "later, three times at most.",
 )
-def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: WorkspaceResource) -> list[dg.RunRequest]:
+def confirmation_sensor(
+    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
+) -> list[dg.RunRequest] | dg.SkipReason:
     """Request a rerun of each pair whose newest evaluation was flagged or is void."""
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
     from rag_eval_pipeline.monitoring.nightly import due_reruns, void_pairs
@@ -285,7 +305,7 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
         for pair, (due_at, attempt) in again.items()
         if due_at <= now and pair_key(*pair) not in busy
     ]
-    return void + [
+    flagged = [
         dg.RunRequest(
             run_key=f"confirm:{evaluation_id}",
             partition_key=pair_key(benchmark, system),
@@ -294,6 +314,8 @@ def confirmation_sensor(context: dg.SensorEvaluationContext, workspace: Workspac
         )
         for benchmark, system, evaluation_id in due
     ]
+    later = [f"{pair_key(*pair)} is void and asked again at {at:%H:%M} UTC" for pair, (at, _) in again.items()]
+    return void + flagged or dg.SkipReason("; ".join(["no rerun is due", *later]))
 
 
 @dg.run_failure_sensor(

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -35,6 +35,7 @@ SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_sc
 PARTS = ("responses", *SCORE_FILES, "evaluation_results")  # in the order in which they are made; names of assets too
 
 NEWEST_SHOWN = 5  # ids in a message
+NIGHT = timedelta(hours=20)  # within which attempts to ask a system belong to one night
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,10 @@ class EvaluationRecord(FileModel):
     def is_void(self) -> bool:
         """Whether the system was out of order when it was last asked, so that nothing is scored."""
         return self.state == "open" and bool(self.void)
+
+    def is_void_of_earlier_night(self, now: datetime) -> bool:
+        """Whether it is void and was begun too long ago to be one night with what is asked now."""
+        return self.is_void and now - self.opened_at >= NIGHT
 
     @property
     def void_text(self) -> str:

@@ -50,9 +50,12 @@ def same_scoring(old: Fingerprints, new: Fingerprints) -> bool:
     return (old.metrics, old.judge) == (new.metrics, new.judge)
 
 
-def choose_start(previous: Evaluation | None, pair: Pair, which: Which) -> Start:
+def choose_start(previous: Evaluation | None, pair: Pair, which: Which, now: datetime) -> Start:
     """Return whether the next evaluation continues the newest one, copies its answers, or begins from nothing."""
     if previous is None or not same_answers(previous.record.fingerprints, pair.fingerprints):
+        return "new"
+    # The system was repaired since: answers from before and after would be one evaluation, under the earlier date.
+    if previous.record.is_void_of_earlier_night(now) and which != "failed":
         return "new"
     # New answers never go into an evaluation that only scores old ones again.
     if previous.record.state != "published" and (which == "missing" or not previous.record.rescored_from):
@@ -79,7 +82,7 @@ def begin_evaluation(
     Raises:
         InputError: `nothing_failed`.
     """
-    start = choose_start(previous, pair, which)
+    start = choose_start(previous, pair, which, now)
     if which == "failed" and start == "new":
         raise _nothing_failed(previous, pair)
     if previous is not None and start == "resume":
@@ -196,7 +199,7 @@ def unanswered_queries(pair: Pair, statuses: dict[str, Status], which: Which) ->
 def questions_to_ask(workspace: Workspace, pair: Pair, *, which: Which = "missing") -> Sequence[EvaluationQuery]:
     """Return the questions that `ask` would ask now; nothing is opened or changed."""
     previous = newest_evaluation(workspace, pair.paths.name, pair.system)
-    start = choose_start(previous, pair, which)
+    start = choose_start(previous, pair, which, clock.now())
     if start == "rescore":
         return ()
     if previous is None or (start == "new" and not _can_reuse_answers(previous, pair)):

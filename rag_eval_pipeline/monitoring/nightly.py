@@ -23,7 +23,7 @@ from rag_eval_pipeline.evaluation.compared_runs import (
     run_of_evaluation,
     why_not_comparable,
 )
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation, newest_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import NIGHT, Evaluation, load_evaluation, newest_evaluation
 from rag_eval_pipeline.formats.dataset import open_dataset
 from rag_eval_pipeline.judges.judge_changes import JudgeCheck, check_judge
 from rag_eval_pipeline.judges.recheck import KeptAnswers, find_kept
@@ -48,7 +48,6 @@ from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings, read_
 from rag_eval_pipeline.workspace import Workspace
 
 VOID_WAIT, VOID_RERUNS = timedelta(hours=1), 3  # after an outage, and how often a night
-NIGHT = timedelta(hours=20)  # of the same attempts
 
 
 @dataclass(frozen=True, slots=True)

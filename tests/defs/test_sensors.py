@@ -26,6 +26,7 @@ from rag_eval_pipeline.defs.sensors import (
     run_failure_alerts,
     workspace_sensor,
 )
+from rag_eval_pipeline.errors import ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import baseline_file
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
 from rag_eval_pipeline.evaluation.pair import load_pair
@@ -278,6 +279,22 @@ def test_workspace_sensor_repeats_a_cancelled_run_only_after_an_edit(workspace, 
     assert tick() == [f"evaluate {OBSERVATORY}|embedded", f"evaluate {RAILWAY}|embedded"]
 
 
+@pytest.mark.parametrize("status", ["FAILURE", "CANCELED"])
+def test_workspace_sensor_repeats_no_night_that_failed_or_was_cancelled(status, paid, server, tick, instance):
+    """The run is of another sensor or schedule, or of a person; the earlier evaluation of the pair is published."""
+    server.refused = {len(server.asked)}
+    with pytest.raises(ServiceError):
+        evaluate(paid, load_pair(paid, RAILWAY, "paid"))
+    instance.create_run_for_job(
+        _job("evaluate"), status=dg.DagsterRunStatus[status], tags={PARTITION_TAG: f"{RAILWAY}|paid"}
+    )
+
+    assert [tick(), tick()] == [[], []]
+    with paid.system_file("paid").open("a") as file:
+        file.write("# edited\n")
+    assert f"evaluate {RAILWAY}|paid" in tick()
+
+
 def test_workspace_sensor_limits_the_requests_of_a_tick(workspace, tick, instance):
     tick()
     for number in range(2 * MAX_REQUESTS_PER_TICK):
@@ -519,19 +536,23 @@ def test_void_night_is_asked_again_an_hour_later_three_times_at_most(
 
     def at(time):
         monkeypatch.setenv(NOW_VARIABLE, f"2031-01-05T{time}:00Z")
-        return confirmation_sensor(dg.build_sensor_context(instance=stored, resources=resources))
+        found = confirmation_sensor(dg.build_sensor_context(instance=stored, resources=resources))
+        return [found.skip_message] if isinstance(found, dg.SkipReason) else found
 
+    idle, pair = "no rerun is due", f"{RAILWAY}|paid"
     before = len(published_evaluations(paid, RAILWAY, "paid"))
     server.refused = {len(server.asked)}
     _, request = nightly(schedule_context(paid, stored))
     for time, early in (("02:00", "02:59"), ("03:00", "03:59"), ("04:00", "04:59"), ("05:00", "05:59")):
-        assert at(time) == ([] if time == "02:00" else [request]), time
+        assert at(time) == ([idle] if time == "02:00" else [request]), time
         result = run_asked_for(paid, stored, request)
         assert not result.success
         run_failure_alerts(failure_context(result, stored, resources))
-        assert at(early) == []
-        [request] = at(f"{int(time[:2]) + 1:02}:00") or [None]
-        assert request is None or request.partition_key == f"{RAILWAY}|paid"
+        hour = f"{int(time[:2]) + 1:02}:00"
+        waits = f"; {pair} is void and asked again at {hour} UTC" if time != "05:00" else ""
+        assert at(early) == [idle + waits]
+        [request] = at(hour)
+        assert request == idle or request.partition_key == pair
         if time == "03:00" and recovers:
             server.refused = set()
             assert run_asked_for(paid, stored, request).success
@@ -541,7 +562,7 @@ def test_void_night_is_asked_again_an_hour_later_three_times_at_most(
     assert alert.error.endswith(" The night is void, and is asked again at 03:00 UTC.")
     assert alert.evaluation_id == newest_evaluation(paid, RAILWAY, "paid").record.evaluation_id
     assert len(published_evaluations(paid, RAILWAY, "paid")) == before + recovers
-    assert at("12:00") == []
+    assert at("12:00") == [idle]
     if recovers:
         [*_, note] = newest_evaluation(paid, RAILWAY, "paid").record.warnings
         assert note.startswith("void at 02:00 and 03:00 UTC (paid was not asked any more: 20 questions in a row failed")

@@ -6,6 +6,8 @@ import pytest
 
 from rag_eval_pipeline import clock
 from rag_eval_pipeline.evaluation.evaluation_folders import newest_evaluation, published_evaluations
+from rag_eval_pipeline.evaluation.pair import load_pair
+from rag_eval_pipeline.evaluation.pipeline import evaluate
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings, alerts_folder, read_alerts
 from rag_eval_pipeline.monitoring.alert_messages import message_of, text_lines
 from rag_eval_pipeline.monitoring.alerts import send_change_alerts, send_failure_alert
@@ -80,6 +82,24 @@ def test_void_night_is_said_by_status_asks_what_failed_and_closes_its_alert(serv
     assert "void at " in lines[-1]
     assert lines[-1].endswith(": fine")
     assert (alerts_folder(workspace) / f"{alert.alert_id}.resolved.eml").exists()
+
+
+@pytest.mark.parametrize(("hours", "asked"), [(3, 24), (24, 40)], ids=["of this night", "of an earlier one"])
+def test_void_night_keeps_its_answers_until_the_next_night(hours, asked, service, workspace, rag_eval, monkeypatch):
+    """Answers from before and after a repair would be one evaluation, dated before it."""
+    service.status_of = lambda number: 503 if number % 5 < 3 else 200
+    rag_eval(*EVALUATE)
+    void = newest_evaluation(workspace, RAILWAY, "own").record
+    service.reset()
+    now = void.opened_at + timedelta(hours=hours)
+    monkeypatch.setenv(clock.NOW_VARIABLE, now.isoformat())
+    dry = rag_eval(*EVALUATE, "--dry-run")[1]
+    evaluate(workspace, load_pair(workspace, RAILWAY, "own"), which="all")
+
+    assert f"{asked} of 40 questions to ask" in dry
+    assert service.asked.total() == asked
+    published = newest_evaluation(workspace, RAILWAY, "own").record
+    assert published.opened_at == (void.opened_at if asked < 40 else now)
 
 
 def test_void_night_of_a_clock_that_was_set_back_is_asked_again_at_once(service, workspace, rag_eval):

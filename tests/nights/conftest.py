@@ -139,7 +139,8 @@ class World:
         )
 
     def reruns(self):
-        return sensors.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
+        found = sensors.confirmation_sensor(dg.build_sensor_context(instance=self.instance, resources=self.resources))
+        return [] if isinstance(found, dg.SkipReason) else found
 
     def aggregate(self):
         context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=self.resources)
