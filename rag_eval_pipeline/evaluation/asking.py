@@ -44,6 +44,7 @@ PREVIEW_ROWS = 5
 NOT_VOID = frozenset({"budget_spent", "locked"})  # codes of errors that say nothing of the system
 OUTAGE_CODES = RETRIED_CODES | {"rate_limited", "timeout", "total_timeout"}  # and HTTP 5xx
 OUTAGE_SHARE = 0.5  # of the questions; the night is void if more of them fail with these codes
+IMPORT_AFTER_S = 1.0  # the first questions are on their way by then
 NOT_LOST = (
     "The answers so far are kept, and the same command asks the rest. To ask every question whatever happens, set "
     "stop_after_failures: null."
@@ -155,6 +156,9 @@ async def _ask(
     resumed = len(pair.queries) - len(missing) if is_same else 0
     # A new evaluation reuses answers only if what the system states of itself (a recording's checksum) is as it was.
     is_reused = bool(statuses) and not resumed and evaluation.record.rescored_from is None
+    # Importing what comes after the last answer takes as long as a short answer, and is done while they are awaited.
+    loop = asyncio.get_running_loop()
+    loop.call_later(IMPORT_AFTER_S, loop.run_in_executor, None, _import_scoring)
     try:
         if missing or (is_reused and evaluation.record.fingerprints.server is not None):
             asked = evaluation
@@ -174,6 +178,15 @@ async def _ask(
         state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage, warnings=warnings
     )
     return report, evaluation
+
+
+def _import_scoring() -> None:
+    import pyarrow as pa
+
+    from rag_eval_pipeline.evaluation import score_tables  # noqa: F401
+    from rag_eval_pipeline.judges import lexical  # noqa: F401
+
+    pa.scalar(0)  # Arrow imports pandas for its first value, where it may
 
 
 async def _ask_system(

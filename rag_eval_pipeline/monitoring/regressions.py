@@ -73,6 +73,11 @@ class Comparisons:
     history: History
 
     @property
+    def compared(self) -> list[Comparison]:
+        """Those of a pair's newest evaluation with its baseline; a pair that is its baseline has none."""
+        return [row for row in self.rows if row.kind == "baseline" and row.verdicts]
+
+    @property
     def counts(self) -> dict[str, float]:
         """Pairs, and how many of them have no baseline, regressed or improved against it."""
         against = [row for row in self.rows if row.kind == "baseline"]
@@ -337,7 +342,7 @@ def verdict_checks(workspace: Workspace, comparisons: Comparisons) -> list[Check
     regressed = list(_regressed(comparisons))
     broken = list(_broken(settings.quality_thresholds, comparisons.history.newest(), Trust.of(workspace)))
     return [
-        _check(NO_REGRESSION, regressed, blocking=settings.blocking, compared=len(comparisons.nights)),
+        _check(NO_REGRESSION, regressed, blocking=settings.blocking, compared=len(comparisons.compared)),
         _check("quality_thresholds_are_met", broken),
     ]
 

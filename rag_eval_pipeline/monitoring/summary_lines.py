@@ -76,7 +76,7 @@ def comparisons_headline(rows: Sequence[Comparison]) -> str:
     compared = [row for row in against if row.verdicts]
     by_kind = {kind: [row for row in compared if _has(row, kind)] for kind in CHANGES}
     if not compared:
-        return f"**Nothing was compared**: {counted(len(against), 'pair')} without a baseline to compare with."
+        return f"**No pair was compared with its baseline** ({counted(len(against), 'pair')})."
     # The lines are short, because Dagster cuts them where its widest table ends.
     parts = [f"{len(found)} {kind}" for kind, found in by_kind.items() if found]
     withheld = [row for row in compared if withheld_text(row.verdicts.values())]

@@ -88,7 +88,9 @@ def system_states(workspace: Workspace, registry: Registry) -> Iterator[SystemSt
 
 def config_faults(workspace: Workspace, registry: Registry) -> list[str]:
     """Return a line for each benchmark, system and settings file that cannot be read, with the reason."""
-    return [*invalid_configs(workspace, registry), *settings_faults(workspace)]
+    states = benchmark_states(workspace, registry)
+    invalid = [one.fault.removeprefix(f"{workspace.root}/") for one in states if one.fault]
+    return [*dict.fromkeys([*invalid, *invalid_configs(workspace, registry)]), *settings_faults(workspace)]
 
 
 def local_time(moment: datetime) -> str:

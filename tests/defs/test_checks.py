@@ -92,18 +92,21 @@ def test_all_configs_valid_names_what_is_skipped(hourly, workspace):
     (workspace.config / "systems" / "mine.yaml").write_text("kind: embedded\n")
     (workspace.sources / "My Bench").mkdir()
     (workspace.sources / "My Bench" / "benchmark.yaml").write_text("name: mine\n")
+    (workspace.sources / "torn").mkdir()
+    (workspace.sources / "torn" / "benchmark.yaml").write_text("name: [")
 
     broken = hourly()["all_configs_valid"]
     assert (broken.passed, broken.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert broken.description.startswith(
-        "Failed: files that are skipped: 3. Which: data/config/systems/broken.config.yaml, line 2"
+        "Failed: files that are skipped: 4. Which: data/sources/torn/benchmark.yaml, line 2"
     )
-    for part in ("[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
+    for part in ("broken.config.yaml, line 2", "[bad_yaml]", "mine.yaml", "data/sources/My Bench", "[bad_name]"):
         assert part in broken.metadata["which"].value
 
     for path in (workspace.system_file("broken"), workspace.config / "systems" / "mine.yaml"):
         path.unlink()
-    (workspace.sources / "My Bench" / "benchmark.yaml").unlink()
+    for name in ("My Bench", "torn"):
+        (workspace.sources / name / "benchmark.yaml").unlink()
     assert hourly()["all_configs_valid"].passed
 
 
