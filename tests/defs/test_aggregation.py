@@ -61,6 +61,7 @@ def test_aggregate_names_missing_pairs_and_broken_thresholds_and_requests_no_rer
     assert (pairs.passed, pairs.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert pairs.metadata["expected"].value == 2
     assert f"{OBSERVATORY} x {SYSTEM}" in pairs.metadata["which"].value
+    assert found["nothing_has_regressed"].metadata["compared"].value == 0  # the evaluation is its own baseline
     # Consistency is a metric of the judge, which is not calibrated.
     assert thresholds.metadata["offenders"].value == 1
     assert f"{RAILWAY} x {SYSTEM}: span_accuracy" in thresholds.metadata["which"].value

@@ -34,7 +34,7 @@ def test_comparisons_headline_names_each_pair_once(nights):
 
 
 def test_comparisons_headline_claims_nothing_without_comparisons():
-    assert comparisons_headline([]) == "**Nothing was compared**: 0 pairs without a baseline to compare with."
+    assert comparisons_headline([]) == "**No pair was compared with its baseline** (0 pairs)."
 
 
 def test_results_headline_has_the_distance_from_the_baseline(nights):
