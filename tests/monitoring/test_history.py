@@ -23,6 +23,7 @@ from rag_eval_pipeline.monitoring.history import (
     read_history,
 )
 from rag_eval_pipeline.monitoring.history_tables import query_history, update_history
+from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
 from rag_eval_pipeline.workspace import Workspace
 from tests.monitoring.made_nights import publish_night, register
 
@@ -364,6 +365,16 @@ def test_history_tables_have_the_scores_of_questions_that_are_written_apart(nigh
 
     assert rows_of(nights, "SELECT * FROM questions ORDER BY ALL") == whole
     assert len({row["query_id"] for row in whole}) == 3
+
+
+def test_history_tables_are_written_for_the_first_query_and_not_by_a_report(nights):
+    for table in ("figures", "questions"):
+        shutil.rmtree(history_folder(nights) / table)
+
+    write_leaderboard(nights)
+    assert not (history_folder(nights) / "questions").exists()
+
+    assert rows_of(nights, "SELECT count(DISTINCT evaluation_id) AS n FROM questions") == [{"n": NIGHTS}]
 
 
 def test_history_tables_that_were_lost_are_written_again(nights):
