@@ -269,7 +269,9 @@ def test_plan_and_convert_end_with_what_was_lost(policy, rows, planned, converte
     (source / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     assert "\n".join(planned) in rag_eval("plan", "losing")[1]
-    assert "\n".join(converted) in rag_eval("convert", "losing")[1]
+    _, out, error = rag_eval("convert", "losing")
+    assert "\n".join(converted) in out
+    assert re.search(r"^rag-eval: .*\[file_missing\]", error, re.MULTILINE), error
 
 
 def test_benchmark_is_started_converted_and_exported(rag_eval, workspace, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import unicodedata
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from rag_eval_pipeline.web.server_settings import Budget, ChatSettings, Endpoint
 
 LEXICAL_RULES = "lexical/8"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
+_installed_version = cache(version)  # which reads a file; a sensor asks for each pair
 LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]
 DECIMAL_COMMA: frozenset[LanguageCode] = frozenset({"de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr"})
 """Languages that write 1,5 for one and a half."""
@@ -56,7 +58,7 @@ class LexicalSettings(Model):
         parts = {
             "rules": LEXICAL_RULES,
             "settings": self.model_dump(mode="json"),
-            "libraries": {name: version(name) for name in _LIBRARIES},
+            "libraries": {name: _installed_version(name) for name in _LIBRARIES},
             "unicode": unicodedata.unidata_version,
         }
         return f"{LEXICAL_RULES}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"

@@ -326,15 +326,9 @@ def _error_text(body: bytes) -> str:
 _parsed_url = functools.lru_cache(maxsize=1000)(httpx.URL)
 
 
-@functools.cache
-def _public_authorities() -> ssl.SSLContext:
-    """Cache the usual authorities: loading them takes 38 ms, also for an endpoint without TLS."""
-    return tls_context(None)
-
-
 def _tls_context(ca_file: str | None, folder: Path) -> ssl.SSLContext:
     try:
-        return _public_authorities() if ca_file is None else tls_context(folder / ca_file)
+        return tls_context(None if ca_file is None else folder / ca_file)
     except InputError as error:
         raise ServiceError("bad_ca_file", str(error)) from None
 

@@ -17,7 +17,7 @@ def resources(workspace: Workspace) -> dict[str, WorkspaceResource]:
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
+def instance(revisions_read_once: None) -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance
 

@@ -176,7 +176,7 @@ def test_run_whose_partition_goes_meanwhile_fails_by_name_and_keeps_its_answers(
 
 
 @pytest.fixture(scope="module")
-def on_disk(tmp_path_factory):
+def on_disk(tmp_path_factory, revisions_read_once):
     """An instance whose databases are files."""
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("instance"))) as instance:
         yield instance

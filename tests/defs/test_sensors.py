@@ -43,7 +43,7 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def _stored(tmp_path_factory):
+def _stored(tmp_path_factory, revisions_read_once):
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("instance"))) as instance:
         yield instance
 

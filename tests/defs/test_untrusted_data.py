@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def events(folder):
+def events(folder, revisions_read_once):
     """The events of a conversion, an evaluation and an aggregation on an instance with its storage on disk."""
     root = folder / "workspace"
     (folder / "dagster").mkdir()

@@ -1,6 +1,5 @@
 """Each fault in a user's files is one line that names the place; everything else goes on."""
 
-import json
 import re
 
 import pytest
@@ -12,7 +11,7 @@ from tests.real_benchmarks import build
 pytestmark = pytest.mark.browser
 
 GOOD = "kg-rag-sec10q"  # eight ready PDFs: converted in a second, without a browser
-SEC, WIKI, HOTPOT = "kg-rag-sec10q", "fetaqa", "hotpotqa"
+SEC, HOTPOT = "kg-rag-sec10q", "hotpotqa"
 
 
 def edited(old, new):
@@ -93,43 +92,3 @@ def test_convert_reports_each_fault_on_one_line_and_finishes_the_good_benchmark(
         *_, place, code = FAULTS[fault]
         pattern = rf"rag-eval: \S*data/sources/{name}/{re.escape(place)}expected .+ \[{code}\]\..*"
         assert [line for line in lines if re.fullmatch(pattern, line)], fault
-
-
-def train_rows(workspace):
-    return json.loads(workspace.benchmark(WIKI).train_json.read_text())
-
-
-def quarantine(workspace):
-    return [json.loads(line) for line in workspace.benchmark(WIKI).quarantine.read_text().splitlines()]
-
-
-def test_question_whose_page_is_unreachable_is_quarantined(scratch):
-    """FeTaQA with three of its questions, and three rows that are wrong in three ways."""
-    source = build(scratch, WIKI)
-    lines = (source / "fetaqa_sample.jsonl").read_text().splitlines()
-    small = sorted(lines, key=len)[:3]
-    lost = json.loads(small[0]) | {"feta_id": 1, "page_wikipedia_url": "http://wiki.invalid/wiki/Nowhere"}
-    unasked = json.loads(small[0]) | {"feta_id": 2, "question": " "}
-    rows = [small[0], json.dumps(lost), small[1], '{"question": "Who', json.dumps(unasked), small[2]]
-    (source / "fetaqa_sample.jsonl").write_text("\n".join(rows) + "\n")
-    spec = source / "benchmark.yaml"
-    text = spec.read_text().partition("expect:")[0]
-    workspace = Workspace(scratch)
-
-    spec.write_text(text + "on_missing_document: quarantine\n")
-    done = rag_eval("convert", WIKI, "--strict", "--workspace", scratch)
-
-    assert done.returncode == 1  # --strict: done, but rows were quarantined
-    assert "3 questions, 0 dropped, 3 quarantined, 3 files" in done.stdout
-    assert "rag-eval: Nowhere.pdf: http://wiki.invalid/wiki/Nowhere: wiki.invalid is no host" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert [row["id"] for row in train_rows(workspace)] == [0, 2, 4]
-    records = {record["row"]: record for record in quarantine(workspace)}
-    assert {row: (record["file"], record["stage"], record["code"]) for row, record in records.items()} == {
-        2: ("fetaqa_sample.jsonl", "documents", "missing_document"),
-        4: ("fetaqa_sample.jsonl", "validation", "bad_json"),
-        5: ("fetaqa_sample.jsonl", "validation", "empty_question"),
-    }
-    assert records[4]["line"] == 4
-    assert (records[5]["field"], records[5]["excerpt"]) == ("question", "' '")
-    assert "wiki.invalid" in records[2]["excerpt"]

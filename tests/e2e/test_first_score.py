@@ -1,6 +1,7 @@
 """`rag-eval try`: from an empty folder to the first score, by commands that can be copied."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -27,12 +28,37 @@ def folder(tmp_path):
 @pytest.fixture
 def rag_eval(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
 
     def run(*arguments):
         monkeypatch.setattr("sys.argv", ["rag-eval", *arguments])
         with pytest.raises(SystemExit) as exit_:
             main()
         return int(exit_.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def copied(rag_eval, monkeypatch):
+    """Runs lines as a shell does, in this process, until a command fails; returns its code and what all print."""
+
+    def run(lines, folder):
+        printed = []
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            for command in " && ".join(lines).split(" && "):
+                program, *arguments = shlex.split(command, comments=True)
+                if program == "cd":
+                    patch.chdir(*arguments)
+                elif program == "rag-eval":
+                    code, out, _ = rag_eval(*arguments)
+                    printed.append(out)
+                    if code:
+                        return code, "".join(printed)
+                else:
+                    subprocess.run([program, *arguments], check=True)
+        return 0, "".join(printed)
 
     return run
 
@@ -54,16 +80,15 @@ def score(output):
 
 @pytest.mark.browser
 def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_and_a_second_run_goes_on(
-    folder, rag_eval, tmp_path
+    folder, rag_eval, copied, tmp_path
 ):
     code, first, error = rag_eval("try", "--no-open")
     lines = marked(first, "$ ")
     assert (code, lines[1], error) == (0, "cd bicycle-hire-eval", "Next: rag-eval try --from FILE|FOLDER --url URL\n")
     assert (folder / "bicycle-hire-eval" / "data" / "reports" / "index.html").is_file()
 
-    copied = tmp_path / "copied"
-    copied.mkdir()
-    code, out, _ = shell("\n".join(lines), copied)
+    (tmp_path / "copied").mkdir()
+    code, out = copied(lines, tmp_path / "copied")
     assert (code, score(out)) == (0, score(first))
 
     code, second, _ = rag_eval("try", "--no-open")
@@ -74,11 +99,11 @@ def test_bundled_questions_are_scored_by_lines_that_give_the_same_when_copied_an
     code, out, error = rag_eval("try", "--python", "my_rag:answer", "--no-open")
     line = "system init python --callable my_rag:answer --path .. --benchmark bicycle-hire"
     assert (code, line in out, "0 of 1 passages are of documents of the corpus" in error) == (2, True, True)
-    code, out, _ = shell(marked(error, "Next: ")[0], folder)
+    code, out = copied(marked(error, "Next: ")[:1], folder)
     assert (code, "bicycle-hire x python: 33 questions, 0 failed" in out) == (0, True)
 
 
-def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_on(folder, rag_eval):
+def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_on(folder, rag_eval, copied):
     (folder / "FAQ 1.csv").write_text("Thema,Inhalt\n" + "".join(f"x,What is number {n}?\n" for n in range(60)))
     with paid_server() as server:
         command = ("try", "--from", "FAQ 1.csv", "--no-open", "--url", f"{server.url}/ask")
@@ -92,11 +117,11 @@ def test_it_stops_where_something_is_to_be_filled_in_and_the_same_command_goes_o
         code, out, error = rag_eval(*command)
         assert (code, len(server.asked)) == (0, 50), error
         assert "rag-eval evaluate faq-1 --system http --limit 50" in marked(out, "$ ")
-        code, out, _ = shell(marked(error, "Next: ")[0], folder)
+        code, out = copied(marked(error, "Next: ")[:1], folder)
         assert (code, "60 questions, 0 failed" in out, len(server.asked)) == (0, True, 60)
 
 
-def test_it_names_the_line_where_a_step_stops(folder, rag_eval):
+def test_it_names_the_line_where_a_step_stops(folder, rag_eval, copied):
     (folder / "faq.csv").write_text("Question,Answer\nWhat is left?,nothing\n")
     code, out, error = rag_eval("try", "--from", "faq.csv")
     assert (code, "nothing that the built-in baseline could search" in error) == (2, True)
@@ -114,7 +139,7 @@ def test_it_names_the_line_where_a_step_stops(folder, rag_eval):
         True,
         [line],
     )
-    assert shell(line, folder)[0] == 0
+    assert copied([line], folder)[0] == 0
     code, out, _ = rag_eval("try", "--from", "faq.csv")
     assert (code, "# skipped: rag-eval convert faq" in out) == (2, True)
 

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from rag_eval_pipeline.conversion import sql_worker
 from rag_eval_pipeline.conversion.planning import Plan, plan
 from rag_eval_pipeline.scaffold.init import Proposal, start_benchmark
 from rag_eval_pipeline.storage import process
@@ -26,9 +28,20 @@ def write(folder: Path, files: Files) -> Path:
 
 @pytest.fixture(scope="package", autouse=True)
 def _sql_here() -> Iterator[None]:
-    """SQL runs in the process of the tests; tests/conversion and tests/faults test its own process."""
+    """SQL runs in the process of the tests, which lists DuckDB's functions once: a fifth of the time of a query.
+
+    tests/conversion and tests/faults test its own process.
+    """
+    list_functions, listed = sql_worker._functions, []
+
+    def functions(connection: duckdb.DuckDBPyConnection) -> tuple[set[str], dict[str, set[int]]]:
+        if not listed:
+            listed.append(list_functions(connection))
+        return listed[0]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "_run", partial(forked_workers.run_sql_here, process._run))
+        patch.setattr(sql_worker, "_functions", functions)
         yield
 
 

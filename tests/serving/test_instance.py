@@ -55,7 +55,7 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def instance():
+def instance(revisions_read_once):
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
