@@ -367,9 +367,13 @@ def _draft_derived(profile: FolderProfile, file: DataFile, derived: _Derived) ->
     draft = _with_question(draft)
     questions = draft.questions
     assert not isinstance(questions, str), "rows have an expression for each column"
+    documents = draft.documents  # made of the rows: of those that the recipe makes
+    if documents is not None and derived.relation != SOURCE:
+        documents = _FROM_SOURCE.sub(lambda _: f"FROM {derived.relation}", documents)
     return replace(
         draft,
         shape=derived.shape,
+        documents=documents,
         questions={**questions, **extra},
         where=" AND ".join([*conditions, *filter(None, [draft.where])]) or None,
         relation=derived.relation,

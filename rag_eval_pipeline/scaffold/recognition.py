@@ -19,7 +19,8 @@ from rag_eval_pipeline.scaffold.multiple_choice import with_chosen_answers
 from rag_eval_pipeline.scaffold.profile import DataFile, FolderProfile
 from rag_eval_pipeline.scaffold.recipe import Recipe
 from rag_eval_pipeline.scaffold.recipe_draft import draft_by_recipe
-from rag_eval_pipeline.scaffold.roles import SYSTEM_OUTPUTS
+from rag_eval_pipeline.scaffold.roles import SYSTEM_OUTPUTS, find_roles
+from rag_eval_pipeline.scaffold.row_links import find_link
 from rag_eval_pipeline.scaffold.rows import FILL_IN_COLUMN, draft_linked, rows, skeleton
 from rag_eval_pipeline.scaffold.selection import file_guesses, score_file
 from rag_eval_pipeline.scaffold.writer import ColumnExpr, Draft, Guess, context
@@ -101,16 +102,20 @@ def inner_questions(profile: FolderProfile) -> Draft | None:
         for column in file.columns:
             names = {normalised(field.name) for field in column.fields if field.kind == "text"}
             if column.kind == "structs" and names & QUESTION_FIELDS:
-                return _draft(file, column)
+                return _draft(profile, file, column)
     return None
 
 
-def _draft(file: DataFile, column: Column) -> Draft:
+def _draft(profile: FolderProfile, file: DataFile, column: Column) -> Draft:
     word = free_word("asked", file.columns)
     inner = _unnested(file, column, word)
     link = _document_link(file, column)
-    draft = draft_linked(FolderProfile(()), inner, link)
     text = f"question: each object in {column.name!r} is a question about the document of its row."
+    if not link.exprs:  # the questions themselves may name documents
+        text = f"question: each object in {column.name!r} is a question of its own, asked without the others."
+        roles = find_roles(inner).columns
+        link = find_link(profile, inner, [roles[role] for role in ("question", "answer") if role in roles]) or link
+    draft = draft_linked(FolderProfile(()), inner, link)
     return replace(
         draft,
         shape="documents with questions inside",

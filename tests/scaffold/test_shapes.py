@@ -399,6 +399,13 @@ def test_questions_inside_documents_become_rows(planned):
     assert {document.key: document.content for document in found.documents} == {"T": "It is a.\n\nNo b."}
 
 
+def test_questions_inside_rows_may_name_their_documents(planned):
+    turns = [{"question": f"{name}?", "answer": "a", "document": f"{name}.md"} for name in "xy"]
+    found = planned({"q.json": json.dumps([{"id": "c1", "turns": turns}]), "docs/x.md": "x", "docs/y.md": "y"})
+
+    assert gold(found) == [["docs/x.md"], ["docs/y.md"]]
+
+
 @pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])
 def test_questions_without_answers_measure_retrieval(planned, files):
     assert planned(files).spec.retrieval_only
