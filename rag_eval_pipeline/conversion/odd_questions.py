@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from rag_eval_pipeline.conversion.mapping import literal
 from rag_eval_pipeline.conversion.questions import NO_ANSWERS, NO_WORD, NOTHING
 from rag_eval_pipeline.errors import counted, excerpt, row_text
+from rag_eval_pipeline.formats.dataset import history_in
 
 Marks = npt.NDArray[np.bool_]
 
@@ -173,8 +174,8 @@ def _ends_with_answer(batch: Batch) -> Marks:
     """Return which questions have a history that ends with a message of the assistant that has a gold answer."""
     found = _array(pc.match_substring(batch.metadata, '"history": [')) & ~batch.is_impossible
     for row in np.flatnonzero(found).tolist():
-        last = json.loads(batch.metadata[row].as_py())["history"][-1]
-        said = _words(str(last.get("content"))) if last.get("role") == "assistant" else " "
+        last = history_in(json.loads(batch.metadata[row].as_py()))[-1:]  # another column may be called history
+        said = " ".join(_words(one["content"]) for one in last if one["role"] == "assistant")
         found[row] = any(_words(answer) in said for answer in batch.answers[row].as_py() if len(answer) >= ANSWER_MIN)
     return found
 

@@ -8,7 +8,7 @@ Source: Evaluation Data Formats 2.1, 3.1, 3.3, 3.4.
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -115,13 +115,7 @@ class EvaluationQuery(Model):
     @property
     def history(self) -> History:
         """The messages before the question, the oldest first, with gold answers; empty if there are none."""
-        stated = self.metadata.get("history")
-        messages = stated if isinstance(stated, list) else []
-        return tuple(
-            {"role": str(one["role"]), "content": str(one["content"])}
-            for one in messages
-            if isinstance(one, dict) and one.keys() >= {"role", "content"}
-        )
+        return history_in(self.metadata)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -154,6 +148,16 @@ class EvaluationQuery(Model):
         """Gold texts for a judge where relevant documents have no ids, as in Evret's datasets."""
         texts = self.metadata.get("expected_answers")
         return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+def history_in(metadata: Mapping[str, Any]) -> History:
+    """Return the messages in a question's metadata; what a source calls `history` and holds none is no history."""
+    stated = metadata.get("history")
+    return tuple(
+        {"role": str(one["role"]), "content": str(one["content"])}
+        for one in (stated if isinstance(stated, list) else [])
+        if isinstance(one, dict) and one.keys() >= {"role", "content"}
+    )
 
 
 # Keys of a question's metadata that are fields of ours and no facts of the source.

@@ -65,6 +65,18 @@ def test_history_that_ends_with_the_gold_answer_is_named(benchmark):
     assert "(1 row: q.json, row 1), such as '1874'" in note
 
 
+@pytest.mark.parametrize(
+    "stated", [{"history": []}, {"history": [1]}, {"was": {"history": [1]}}, {"history": ["1874"]}]
+)
+def test_metadata_of_a_source_that_is_called_history_is_no_history(stated, benchmark):
+    spec = HEAD + "source: q.json\nquestions: SELECT q AS question, a AS answer, m AS metadata FROM source\n"
+    rows = [{"q": "When was the dock dug?", "a": "1874", "m": stated}]
+
+    found = plan(benchmark(spec, {"q.json": json.dumps(rows)}))
+
+    assert (found.counts.accepted, list(found.notes)) == (1, [])
+
+
 def test_mark_that_is_read_the_wrong_way_round_is_named(benchmark):
     rows = "question,answer,mark\nA?,31 m,true\nB?,not in the documents,false\nC?,,true\nD?,Unanswerable.,true\n"
     found = plan(benchmark(SPEC, {"q.csv": rows}))
