@@ -38,7 +38,7 @@ NO_SHARED = "no ../shared"
 settings.register_profile("release", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("suite", settings.get_profile("release"), max_examples=25, derandomize=True)
 settings.load_profile("suite")
-gc.set_threshold(20_000, 20, 20)  # Python's own 700 takes 2.4 % of the processor time of the suite
+gc.set_threshold(20_000, 20, 20)  # the tests make few cycles; Python looks for some after 700 new objects
 # Name -> folder with its source: the one that a clone shows as an example, and the small ones of `make demo-builtin`.
 BUNDLED = {
     spec.parent.name: spec.parent

@@ -10,7 +10,6 @@ import pytest
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.systems.base import Query, Usage
 from rag_eval_pipeline.systems.config import parse_system
-from tests.patience import PATIENCE_S
 from tests.systems.conftest import answer, time_out
 
 QUERY = Query("q7", "Do cats sleep?")
@@ -107,7 +106,6 @@ def in_one_worker(rows):
     code = {name: row[0] for name, row in rows.items()}
     return f"""{STREAMED_CHAT}
 import os, subprocess
-PATIENCE_S = {PATIENCE_S}
 ROWS = {code!r}
 def dispatch(name):
     exec(ROWS[name], globals())

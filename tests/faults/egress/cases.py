@@ -2,7 +2,6 @@
 
 METADATA = "169.254.169.254"
 PUBLIC = "93.184.216.34"  # has a web site in the tests' network
-PUBLIC_SIX = "2606:2800:21f:cb07::1"
 ALLOWED = "10.0.0.5:8081"  # the operator's own RAG server, which the settings allow
 
 NAMES = {
