@@ -9,7 +9,7 @@ import heapq
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby, islice
 from operator import attrgetter
@@ -149,12 +149,17 @@ def with_gold(batches: Iterable[pa.RecordBatch]) -> Iterator[Question]:
 
 
 def locate_gold(
-    questions: Iterable[Question], planned: Sequence[PlannedDocument], pages: Sequence[Page]
+    questions: Iterable[Question],
+    planned: Sequence[PlannedDocument],
+    pages: Sequence[Page],
+    *,
+    on_other_page: Callable[[GoldSpan, int], None] = lambda span, stated: None,
 ) -> Iterator[GoldSpan]:
     """Yield every gold text with a document, located or not, in the questions' order; pieces follow each other.
 
     Where the source gives the place of a text in its own body, and the body has it there, the same place is searched in
-    the corpus.
+    the corpus. `on_other_page` gets each text (its first piece) that is not on the page that the source states, and
+    that page.
     """
     texts = {name: [page.text for page in own] for name, own in pages_by_document(pages).items()}
     documents = {document.key: document for document in planned}
@@ -180,13 +185,18 @@ def locate_gold(
         for context in question.contexts:
             if context.file_name is None or context.text is None or context.relevance == 0:
                 continue
-            found = index_of(context.file_name).locate(context.text, hint_of(context))
+            index = index_of(context.file_name)
+            found = index.locate(context.text, hint_of(context))
             if not found:
                 yield GoldSpan(question.id, context.file_name, context.text, None, 0.0, 1, 0, 0, 0, 0)
             for piece, at in enumerate(found):
                 text = at.text if len(found) > 1 else context.text
                 offsets = (at.start, at.end, at.page_start, at.page_end)
-                yield GoldSpan(question.id, context.file_name, text, at.method, at.score, at.page, *offsets, piece)
+                span = GoldSpan(question.id, context.file_name, text, at.method, at.score, at.page, *offsets, piece)
+                stated = context.page if piece == 0 else None
+                if stated is not None and not any(one.page <= stated <= index.page_of(one.end - 1) for one in found):
+                    on_other_page(span, stated)
+                yield span
 
 
 def write_gold_spans(path: Path, spans: Iterable[GoldSpan]) -> None:
@@ -217,6 +227,7 @@ class GoldTally:
     similar: int = 0  # of the located ones, those whose place has another wording
     not_located: list[str] = field(default_factory=list)
     least_alike: list[GoldSpan] = field(default_factory=list)
+    on_other_pages: list[tuple[GoldSpan, int]] = field(default_factory=list)  # with the page that the source states
     of_question: Counter[int] = field(default_factory=Counter)
 
     def counting(self, spans: Iterable[GoldSpan]) -> Iterator[GoldSpan]:
@@ -237,9 +248,15 @@ class GoldTally:
                     self.of_question[span.question_id] += 1
             yield span
 
+    def note_other_page(self, span: GoldSpan, stated: int) -> None:
+        """Note a text that is not on the page that the source states."""
+        self.on_other_pages.append((span, stated))
+
     def notes(self, pages: Sequence[Page]) -> list[str]:
-        """Return a line on each of the first texts that were not located, and on the places least like their texts."""
+        """Return lines on the first texts that were not located or are on other pages, and the least alike places."""
         lines = [f"gold text of {line}." for line in self.not_located[:SHOWN]]
+        if self.on_other_pages:
+            lines.append(self._other_pages())
         for span in self.least_alike:
             found = document_text(page for page in pages if page.file_name == span.file_name)[span.start : span.end]
             lines.append(
@@ -247,6 +264,22 @@ class GoldTally:
                 f"{span.file_name}: {_shown(found)}"
             )
         return lines
+
+    def _other_pages(self) -> str:
+        shown = [
+            f"question {span.question_id}: {_shown(span.text)} is on page {span.page} of {span.file_name}, not {stated}"
+            for span, stated in self.on_other_pages[:SHOWN]
+        ]
+        number = len(self.on_other_pages)
+        line = (
+            f"{counted(number, 'gold text is', 'gold texts are')} not on the page that the source states, and "
+            f"{'counts' if number == 1 else 'count'} where the document has {'it' if number == 1 else 'them'}: "
+            + "; ".join([*shown, "..."] if number > SHOWN else shown)
+        )
+        shifts = {span.page - stated for span, stated in self.on_other_pages}
+        if number > 1 and len(shifts) == 1:
+            line += f". All differ by {shifts.pop():+d}: the source may count pages from another number than 1"
+        return line + "."
 
 
 def _shown(text: str) -> str:

@@ -264,7 +264,8 @@ def evaluation_dataset(conversion: Conversion) -> StepReport:
     pages = read_pages(paths.pages)
     first = _first_questions(remaining_questions(conversion))
     gold = datasets.GoldTally([question.id for question in first])
-    datasets.write_gold_spans(paths.gold_spans, gold.counting(datasets.locate_gold(asked, planned, pages)))
+    spans = datasets.locate_gold(asked, planned, pages, on_other_page=gold.note_other_page)
+    datasets.write_gold_spans(paths.gold_spans, gold.counting(spans))
     head = dataset_head(conversion.spec, size=counted["accepted"], characters=counted["characters"])
     target = conversion.workspace.eval_json(head.dataset_id, head.version)
     made = paths.steps / "made.eval.json"

@@ -125,6 +125,28 @@ def test_texts_that_are_only_similar_or_nowhere_are_counted_and_shown():
     ]
 
 
+OTHER_PAGES = {
+    #                            contexts; pages that differ; what is said
+    "the stated page":           ([context(page=1), context(page=2)], [], ""),
+    "no page":                   ([context()], [], ""),
+    "the page on which it ends": ([context(f"{FILLER}{FILLER}", page=2)], [], ""),
+    "another":                   ([context("Log of the Skerry light", page=2)], [(1, 2)], "1 gold text is not on the page that the source states, and counts where the document has it: question 0: 'Log of the Skerry light' is on page 1 of Log.pdf, not 2."),
+    "all one further":           ([context(page=3), context("Log of the Skerry light", page=2)], [(1, 3), (1, 2)], "2 gold texts are not on the page"),
+    "pages that count from 0":   ([context(HEADING, page=4), context(HEADING, page=4)], [(1, 4), (1, 4)], "All differ by -3: the source may count pages from another number than 1."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("contexts", "differ", "said"), OTHER_PAGES.values(), ids=OTHER_PAGES)
+def test_text_on_another_page_than_the_source_states_is_said(contexts, differ, said):
+    pages = sheets(PAGES[0] + FILLER, FILLER + PAGES[1]) if said == "" else sheets(*PAGES)
+    tally = GoldTally([])
+
+    list(locate_gold([question(*contexts)], [], pages, on_other_page=tally.note_other_page))
+
+    assert [(span.page, stated) for span, stated in tally.on_other_pages] == differ
+    assert said in " ".join(tally.notes(pages))
+
+
 NOWHERE = {
     "a text that the document has not": (context("Jackdaws love my big sphinx of quartz."), "Log.pdf"),
     "a document without pages": (Context("gone", "Gone.pdf", GOLD), "Gone.pdf"),

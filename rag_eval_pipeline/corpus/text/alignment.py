@@ -288,7 +288,7 @@ class TextIndex:
     def _choose(self, spans: list[tuple[int, int]], hint: Hint, gold: str) -> tuple[int, int] | None:
         """Return the span on the stated page that is most like the text, and of equal ones the nearest or first."""
         if hint.page is not None:
-            spans = [span for span in spans if self._page(span[0]) == hint.page] or spans
+            spans = [span for span in spans if self.page_of(span[0]) == hint.page] or spans
         if len(spans) < 2:
             return next(iter(spans), None)
         expected = None if hint.position is None else hint.position * len(self.text)
@@ -344,11 +344,12 @@ class TextIndex:
         between = self.text[origin[at - 1] + 1 : origin[at]]
         return 2 if "\n" in between or PAGE_BREAK in between else 1 if between else 0
 
-    def _page(self, offset: int) -> int:
+    def page_of(self, offset: int) -> int:
+        """Return the 1-based page of a character."""
         return bisect.bisect_right(self._page_starts, offset)
 
     def _located(self, text: str, method: Method, score: float, start: int, end: int) -> Located:
-        page = self._page(start)
+        page = self.page_of(start)
         page_start = self._page_starts[page - 1]
         is_last = page == len(self._page_starts)
         page_end = len(self.text) if is_last else self._page_starts[page] - len(PAGE_BREAK)
