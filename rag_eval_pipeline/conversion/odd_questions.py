@@ -192,7 +192,7 @@ CHECKS = {
     ),
     "total_row": Check(
         severity="wrong", field="question", shows="question", marks=_is_total,
-        text="{values} look like a row of totals, units or types{rows}, not like questions.",
+        text="some rows look like totals, units or types, not like questions{rows}: {values}.",
         remedy="Remove these rows, or drop them: `where: question NOT IN ({values})`.",
     ),
     "word_for_nothing": Check(
@@ -253,7 +253,8 @@ CHECKS = {
         severity="wrong", field="question, answer", texts=lambda texts: _matches(texts, "mojibake"),
         marks=lambda batch: _in_texts(batch, "mojibake"),
         text="texts were decoded with another encoding than they were written in{rows}, as `Ã¼` for `ü`.",
-        remedy="State the `encoding` of `source`, or save the file as UTF-8 again.",
+        remedy="If the file itself shows them so, repair them where it was exported from or in SQL: "
+        "`replace(answer, 'Ã¼', 'ü')`; if not, state the `encoding` of `source`.",
     ),
 }  # fmt: skip
 ASKED_TWICE = {

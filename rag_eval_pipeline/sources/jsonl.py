@@ -68,17 +68,26 @@ def read_jsonl(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
 def read_json(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
     """Decode a JSON file: an array of objects, an object of objects, or an object of lists of one length."""
     text = _whole_text(handle, file)
+    value = _parsed(text, file)
+    zeros = list(_last_zeros(text, 1))
+    del text
+    yield from _batches(_items(_at_root(value, file), file), (), file)
+    yield from _zeros_note(zeros)
+
+
+def read_json_value(handle: BinaryIO, file: InputFile) -> Any:
+    """Return the value of a JSON file."""
+    return _parsed(_whole_text(handle, file), file)
+
+
+def _parsed(text: str, file: InputFile) -> Any:
     try:
-        value = json_value(text, allow_nan=file.spec.allow_nan)
+        return json_value(text, allow_nan=file.spec.allow_nan)
     except RowError as fault:
         is_several = fault.code == "bad_json" and "Extra data" in fault.expected
         error = InputError(fault.code, file.shown, fault.expected, hint=_SEVERAL_VALUES if is_several else None)
         error.found = fault.found  # an excerpt already
         raise error from None
-    zeros = list(_last_zeros(text, 1))
-    del text
-    yield from _batches(_items(_at_root(value, file), file), (), file)
-    yield from _zeros_note(zeros)
 
 
 def _last_zeros(text: str, line: int) -> Iterator[str]:

@@ -35,7 +35,7 @@ from rag_eval_pipeline.sources.format_detection import (
     refuse_git_lfs_pointer,
     zip_format,
 )
-from rag_eval_pipeline.sources.jsonl import read_json, read_jsonl, read_yaml_rows
+from rag_eval_pipeline.sources.jsonl import read_json, read_json_value, read_jsonl, read_yaml_rows
 from rag_eval_pipeline.sources.parquet import read_arrow, read_parquet
 from rag_eval_pipeline.sources.source_files import SourceFile, SourceFiles, shard_notes
 from rag_eval_pipeline.sources.source_spec import Format, SourceSpec, shown_path
@@ -43,6 +43,7 @@ from rag_eval_pipeline.sources.xlsx import read_xlsx
 from rag_eval_pipeline.sources.xml import read_xml
 from rag_eval_pipeline.storage.arrow import read_batches
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder
+from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
 SOURCE_FILE = "source_file"
@@ -97,19 +98,26 @@ def read_relation(
 ) -> Relation:
     """Read all files of a source as one relation, in stated order; files of a glob are ordered by name.
 
+    Of several sheets, each is a file of its own in messages and `source_file`: `q.xlsx (Legal)`.
     A broken XML file among others is a rejected row. Tables lack the `source_columns`, so that these are unambiguous in
     a join with `source`. Without `files`, the files are looked up in the benchmark's folder, without network access.
     """
     files = files or SourceFiles(paths)
-    found = {file.name: file for file in (files.data_files if spec.files is None else files.listed_files)(spec)}
+    found = {
+        f"{file.name} ({sheet})" if len(spec.sheet) > 1 else file.name: (file, sheet)
+        for file in (files.data_files if spec.files is None else files.listed_files)(spec)
+        for sheet in spec.sheet or (None,)
+    }
 
     def read(name: str, types: ColumnTypes | None) -> Iterator[DecodedBatch]:
         if spec.files is not None:
             yield DecodedBatch(pa.RecordBatch.from_pydict({"file": [name], "name": [Path(name).name]}), (1,))
             return
-        file = InputFile(found[name].path, name, shown_path(paths, name), spec, types=types)
+        origin, sheet = found[name]
+        own = spec if sheet is None else spec.model_copy(update={"sheet": (sheet,)})
+        file = InputFile(origin.path, name, shown_path(paths, name), own, types=types)
         try:
-            yield from _decode(found[name], file)
+            yield from _decode(origin, file)
         except InputError as error:
             broken.add(name)
             if error.code != "bad_xml" or len(broken) == len(found):
@@ -119,7 +127,7 @@ def read_relation(
 
     broken: set[str] = set()
     shown = spec.files or ", ".join(shown_path(paths, name) for name in found)
-    paths_by_name = {name: file.path for name, file in found.items()}
+    paths_by_name = {name: file.path for name, (file, _) in found.items()}
     relation = spool_relation(paths_by_name, read, shown, source_columns=source_columns)
     return dataclasses.replace(relation, notes=(*files.notes, *shard_notes(relation.files), *relation.notes))
 
@@ -293,7 +301,7 @@ def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
     elif source.compression is None and is_zip(sample) and (packed := zip_format(source.path, file.shown)):
         kind = packed
     else:
-        name = Path(file.name).name
+        name = Path(source.name).name
         for suffix in (".gz", ".bz2", ".xz", ".zst"):
             name = name.removesuffix(suffix)
         kind = detect_format(sample, name, file.shown, encoding=encoding, whole=is_whole)
@@ -320,7 +328,20 @@ def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
 
 
 def _read_qrels(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    return _trec_batches(file, checked_qrels(file.path), ("query_id", "document_id", "relevance"))
+    is_json = file.sample.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{")
+    judgements = _json_qrels(handle, file) if is_json else checked_qrels(file.path)
+    return _trec_batches(file, judgements, ("query_id", "document_id", "relevance"))
+
+
+def _json_qrels(handle: BinaryIO, file: InputFile) -> Iterator[tuple[str, str, int] | InputError]:
+    """Yield the judgements of `{query: {document: grade}}`, as pytrec_eval and BEIR hold them."""
+    for query, judged in read_json_value(handle, file).items():
+        grades = judged if isinstance(judged, dict) else {"": judged}
+        for document, grade in grades.items():
+            if document and type(grade) is int:
+                yield query, document, grade
+            else:
+                yield InputError("bad_number", file.shown, "a whole number for each document", field=query, found=grade)
 
 
 def _read_topics(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:

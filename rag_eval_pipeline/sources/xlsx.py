@@ -35,18 +35,10 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def read_xlsx(handle: BinaryIO, file: InputFile) -> Iterator[DecodedBatch]:
-    """Decode the stated sheets of a workbook one after the other, or the first that has cells."""
-    number = 1
-    for sheet in file.spec.sheet or (None,):
-        for batch in _read_sheet(handle, file, sheet, number):
-            yield batch
-            number += len(batch.numbers)
-
-
-def _read_sheet(handle: BinaryIO, file: InputFile, sheet: str | None, number: int) -> Iterator[DecodedBatch]:
-    """Yield the rows of a sheet; the first has this number."""
+    """Decode the stated sheet of a workbook, or the first that has cells."""
     folder = ScratchFolder("xlsx")
     has_header = not file.spec.columns or file.spec.header is not None
+    sheet = next(iter(file.spec.sheet), None)
     job = {"sheet": sheet, "header_row": file.spec.header_row if has_header else 0}
     result = run_decoder(_XLSX, handle, folder.path, file.shown, job)
     found = result["header"]
@@ -54,7 +46,7 @@ def _read_sheet(handle: BinaryIO, file: InputFile, sheet: str | None, number: in
         expected = f"{len(found)} names in `columns`, one for each used column of the sheet"
         raise InputError("row_width", file.shown, expected, field="columns", found=list(file.spec.columns))
     names = header_names(file.spec.columns or found, file, result["header_row"])
-    notes = result["notes"]
+    notes, number = result["notes"], 1
     for batch in decoded_batches(folder.path):
         decoded = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + len(names)], names=names)
         numbers, lines = range(number, number + batch.num_rows), batch.column(ROW_NUMBER).to_pylist()

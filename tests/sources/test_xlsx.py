@@ -120,6 +120,19 @@ def test_xlsx_reads_what_is_stated_and_names_formulas_without_a_value(benchmark)
     assert bare.table.column("one").to_pylist() == ["title", "q", "Two?"]
 
 
+def test_rows_of_several_sheets_are_named_by_their_sheet(benchmark):
+    raw = saved(workbook(Legal=[["q"], ["Who?"], ["Why?"]], HR=[["q"], [], ["When?"]]))
+
+    found = read(benchmark, raw, sheet=("Legal", "HR"))
+
+    assert found.table.select(["q", "source_file", "source_row"]).to_pylist() == [
+        {"q": "Who?", "source_file": "q.xlsx (Legal)", "source_row": 1},
+        {"q": "Why?", "source_file": "q.xlsx (Legal)", "source_row": 2},
+        {"q": "When?", "source_file": "q.xlsx (HR)", "source_row": 1},
+    ]
+    assert found.line("q.xlsx (HR)", 1) == 3
+
+
 def zip_with(workbook_xml):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
