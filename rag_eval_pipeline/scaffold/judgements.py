@@ -104,7 +104,7 @@ def _draft_qrels(profile: FolderProfile, judgements: _Qrels, topics: _Topics, ot
     asked = asked if key.kind == "text" else f"CAST({asked} AS VARCHAR)"
     query = judgements.query.as_text
     questions = f"""\
-SELECT {key.as_text} AS source_id, {identifier(text.name)} AS question,
+SELECT {key.as_text} AS source_id, {text.sql} AS question,
        (SELECT list({context(fields)}
                     ORDER BY {order})
         FROM qrels WHERE {query} = {asked}{is_relevant}) AS contexts

@@ -282,13 +282,18 @@ def _file_target(
     folded = {name.casefold(): path for name, path in composed_names.items() if PurePosixPath(name).suffix}
     folded = {name: path for name, path in folded.items() if times[name] == 1}
 
+    # By its name without the suffix the conversion finds a file, too; but such a word alone shows no column of names.
+    times = Counter(PurePosixPath(name).stem for name in {path: name for name, path in composed_names.items()}.values())
+    stems = {stem: path for name, path in composed_names.items() if times[stem := PurePosixPath(name).stem] == 1}
+
     def path_of(value: str) -> str | None:
         name = composed(known(value))
         return composed_names.get(name) or folded.get(name.casefold())
 
     def corpus(values: Sequence[str]) -> Corpus:
         distinct = set(values)
-        matched = [path for path in map(path_of, distinct) if path is not None]
+        paths = (path_of(value) or stems.get(composed(value)) for value in distinct)
+        matched = [path for path in paths if path is not None]
         return files_corpus(profile, matched, unmatched=len(distinct) - len(matched))
 
     return Target(

@@ -24,6 +24,7 @@ from rag_eval_pipeline.scaffold.source_tables import (
     SPLITS,
     WHOLE_FILE,
     XML,
+    are_judgements,
     inner_lists,
     missing_samples,
     sheets,
@@ -49,9 +50,11 @@ COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".xz", ".zst"})
 DOCUMENT_SUFFIXES = frozenset({".pdf", ".html", ".htm", ".xhtml", ".txt", ".md"})
 OFFICE_SUFFIXES = frozenset(".doc .docx .odt .ppt .pptx .odp .rtf .epub .xls .xlsb .ods .numbers".split())
 NOT_CONTENT = frozenset("authors changelog citation contributing copying licence license notice readme source".split())
+ENVELOPES = frozenset("data dataset payload response result results".split())  # of what an interface returns
 HIDDEN_COLUMNS = frozenset({"source_file", "source_row", "source_item"})  # SQL sees other columns of these names
 
 _QRELS_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\S+[ \t]+-?\d+[ \t]*")
+_JUDGED = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d+\s*[,}]')
 _INTEGER = re.compile(r"-?\d+")
 _TOPIC = re.compile(r"<top>.*?<num>", re.DOTALL | re.IGNORECASE)
 
@@ -257,6 +260,8 @@ def _trec_format(path: Path) -> str | None:
     text = sample.decode("utf-8", "replace")
     if _TOPIC.search(text):
         return "trec_topics"
+    if _JUDGED.match(text.removeprefix("\ufeff")):
+        return "trec_qrels" if are_judgements(path) else None
     lines = [line.rstrip("\r") for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if len(sample) == SNIFFED_BYTES:
         lines = lines[:-1]
@@ -273,7 +278,7 @@ def _data_files(paths: BenchmarkPaths, name: str, url: str | None) -> list[DataF
         kind = _trec_format(path)
         try:
             file = _data_file(paths, name, url, format=kind)
-            stated = [{"root": f"{split}.*"} for split in _splits(file)]
+            stated = [{"root": f"{split}.*"} for split in _splits(file)] or _lists_of_only_member(file)
             if not stated:
                 return [file]
         except InputError as error:
@@ -298,6 +303,14 @@ def _splits(file: DataFile) -> list[str]:
     others = [column for column in file.columns if column is not keys]
     is_nested = bool(others) and all(column.kind == "struct" for column in others)
     return names if is_nested and {*names} <= {*SPLITS} else []
+
+
+def _lists_of_only_member(file: DataFile) -> list[dict[str, str]]:
+    """Return what to state of an object with one member, such as `data`, to read the lists in that as rows."""
+    keys = file.column("source_key")
+    if keys is None or file.rows != 1 or keys.values[0] not in ENVELOPES:
+        return []
+    return [{"root": f"{keys.values[0]}.{column.name}"} for column in file.columns if column.kind == "structs"]
 
 
 def _data_file(paths: BenchmarkPaths, name: str, url: str | None, **given: str | None) -> DataFile:

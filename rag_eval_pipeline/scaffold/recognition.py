@@ -34,6 +34,7 @@ REFERENCES = frozenset((*ROLES["answer"], *ROLES["answers"], "reference_outputs"
 QUESTION_FIELDS = frozenset(ROLES["question"][:8])
 BODY_NAMES = (*ROLES["body"], "story", "full_text", "sections", "paragraphs", "abstract")
 NAMES = "title name id doc_id document_id source_key url".split()
+TALKS = frozenset("turns conversation conversation_turns dialog dialogue exchanges rounds utterances messages".split())
 SECTION_FIELDS = ("paragraphs", "sentences")  # lists of texts in a list of sections
 
 
@@ -111,15 +112,24 @@ def _draft(profile: FolderProfile, file: DataFile, column: Column) -> Draft:
     inner = _unnested(file, column, word)
     link = _document_link(file, column)
     text = f"question: each object in {column.name!r} is a question about the document of its row."
+    is_talk = normalised(column.name) in TALKS
     if not link.exprs:  # the questions themselves may name documents
-        text = f"question: each object in {column.name!r} is a question of its own, asked without the others."
+        how = "after those before it, which are its history" if is_talk else "without the others"
+        text = f"question: each object in {column.name!r} is a question of its own, asked {how}."
         roles = find_roles(inner).columns
         link = find_link(profile, inner, [roles[role] for role in ("question", "answer") if role in roles]) or link
     draft = draft_linked(FolderProfile(()), inner, link)
+    questions, turn = draft.questions, ""
+    if is_talk and not isinstance(questions, str) and "history" not in questions:
+        place = free_word("turn", file.columns)
+        talk = f"CASE WHEN len({column.sql}) > 1 THEN concat(source_file, ', row ', source_row) END"
+        questions = {**questions, "conversation": ColumnExpr(talk), "turn": ColumnExpr(place)}
+        turn = f", generate_subscripts({column.sql}, 1) AS {place}"
     return replace(
         draft,
-        shape="documents with questions inside",
-        relation=f"(SELECT *, unnest({column.sql}) AS {word} FROM source)",
+        shape="conversations" if turn else "documents with questions inside",
+        questions=questions,
+        relation=f"(SELECT *, unnest({column.sql}) AS {word}{turn} FROM source)",
         guesses=(Guess("questions", text), *draft.guesses),
     )
 

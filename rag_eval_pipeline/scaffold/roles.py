@@ -19,6 +19,7 @@ from rag_eval_pipeline.scaffold.headers import (
     is_gold,
     is_numeric,
     is_whole,
+    leaf,
     named_columns,
     normalised,
     says_truth,
@@ -227,9 +228,9 @@ def retrieved_columns(file: DataFile, roles: Roles) -> tuple[list[str], str] | N
         column.name
         for column in file.columns
         if gold and column.name not in gold and column.kind == "text" and column.present
-        and (normalised(column.name) in {*SYSTEM_OUTPUTS, "answer"} or OUTPUT_WORDS & {*_words(column)})
+        and (normalised(leaf(column.name)) in {*SYSTEM_OUTPUTS, "answer"} or OUTPUT_WORDS & {*_words(column)})
     ]  # fmt: skip
-    passages = [column.name for column in file.columns if normalised(column.name) in RETRIEVED]
+    passages = [column.name for column in file.columns if normalised(leaf(column.name)) in RETRIEVED]
     return (passages, outputs[0]) if outputs and passages else None
 
 

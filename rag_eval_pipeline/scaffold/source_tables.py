@@ -102,7 +102,18 @@ def inner_lists(path: Path, error: InputError) -> list[dict[str, str]]:
     roots = [key for key, item in parts.items() if _is_objects(item)] or [
         f"{key}.{k}" for key, item in nested for k in item if k and "." not in k and _is_objects(item[k])
     ]
+    roots = roots or [key for key, item in nested if _are_columns(item)]
     return [{"root": root} for root in roots]
+
+
+def _are_columns(value: dict[str, Any]) -> bool:
+    """Return whether an object is a table by its columns: lists of one length without objects."""
+    lists = [item for item in value.values() if isinstance(item, list)]
+    return (
+        len(lists) == len(value)
+        and len({len(item) for item in lists}) == 1
+        and not any(isinstance(cell, dict) for item in lists for cell in item[:1])
+    )
 
 
 def missing_samples(paths: BenchmarkPaths, name: str, keys: Mapping[str, str], rows: int) -> list[str]:
@@ -126,6 +137,14 @@ def missing_samples(paths: BenchmarkPaths, name: str, keys: Mapping[str, str], r
         return []
     total = f"{rows} of {number}" if is_more else str(rows)
     return [f"{name} has {total} samples of its dataset; the status of its run is {status}."]
+
+
+def are_judgements(path: Path) -> bool:
+    """Return whether a JSON file is `{query: {document: grade}}` with whole numbers as grades."""
+    value = _parsed(path) if path.stat().st_size <= MAX_PARSED_BYTES else None
+    return isinstance(value, dict) and all(
+        isinstance(judged, dict) and all(type(grade) is int for grade in judged.values()) for judged in value.values()
+    )
 
 
 def _parsed(path: Path) -> Any:

@@ -43,6 +43,7 @@ CONTEXT_FIELDS: dict[str, tuple[tuple[Kind, ...], str]] = {  # our field: kinds 
     "start": (("integer",), "start start_index start_char char_start begin offset_start start_offset start_position"),
     "end": (("integer",), "end end_index end_char char_end stop offset_end end_offset end_position"),
 }
+GRADES = frozenset("relevance relevance_grade relevance_label query_relevance_label grade judgment judgement".split())
 TITLE_WORDS = 12
 SCORES = frozenset("score rank similarity distance".split())
 RESULT_NAMES = frozenset("docs documents passages ctxs hits chunks sources".split())
@@ -81,6 +82,15 @@ class Structs:
             values = self.values(name)
             is_flag = kind == "boolean" or (kind == "integer" and set(values) <= {0, 1})
             if is_flag and values and normalised(name.rpartition(".")[2]) in GOLD_FLAGS:
+                return name
+        return None
+
+    @property
+    def grade(self) -> str | None:
+        """The field with the grades of judged documents, whole numbers from 0; None without any."""
+        for name, kind in self.kinds.items():
+            values = self.values(name)
+            if kind == "integer" and values and min(values) >= 0 and normalised(name.rpartition(".")[2]) in GRADES:
                 return name
         return None
 
@@ -169,6 +179,8 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
     if corpus.documents and not is_made and "url" not in place and {"start", "end"} <= set(found.fields):
         kept += ["start", "end"]
     fields = {**place, **{ours: found.of(word, found.fields[ours]) for ours in kept if ours in found.fields}}
+    if found.grade is not None:
+        fields["relevance"] = found.of(word, found.grade)
     base = ""
     if "page" in fields:
         starts_at_zero = 0 in found.values(found.fields["page"])
@@ -182,6 +194,7 @@ def struct_link(profile: FolderProfile, file: DataFile, found: Structs, scalar: 
     fields_from = ", ".join(f"{ours} from {theirs!r}" for ours, theirs in found.fields.items() if ours in fields)
     text = f"contexts: {found.column.name!r}" + (f", with {fields_from}" if fields_from else "")
     text += f", where {found.gold!r} is true" if found.gold is not None else ""
+    text += f", with grades from {found.grade!r}" if found.grade is not None else ""
     is_lost = corpus.documents is None and not {"document", "file"}.isdisjoint(place)
     unfound = found.column.name if is_lost else None
     return Link({"contexts": expr}, used, corpus, (Guess("questions", f"{text}{base}."), *guesses), unfound=unfound)
@@ -362,7 +375,7 @@ def _json(column: Column) -> Structs | None:
         key: _json_kind([item.get(key) for item in items]) for key in dict.fromkeys(k for item in items for k in item)
     }
     unread = Structs(column, column.sql, items, kinds, {key: f".{identifier(key)}" for key in kinds})
-    wanted = [*dict.fromkeys((*unread.fields.values(), *filter(None, (unread.gold, unread.html))))]
+    wanted = [*dict.fromkeys((*unread.fields.values(), *filter(None, (unread.gold, unread.grade, unread.html))))]
     types = json.dumps([{name: _SQL_TYPES[kinds[name]] for name in wanted}])
     return replace(unread, sql=f"from_json(nullif(trim({column.sql}), ''), {literal(types)})")
 

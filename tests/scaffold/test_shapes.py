@@ -86,6 +86,10 @@ SHAPES = {
     "Evret, ids or texts":   ({"eval.csv": 'query,relevant_doc_ids,expected_answers\na flight,"[""t2""]",\na hotel,,"[""At 180.""]"\n',
                                "corpus.jsonl": jsonl(FLIGHTS, HOTELS)},                [["t2"], ["'At 180.'"]],      {"t2": FLIGHTS["text"], "t3": HOTELS["text"]}),
     "BEIR":                  (BEIR,                                                    [["d1", "d2"], []],           {"d1": "T\n\none", "d2": "two", "d3": "X\n\n3"}),
+    "BEIR, three dictionaries": ({"corpus.json": json.dumps({"d1": {"title": "T", "text": "one"}, "d2": {"title": "", "text": "two"}}),
+                               "queries.json": json.dumps({"q1": "Which is first?", "q2": "Which is second?"}),
+                               "qrels.json": json.dumps({"q1": {"d1": 2, "d2": 0}, "q2": {"d2": 1}})},
+                                                                                       [["d1"], ["d2"]],             {"d1": "T\n\none", "d2": "two"}),
     "BEIR, equal ids":       (NUMBERED_BEIR,                                           [["2"], ["1"]],               {str(n): f"text {n}" for n in range(1, 5)}),
     "TREC, files":           ({**TREC, **{f"docs/{n}.html": "<p>x</p>" for n in ("d1", "d2", "d3")}},
                                                                                        [["docs/d1.html"], ["docs/d3.html"]], ["docs/d1.html", "docs/d2.html", "docs/d3.html"]),
@@ -240,6 +244,10 @@ COUNTED = {
     "files": (
         {**table("doc_name", "x", "y", "z"), "docs/x.md": "x"},
         "2 of the 3 names in the questions have no file: questions with one are quarantined.",
+    ),
+    "a name without its suffix": (
+        {"q.csv": "question,answer,file\nA?,a,x.md\nB?,b,y\nC?,c,z.md\n", "docs/x.md": "x", "docs/y.md": "y"},
+        "1 of the 3 names in the questions have no file: questions with one are quarantined.",
     ),
     "pages": (
         {"faq.csv": "question,answer,link,html\n1?,a,https://a.org/b,<p>1</p>\n2?,a,https://a.org/b,<p>2</p>\n"},
@@ -404,6 +412,56 @@ def test_questions_inside_rows_may_name_their_documents(planned):
     found = planned({"q.json": json.dumps([{"id": "c1", "turns": turns}]), "docs/x.md": "x", "docs/y.md": "y"})
 
     assert gold(found) == [["docs/x.md"], ["docs/y.md"]]
+
+
+ASKED = [{"question": "Who dug it?", "answer": "Ines"}, {"question": "When?", "answer": "1874"}]
+GRADED = [{"document_id": "x.md", "query_relevance_label": 4}, {"document_id": "y.md", "query_relevance_label": 0}]
+
+
+@pytest.mark.parametrize("cell", [GRADED, json.dumps(GRADED)], ids=["objects", "JSON in a cell"])
+def test_grades_of_a_rows_documents_are_kept(planned, cell):
+    rows = jsonl({"query": "A?", "ground_truth": "a", "retrieval_ground_truth": cell})
+
+    found = planned({"q.jsonl": rows, "docs/x.md": "x", "docs/y.md": "y"})
+
+    assert [(one.document, one.relevance) for one in found.questions[0].contexts] == [
+        ("docs/x.md", 4),
+        ("docs/y.md", 0),
+    ]
+
+
+TWO = [
+    {"id": "e1", "input": {"question": "A?"}, "output": {"answer": "a"}},
+    {"id": "e2", "input": {"question": "B?"}, "output": {"answer": "b"}},
+]
+WRAPPED = {  # questions inside what a tool's interface returns
+    "Phoenix":               {"data": {"dataset_id": "d", "examples": TWO}},
+    "Haystack, run result":  {"run_name": "r", "inputs": {"question": ["A?", "B?"], "ground_truth_answer": ["a", "b"], "predicted_answer": ["x", "y"]}, "results": {"sas": {"score": 0.5, "individual_scores": [0.4, 0.6]}}},
+    "Haystack, report":      {"questions": ["A?", "B?"], "ground_truth_answers": ["a", "b"], "ground_truth_documents": [["It is a."], ["It is b."]], "predicted_answers": ["x", "y"]},
+    "Azure, results":        {"rows": [{"inputs.query": f"{q}?", "inputs.ground_truth": q.lower(), "inputs.response": "x", "inputs.context": "Retrieved for it, and no truth."} for q in "AB"], "metrics": {"similarity": 3.0}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRAPPED.items(), ids=WRAPPED)
+def test_questions_are_found_inside_what_a_tool_returns(planned, name, value):
+    found = planned({"data.json": json.dumps(value)})
+
+    assert [(one.question, one.answers) for one in found.questions] == [("A?", ("a",)), ("B?", ("b",))]
+    assert [document.content for document in found.documents] == (["It is a.", "It is b."] if "report" in name else [])
+
+
+INNER = {  # of questions inside a row, and what was said before the second
+    "turns":     ("turns", "q.json, row 1", [{"role": "user", "content": "Who dug it?"}, {"role": "assistant", "content": "Ines"}]),
+    "questions": ("questions", None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "conversation", "history"), INNER.values(), ids=INNER)
+def test_turns_inside_a_row_follow_on_each_other(planned, name, conversation, history):
+    found = planned({"q.json": json.dumps([{"id": "c1", name: ASKED}, {"id": "c2", name: ASKED[:1]}])}).questions
+
+    assert [one.metadata.get("conversation") for one in found] == [conversation, conversation, None]
+    assert [one.metadata.get("history") for one in found] == [None, history, None]
 
 
 @pytest.mark.parametrize("files", [{"q.csv": "question,url\nA?,https://a.org/1\n"}, BEIR], ids=["URLs", "BEIR"])
