@@ -129,6 +129,8 @@ class Workspace:
     trust_cards = _Below("root", "data", "evaluation", "trust_cards")
     labels = _Below("root", "data", "evaluation", "labels")  # people's labels from the report's pages, one file per run
     baselines = _Below("root", "data", "evaluation", "baselines")  # the pinned evaluations of each pair
+    nights = _Below("root", "data", "evaluation", "nights")  # what was compared with each baseline, night by night
+    history = _Below("root", "data", "evaluation", "history")  # headers of all results, and tables of scores
     identity = _Below("root", "data", "evaluation", "workspace_id")  # by which a Dagster instance knows this workspace
     reports = _Below("root", "data", "reports")  # the HTML report and its data
 

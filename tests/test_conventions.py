@@ -94,6 +94,16 @@ def test_commands_load_no_package_that_they_have_no_use_for(commands, evaluated)
     assert found == dict.fromkeys(commands, set())
 
 
+def test_report_of_what_has_not_changed_loads_nothing_that_makes_one(evaluated):
+    # The first one of a deterministic system pins its baseline, which the second one is made from.
+    first = json.loads(printed_by(RUN, '[["report"], ["report"]]', cwd=evaluated.root))[-1]
+    again = json.loads(printed_by(RUN, '[["report"]]', cwd=evaluated.root))[-1]
+
+    unused = {*HEAVY, "httpx", "jinja2"}
+    assert "jinja2" in first
+    assert unused.intersection(again) == set()
+
+
 @pytest.mark.fault(63)
 def test_durations_are_measured_by_a_clock_that_nobody_sets():
     asking = [path.name for path in MODULES if re.search(r"(?<!date)time\.time\(", path.read_text())]

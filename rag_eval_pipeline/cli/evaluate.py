@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -333,22 +334,35 @@ def report(
 
     Example: rag-eval report --open
     """
-    from rag_eval_pipeline.monitoring.history_tables import history_with_events
-    from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
-    from rag_eval_pipeline.monitoring.regressions import write_comparisons
-    from rag_eval_pipeline.site.site import write_report
+    from rag_eval_pipeline.evaluation.baseline_files import REGRESSIONS
+    from rag_eval_pipeline.monitoring.verdict_records import read_comparison_rows
+    from rag_eval_pipeline.site.report_state import inputs_digest, is_made
 
     root = find_workspace(workspace)
     files = {"leaderboard": "leaderboard.json", "regressions": "regressions.json", "report": "index.html"}
     paths = {asset: str(root.reports / name) for asset, name in files.items()}
-    found = write_comparisons(root, history_with_events(root))
-    write_leaderboard(root, found.history)
-    write_report(root, found, asked=question or (), listed=runs or ())
+    inputs = inputs_digest(root)
+    if question or runs or not is_made(root, inputs):
+        _make_report(root, inputs, question or (), runs or ())
     emit(paths, as_json, [paths["report"]])
-    print_notes(f"{row.benchmark} x {row.new}: {text}" for row in found.rows if (text := change_text(row)))
+    rows = read_comparison_rows(root.reports / REGRESSIONS)
+    print_notes(f"{row.benchmark} x {row.new}: {text}" for row in rows if (text := change_text(row)))
     if show and not open_in_browser(Path(paths["report"])):
         print_notes(["no browser could be opened here; open the file above in one"])
     print_next(as_json, "rag-eval up")
+
+
+def _make_report(root: Workspace, inputs: str, asked: Sequence[str], listed: Sequence[str]) -> None:
+    from rag_eval_pipeline.monitoring.history_tables import history_with_events
+    from rag_eval_pipeline.monitoring.leaderboard import write_leaderboard
+    from rag_eval_pipeline.monitoring.regressions import write_comparisons
+    from rag_eval_pipeline.site.report_state import making_report
+    from rag_eval_pipeline.site.site import write_report
+
+    with making_report(root, inputs):
+        found = write_comparisons(root, history_with_events(root))
+        write_leaderboard(root, found.history)
+        write_report(root, found, asked=asked, listed=listed)
 
 
 def open_in_browser(path: Path) -> bool:

@@ -56,16 +56,11 @@ def required_baseline(workspace: Workspace, benchmark: str, system: str) -> Base
     return baseline
 
 
-def nights_folder(workspace: Workspace) -> Path:
-    """Return the folder of the nights' verdicts."""
-    return workspace.baselines.parent / "nights"
-
-
 def nights_file(workspace: Workspace, benchmark: str, system: str, baseline: Baseline) -> Path:
     """Return the file of a pair's nights since a baseline was pinned."""
     text = "\n".join((*baseline.evaluations, str(baseline.pinned_at)))
     name = f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
-    return nights_folder(workspace) / check_name("benchmark", benchmark) / check_name("system", system) / name
+    return workspace.nights / check_name("benchmark", benchmark) / check_name("system", system) / name
 
 
 def verdict_file(workspace: Workspace, benchmark: str, system: str) -> Path:

@@ -173,18 +173,13 @@ _TYPES = {"published_at": pa.int64(), "timestamp": pa.int64(), "header": pa.bina
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in PublishedResult._fields])
 
 
-def history_folder(workspace: Workspace) -> Path:
-    """Return the folder of the history's files."""
-    return workspace.results.parent / "history"
-
-
 def published_results(workspace: Workspace, *, verify: bool = False) -> list[PublishedResult]:
     """Return a row for each results file that is there, by name; the history's file is brought up to date.
 
     Args:
         verify: Whether files that seem unchanged are read again.
     """
-    path = history_folder(workspace) / FILE
+    path = workspace.history / FILE
     signatures = _signatures(workspace)
     if not signatures and not path.exists():
         return []

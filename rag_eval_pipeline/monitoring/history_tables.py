@@ -29,7 +29,6 @@ from rag_eval_pipeline.monitoring.history import (
     SUFFIX,
     History,
     file_stats,
-    history_folder,
     history_of,
     published_results,
     read_history,
@@ -70,14 +69,14 @@ def update_history(workspace: Workspace, *, verify: bool = False) -> History:
     rows = published_results(workspace, verify=verify)
     history = history_of(workspace, rows)
     results = file_stats(workspace.results, SUFFIX)
-    tables = [file_stats(history_folder(workspace) / folder, ".parquet") for folder in COLUMNS]
+    tables = [file_stats(workspace.history / folder, ".parquet") for folder in COLUMNS]
     scored = []
     written: dict[Path, tuple[int, int]] = {}  # table -> times of access and change
     for row in registered(workspace, rows):
         name = row.evaluation_id
         # Tables have the time of the results that they were made of, whatever the clock said.
         is_done = all(name in files and files[name].st_mtime_ns == results[name].st_mtime_ns for files in tables)
-        is_done = is_done and all(_is_whole(history_folder(workspace) / folder, name) for folder in COLUMNS)
+        is_done = is_done and all(_is_whole(workspace.history / folder, name) for folder in COLUMNS)
         if row.fault is None and not is_done:
             try:
                 paths = _write_tables(workspace, open_results(workspace.results_file(name)))
@@ -105,7 +104,7 @@ def _is_whole(folder: Path, name: str) -> bool:
 
 def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:
     """Return the metrics of evaluations that have a table, in their order; `update_history` writes the tables."""
-    folder = history_folder(workspace) / TABLES["results"]
+    folder = workspace.history / TABLES["results"]
     empty = COLUMNS[TABLES["results"]].empty_table()
     tables = [empty]
     for path in (folder / f"{name}.parquet" for name in evaluations):
@@ -134,7 +133,7 @@ def query_history(
         try:
             connection.execute("SET TimeZone = 'UTC'")
             for name, folder in TABLES.items():
-                files = sorted(str(path) for path in (history_folder(workspace) / folder).glob("*.parquet"))
+                files = sorted(str(path) for path in (workspace.history / folder).glob("*.parquet"))
                 empty = COLUMNS[folder].empty_table()
                 table = connection.read_parquet(files) if files else connection.from_arrow(empty)
                 for column, value in only.items():
@@ -185,7 +184,7 @@ def _write_rows(
             yield row
 
     questions, figures = (
-        history_folder(workspace) / folder / f"{results.evaluation_id}.parquet" for folder in ("questions", "figures")
+        workspace.history / folder / f"{results.evaluation_id}.parquet" for folder in ("questions", "figures")
     )
     with (
         publishing(questions, waits_for_disk=False) as file,

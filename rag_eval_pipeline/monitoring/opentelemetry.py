@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.monitoring.history import ResultsHeader, history_folder
+from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.storage.atomic_files import publishing
 from rag_eval_pipeline.workspace import Workspace
 
@@ -46,7 +46,7 @@ def _lines(workspace: Workspace, header: ResultsHeader) -> Iterator[dict[str, An
     resource = {"attributes": _attributes(about)}
     scope = {"name": "rag_eval_pipeline", "version": metadata.version("rag-eval-pipeline")}
     nanoseconds = str(int(header.timestamp.timestamp() * 1_000_000) * 1_000)
-    table = pq.read_table(history_folder(workspace) / "questions" / f"{header.evaluation_id}.parquet")
+    table = pq.read_table(workspace.history / "questions" / f"{header.evaluation_id}.parquet")
     rows = (row for batch in table.to_batches(max_chunksize=4_096) for row in batch.to_pylist())
     for query_id, scores in groupby(rows, key=lambda row: row["query_id"]):
         records = [

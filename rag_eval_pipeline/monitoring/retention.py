@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from rag_eval_pipeline.errors import InputError, counted
-from rag_eval_pipeline.evaluation.baseline_files import Baseline, nights_folder
+from rag_eval_pipeline.evaluation.baseline_files import Baseline
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_evaluations, id_order, newest_evaluation
 from rag_eval_pipeline.judges.cache import JudgementCache
-from rag_eval_pipeline.monitoring.history import history_folder, published_results
+from rag_eval_pipeline.monitoring.history import published_results
 from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.settings_files import RetentionSettings, read_retention_settings
 from rag_eval_pipeline.sources.download import Record
@@ -168,7 +168,7 @@ def referenced(workspace: Workspace, evaluations: Sequence[Evaluation]) -> dict[
     records = (one.record for one in evaluations if one.record.state == "published")
     for name in {(record.benchmark, record.system): record.evaluation_id for record in records}.values():
         held.setdefault(name, "the newest published one of its pair")
-    for path in _json_files(nights_folder(workspace)):
+    for path in _json_files(workspace.nights):
         for night in Nights.read(path).nights[-1:]:
             for name in night.runs:
                 held.setdefault(name, "the last night against a baseline")
@@ -213,7 +213,7 @@ def _results(workspace: Workspace, kept: Collection[str], settings: RetentionSet
         name = path.name.partition(".")[0]
         age = now - datetime.fromtimestamp(path.stat().st_mtime, UTC)
         if name not in kept and age >= timedelta(days=settings.results_days):
-            history = history_folder(workspace)
+            history = workspace.history
             beside = [history / table / f"{name}.parquet" for table in ("figures", "questions")]
             yield from (file for file in (*beside, path) if file.exists())
 

@@ -15,7 +15,8 @@ from rag_eval_pipeline.conversion.question_spool import iterate_batches, questio
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.site.data import ReportData
 from rag_eval_pipeline.site.display_text import data_script, replace_control_chars
-from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest, render
+from rag_eval_pipeline.site.page_writer import SiteFolder, render
+from rag_eval_pipeline.site.report_state import code_digest
 from rag_eval_pipeline.storage.json_files import read_json
 from rag_eval_pipeline.workspace import BenchmarkPaths
 
@@ -77,7 +78,7 @@ def write_audit(site: SiteFolder, report: ReportData, benchmark: str, find: Find
 def _write_findings(site: SiteFolder, paths: BenchmarkPaths, part: str, made_from: Sequence[str], find: Find) -> bool:
     """Write findings, unless those of the last report were made from the same; return whether there are some now."""
     name = f"benchmarks/{paths.name}.audit-{part}"
-    digests = (code_digest(), code_digest("audit"), *made_from)
+    digests = (code_digest("site"), code_digest("audit"), *made_from)
     key = hashlib.blake2b(repr(digests).encode(), digest_size=16).hexdigest()
     if not site.is_made(name, key):
         try:

@@ -4,7 +4,6 @@ Templates escape whatever comes from data. The pages of a run are rendered again
 from has changed; the state file records what that was.
 """
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -86,7 +85,6 @@ def _replace_control_chars(value: Any) -> Any:
 
 STATE = ".site.json"
 LISTED_RUNS = 10  # the last ones; each has some megabytes
-_PACKAGE = Path(__file__).parent
 _BLOCK = 1 << 20  # bytes
 
 
@@ -205,16 +203,6 @@ class SiteFolder:
         sync_files(self._written)
         if data != msgspec.json.encode(self._old):
             atomic_write(self.root / STATE, data)
-
-
-@cache
-def code_digest(package: str = _PACKAGE.name) -> str:
-    """Return a digest of all templates, style sheets, scripts and modules of a package, by default this one."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.with_name(package).rglob("*")):
-        if path.suffix in (".py", ".html", ".css", ".js"):
-            digest.update(path.relative_to(_PACKAGE.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:20]
 
 
 def _read_state(path: Path) -> _State:

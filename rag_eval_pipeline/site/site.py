@@ -32,7 +32,7 @@ from rag_eval_pipeline.site.display_text import data_script
 from rag_eval_pipeline.site.marked_pages import PageImages
 from rag_eval_pipeline.site.metric_labels import registry_digest
 from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_page
-from rag_eval_pipeline.site.page_writer import SiteFolder, code_digest
+from rag_eval_pipeline.site.page_writer import SiteFolder
 from rag_eval_pipeline.site.question_nights import (
     QuestionNight,
     are_all_shown,
@@ -41,6 +41,7 @@ from rag_eval_pipeline.site.question_nights import (
     read_question_night,
 )
 from rag_eval_pipeline.site.question_table import select_for_images
+from rag_eval_pipeline.site.report_state import code_digest
 from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache, DatasetSources, read_questions, read_run
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.storage.parquet_files import return_memory
@@ -298,7 +299,7 @@ def _key(
     header = night.header
     stamp = report.stamps.get(header.benchmark)
     own = [
-        code_digest(), registry_digest(), night.digest, is_full,
+        code_digest("site"), registry_digest(), night.digest, is_full,
         [(report.trust.doubt(header, name), report.trust.corrected(header, name)) for name in TASKS],
         report.systems.index(header.system), sorted(report.labelled(header.evaluation_id)),
         report.reruns.get(header.evaluation_id),

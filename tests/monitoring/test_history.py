@@ -16,7 +16,6 @@ from rag_eval_pipeline.monitoring import history as history_module
 from rag_eval_pipeline.monitoring import history_tables
 from rag_eval_pipeline.monitoring.history import (
     FILE,
-    history_folder,
     history_rows,
     published_results,
     read_header,
@@ -192,7 +191,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_history_is_rebuilt_without_its_file_and_logs_it(damage, nights, caplog):
-    damage(history_folder(nights) / FILE)
+    damage(nights.history / FILE)
 
     with caplog.at_level(logging.WARNING):
         assert shown(nights) == [3] * NIGHTS
@@ -207,15 +206,15 @@ def test_history_of_a_new_workspace_begins_silently(tmp_path, caplog):
     workspace = Workspace(tmp_path)
     register(workspace, ["b"], ["s"])
     assert read_history(workspace).by_pair == {}
-    assert not history_folder(workspace).exists()
+    assert not workspace.history.exists()
     publish_night(workspace, "b", "s", 0, questions=3, skill=0.5, number=1)
 
     assert (shown(workspace), caplog.records) == ([3], [])
 
 
 def test_history_is_read_where_nothing_can_be_written(nights, caplog):
-    shutil.rmtree(history_folder(nights))
-    history_folder(nights).write_text("a file in place of the folder")
+    shutil.rmtree(nights.history)
+    nights.history.write_text("a file in place of the folder")
 
     assert shown(nights) == [3] * NIGHTS
     assert "The history is not written" in caplog.text
@@ -359,7 +358,7 @@ def test_history_tables_have_a_row_for_each_metric_and_score(evaluated):
 def test_history_tables_have_the_scores_of_questions_that_are_written_apart(nights, monkeypatch):
     whole = rows_of(nights, "SELECT * FROM questions ORDER BY ALL")
     monkeypatch.setattr(history_tables, "QUESTIONS_AT_ONCE", 2)
-    shutil.rmtree(history_folder(nights) / "questions")
+    shutil.rmtree(nights.history / "questions")
 
     update_history(nights)
 
@@ -369,17 +368,17 @@ def test_history_tables_have_the_scores_of_questions_that_are_written_apart(nigh
 
 def test_history_tables_are_written_for_the_first_query_and_not_by_a_report(nights):
     for table in ("figures", "questions"):
-        shutil.rmtree(history_folder(nights) / table)
+        shutil.rmtree(nights.history / table)
 
     write_leaderboard(nights)
-    assert not (history_folder(nights) / "questions").exists()
+    assert not (nights.history / "questions").exists()
 
     assert rows_of(nights, "SELECT count(DISTINCT evaluation_id) AS n FROM questions") == [{"n": NIGHTS}]
 
 
 def test_history_tables_that_were_lost_are_written_again(nights):
     for table in ("figures", "questions"):
-        shutil.rmtree(history_folder(nights) / table)
+        shutil.rmtree(nights.history / table)
     path = results(nights, 0)
     path.write_bytes(path.read_bytes()[:1000])
 

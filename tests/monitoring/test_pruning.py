@@ -18,9 +18,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.evaluation.baseline_files import nights_folder
 from rag_eval_pipeline.monitoring.baselines import pin
-from rag_eval_pipeline.monitoring.history import FILE, history_folder, published_results
+from rag_eval_pipeline.monitoring.history import FILE, published_results
 from rag_eval_pipeline.monitoring.night_records import Nights
 from rag_eval_pipeline.monitoring.retention import prune
 from rag_eval_pipeline.workspace import Workspace
@@ -136,7 +135,7 @@ def test_prune_keeps_the_last_night_and_its_rerun(workspace):
     night, rerun, _ = (made_evaluation(workspace, day) for day in (0, 1, 2))
     history = made_history(made_run(night, range(20)), made_run(rerun, range(20), hours=3))
     book = Nights(benchmark="b", system="s", baseline=("x",), nights=history)
-    book.write(nights_folder(workspace) / "b" / "s" / "x.json")
+    book.write(workspace.nights / "b" / "s" / "x.json")
 
     prune(workspace, now=LATER)
 
@@ -211,7 +210,7 @@ def test_prune_keeps_the_newest_results_of_a_pair(workspace):
 
     assert [path.name for path in workspace.results.iterdir()] == ["eval_run_20260102_001.results.json"]
     assert [row.evaluation_id for row in published_results(workspace)] == ["eval_run_20260102_001"]
-    remembered = pq.ParquetFile(history_folder(workspace) / FILE).read(["evaluation_id"])["evaluation_id"].to_pylist()
+    remembered = pq.ParquetFile(workspace.history / FILE).read(["evaluation_id"])["evaluation_id"].to_pylist()
     assert remembered == ["eval_run_20260101_001", "eval_run_20260102_001"]  # with the digest of what is gone
 
 
@@ -223,7 +222,7 @@ def four_old_ones(root):
     for name in ids:
         (workspace.runs / name / "answer_scores.parquet").write_bytes(b"x" * 10)
     gone = workspace.results / "eval_run_20260101_001.results.json"  # its evaluation is gone, its tables are there
-    for path in (gone, history_folder(workspace) / "figures" / "eval_run_20260101_001.parquet"):
+    for path in (gone, workspace.history / "figures" / "eval_run_20260101_001.parquet"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"{}")
         os.utime(path, (0, 0))

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from rag_eval_pipeline.cli import main
-from rag_eval_pipeline.monitoring.history import FILE, history_folder, read_history
+from rag_eval_pipeline.monitoring.history import FILE, read_history
 from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.site.display_text import milliseconds_range
 from rag_eval_pipeline.site.page_writer import STATE, SiteFolder
@@ -165,7 +165,7 @@ def test_site_question_whose_text_changed_has_no_score_of_the_night_before(repor
 def test_site_is_written_again_only_where_results_changed_and_its_sheet_has_no_formulas(reported):
     before = digests(reported)
     run = newest(reported, OBSERVATORY)
-    (history_folder(reported) / FILE).unlink()  # or the change would be named as damage on other pages
+    (reported.history / FILE).unlink()  # or the change would be named as damage on other pages
     edit(reported.results_file(run), lambda r: r["query_results"][0].update(generated_answer="=HYPERLINK(1)"))
 
     write_site(reported)
