@@ -346,16 +346,21 @@ def leaderboard_table(board: Leaderboard, *, by: str | None = None) -> Table:
         counts = _shared_counts([one.row for one in same], shown)
         for one in same:
             main, *others = (_value(one, name, board.trust) for name in shown)
-            changes = board.changes.get(one.row.evaluation_id, {})
-            # Of retrieval by page, only the metrics by page have verdicts.
-            by_page = changes.get(PAGE_PREFIX + metric) if one.row.retrieval_level == "page" else None
-            change = _change(changes.get(metric) or by_page)
+            change = _change(verdict_of(one.row, metric, board.changes.get(one.row.evaluation_id, {})))
             table.add_row(f"  {one.row.system}", main, _interval(one.row, metric), change, *others)
             if counts is None:
                 _add_counts(table, [_scored({one.row.metric(name).n_scored}, asked) for name in shown])
         if counts is not None:
             _add_counts(table, [_scored(n, asked) for n in counts])
     return table
+
+
+def verdict_of(row: ResultsHeader, metric: str, verdicts: Mapping[str, Verdict]) -> Verdict | None:
+    """Return the verdict on a metric at the level that a row has: of retrieval by page, only metrics by page have one.
+
+    None of a row that is shown by document for the sake of other systems, as its verdict is on other scores.
+    """
+    return verdicts.get(metric) or (verdicts.get(PAGE_PREFIX + metric) if row.retrieval_level == "page" else None)
 
 
 def _shared_counts(rows: Sequence[ResultsHeader], names: Sequence[str]) -> list[set[int]] | None:

@@ -177,6 +177,7 @@ def _reason(evidence: Evidence, kind: VerdictKind, rules: Rules) -> str | None:
 
 def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Rules, ways: tuple[str, str]) -> str:
     kind, confirmation = found
+    usual = limits_text(evidence.confidence_interval)
     if kind == "withheld":
         return f"Withheld: {reason}{_change_text(evidence)}."
     if evidence.is_at_floor:
@@ -184,7 +185,7 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
     if evidence.is_advisory:
         if evidence.estimate is None:
             return "Advisory."
-        return f"Advisory: {format_points(evidence.estimate)} points (95 % {_limits(evidence.confidence_interval)})."
+        return f"Advisory: {format_points(evidence.estimate)} points (95 % {usual})."
     if kind == "no_verdict":
         return f"No verdict: {reason}{_change_text(evidence)}. {_detectable_text(evidence)}"
     shown, unit = _interval_text(evidence), _unit_text(evidence)
@@ -203,7 +204,7 @@ def _sentence(evidence: Evidence, found: Decision, reason: str | None, rules: Ru
     sure = f"{_sure_text(evidence)}{small}{_missing_text(evidence)}{unit}"
     if kind == "equivalent":
         margin = 100 * rules.equivalence_margin
-        return f"Any change is smaller than {margin:g} points (95 % {_limits(evidence.confidence_interval)}); {sure}."
+        return f"Any change is smaller than {margin:g} points (95 % {usual}); {sure}."
     return f"Inconclusive: {format_points(evidence.estimate)} points ({shown}), {sure}. {_detectable_text(evidence)}"
 
 
@@ -288,12 +289,20 @@ def _missing_text(evidence: Evidence) -> str:
     return f"; {counted(evidence.n_missing, 'question')} without a score would change nothing"
 
 
-def _interval_text(evidence: Evidence) -> str:
+def shown_interval(evidence: Evidence) -> tuple[str, Interval | None]:
+    """Return the name and limits of a change's interval: the adjusted one, or the usual one if that has no width.
+
+    It has none where all units moved alike, as the test then rejects every other change.
+    """
     adjusted, usual = evidence.adjusted_interval, evidence.confidence_interval
-    # Where all units moved alike, the test rejects every other change.
     if adjusted is not None and usual is not None and adjusted.low == adjusted.high and usual.low < usual.high:
-        return f"95 % {_limits(usual)}"
-    return f"adjusted interval {_limits(adjusted)}"
+        return "95 %", usual
+    return "adjusted interval", adjusted
+
+
+def _interval_text(evidence: Evidence) -> str:
+    name, interval = shown_interval(evidence)
+    return f"{name} {limits_text(interval)}"
 
 
 def format_points(change: float | None) -> str:
@@ -361,8 +370,8 @@ def _change_text(evidence: Evidence) -> str:
     return f"; {change} points ({_interval_text(evidence)}), {_sure_text(evidence)}{_unit_text(evidence)}"
 
 
-def _limits(interval: Interval | None) -> str:
-    # A limit keeps its sign where it is rounded to 0: it says on which side of 0 the interval ends.
+def limits_text(interval: Interval | None) -> str:
+    """Format an interval in points; a limit that is rounded to 0 keeps its sign, which says on which side it ends."""
     return " to ".join(f"{100 * limit:+.1f}".replace("-", "−") if limit else "0.0" for limit in interval or ())
 
 

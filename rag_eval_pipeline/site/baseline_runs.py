@@ -13,7 +13,9 @@ from rag_eval_pipeline.monitoring.verdict_records import (
     Comparison,
     Verdict,
     leading,
+    limits_text,
     segment_text,
+    shown_interval,
     tested_text,
 )
 from rag_eval_pipeline.site.data import Pair, Provisional, ReportData, comparison_name
@@ -49,6 +51,12 @@ def verdict_note(found: Verdict) -> str:
         change, least = "drops" if found.higher_is_better else "rises", found.smallest_drop
         parts.append(f"no {change} detectable" if least is None else f"detects {change} of {100 * least:.1f} at best")
     return "; ".join(filter(None, parts))
+
+
+def interval_text(found: Verdict) -> str:
+    """Return a change's interval with its name; nothing for a deterministic system, whose changes are certain."""
+    name, interval = shown_interval(found)
+    return "" if interval is None or found.is_certain else f"{name} {limits_text(interval)}"
 
 
 def result_text(name: str, found: Verdict) -> str:

@@ -9,7 +9,7 @@ from rag_eval_pipeline.metrics.registry import PAGE_PREFIX
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import HEADLINE
-from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict, metric_of, tested_text
+from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict, metric_of, shown_interval, tested_text
 from rag_eval_pipeline.site.baseline_runs import Earlier, baseline_ids, by_weight, pair_incident
 from rag_eval_pipeline.site.benchmark_page import NIGHTS_DRAWN, NIGHTS_FOR_TREND, night_days, trend_chart
 from rag_eval_pipeline.site.charts import Change, changes_chart
@@ -87,7 +87,7 @@ def comparison_values(
         Change(
             metric_view(metric).label,
             found.estimate,
-            found.adjusted_interval or found.confidence_interval,
+            shown_interval(found)[1] or found.confidence_interval,
             found.kind if found.kind in CHANGES else "quietly",
         )
         for metric, found in ordered

@@ -19,7 +19,7 @@ from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
 from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 from rag_eval_pipeline.judges.labels import labels_path, read_labels
-from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
+from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.alert_files import Alert, last_published, late_pairs, read_alert_settings, read_alerts
 from rag_eval_pipeline.monitoring.baselines import earlier_runs, needed_runs, newest_alike
@@ -159,9 +159,9 @@ class ReportData:
 
     @cached_property
     def changes(self) -> Mapping[str, Mapping[str, Verdict]]:
-        """Evaluation -> metric -> verdict against the baseline; retrieval metrics by their bare names."""
+        """Evaluation -> metric -> verdict against the baseline."""
         return {
-            row.evaluation_id: {name.removeprefix(PAGE_PREFIX): found for name, found in row.verdicts.items()}
+            row.evaluation_id: row.verdicts
             for row in self.comparisons
             if row.kind == "baseline" and row.evaluation_id is not None
         }

@@ -7,7 +7,7 @@ from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.incidents import Incident, headline_order, nothing_sure
-from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, main_metric, ranked
+from rag_eval_pipeline.monitoring.leaderboard import COLUMNS, HEADLINE, main_metric, ranked, verdict_of
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, withheld_text
 from rag_eval_pipeline.site.baseline_runs import by_weight, strongest
 from rag_eval_pipeline.site.charts import sparkline
@@ -83,10 +83,10 @@ def board_rows(report: ReportData, rows: Sequence[ResultsHeader], metrics: Seque
     found = []
     for one in ranked(rows, report.trust):
         changes = report.changes.get(one.row.evaluation_id, {})
-        cells = {
-            view.name: (shown(one.row, view.name, report.trust), view.name in one.best, changes.get(view.name))
-            for view in metrics
-        }
+        cells = {}
+        for name in (view.name for view in metrics):
+            cell, verdict = shown(one.row, name, report.trust), verdict_of(one.row, name, changes)
+            cells[name] = cell, name in one.best, verdict
         found.append(BoardRow(one.row, report.systems.index(one.row.system), cells))
     return found
 

@@ -19,7 +19,7 @@ from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, metric_label
 from rag_eval_pipeline.monitoring.incidents import p_text
 from rag_eval_pipeline.site import display_text as numbers
-from rag_eval_pipeline.site.baseline_runs import result_text, verdict_note
+from rag_eval_pipeline.site.baseline_runs import interval_text, result_text, verdict_note
 from rag_eval_pipeline.site.charts import legend_mark
 from rag_eval_pipeline.site.display_text import replace_control_chars
 from rag_eval_pipeline.storage.atomic_files import atomic_write, publishing, sync_files
@@ -63,6 +63,7 @@ def _environment() -> Any:
         percent=numbers.percent,
         p_value=numbers.p_value,
         p=p_text,
+        interval=interval_text,
         note=verdict_note,
         result=lambda one: result_text(*one),
         day=lambda moment: f"{moment:%Y-%m-%d}",

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from rag_eval_pipeline.formats.results import Metric
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
-from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, main_metric, ranked
+from rag_eval_pipeline.monitoring.leaderboard import Leaderboard, leaderboard_table, main_metric, ranked, verdict_of
 
 TRUST = SimpleNamespace(doubt=lambda row, _: "not calibrated" if row.judge == "new" else None)
 
@@ -53,6 +53,16 @@ def header(system, level, by_document, by_page):
     quality, speed = {"abstention": {"f1": {"value": None}}}, {"latency_stats": {"p50": None}}
     night = datetime(2026, 11, 1, tzinfo=UTC)
     return ResultsHeader(system, night, "b", system, "1", "1", {}, summary, level, *hits, {}, quality, speed)
+
+
+@pytest.mark.parametrize(("level", "change"), [("page", -0.25), ("document", None)])
+def test_a_value_of_retrieval_has_the_verdict_of_its_level(level, change):
+    verdicts = {"page/hit@1": SimpleNamespace(estimate=-0.25), "f1": SimpleNamespace(estimate=0.5)}
+    shown = header("pages", level, 0.8, 0.4)  # by document only because another system has no pages
+
+    found = {name: verdict_of(shown, name, verdicts) for name in ("hit@1", "f1", "mrr")}
+
+    assert {name: one and one.estimate for name, one in found.items()} == {"hit@1": change, "f1": 0.5, "mrr": None}
 
 
 @pytest.mark.parametrize(

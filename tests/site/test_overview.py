@@ -16,7 +16,7 @@ from rag_eval_pipeline.monitoring.regressions import write_comparisons
 from rag_eval_pipeline.monitoring.summary_lines import comparisons_headline
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, Verdict
 from rag_eval_pipeline.site.badges import GROUNDS, badge, badge_state
-from rag_eval_pipeline.site.baseline_runs import result_text, verdict_note
+from rag_eval_pipeline.site.baseline_runs import interval_text, result_text, verdict_note
 from rag_eval_pipeline.site.data import read_report_data
 from rag_eval_pipeline.site.site import write_site
 from rag_eval_pipeline.workspace import Workspace
@@ -207,6 +207,23 @@ NOTES = {
         "cannot fall below 0: an answer in sentences equals no gold answer; read F1 and the judge",
     ),
 }  # fmt: skip
+
+
+ALIKE = {"adjusted_interval": Interval(-0.06, -0.06), "is_certain": False}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (DROP, "adjusted interval −10.4 to −2.3"),
+        (replace(DROP, **ALIKE), "95 % −8.9 to −3.1"),  # all units moved alike
+        (replace(DROP, **ALIKE | {"is_certain": True}), ""),
+        (replace(DROP, adjusted_interval=Interval(-0.05, -0.0001)), "adjusted interval −5.0 to −0.0"),
+        (replace(DROP, adjusted_interval=None), ""),
+    ],
+)
+def test_interval_of_a_change_on_a_page_is_never_one_without_width(evidence, text):
+    assert interval_text(Verdict.of(evidence)) == text
 
 
 @pytest.mark.parametrize(("found", "note"), NOTES.values(), ids=NOTES)
