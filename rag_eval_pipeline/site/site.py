@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from importlib import resources
 from itertools import pairwise
+from operator import or_
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.monitoring.history import ResultsHeader
 from rag_eval_pipeline.monitoring.regressions import Comparisons
 from rag_eval_pipeline.site.answer_files import ANSWER_NIGHTS, write_answers
-from rag_eval_pipeline.site.audit_page import write_audit
+from rag_eval_pipeline.site.audit_page import Counts, write_audit
 from rag_eval_pipeline.site.badges import write_badges
 from rag_eval_pipeline.site.baseline_runs import (
     Earlier,
@@ -81,56 +82,19 @@ def write_site(
         raise InputError("no_evaluation", workspace.results, "a published evaluation", found=name, hint=hint)
     for name in _ASSETS:
         site.write(f"assets/{name}", resources.files(__package__).joinpath("assets", name).read_bytes())
-    alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
-    nights: dict[str, QuestionNight] = {}
-    full: set[str] = set()
-    hidden: dict[str, frozenset[str]] = {}
-    datasets = DatasetCache(report, hidden)
-    known: set[str] = set()
-
-    @lru_cache(2)  # there is no room for all runs
-    def questions(name: str) -> AskedQuestions:
-        return read_questions(workspace.results_file(name), hidden[nights[name].header.benchmark])
-
     # Before the nights are in memory, as an audit takes as much.
     audited = {
         name: write_audit(site, report, name, partial(audit_converted, workspace, name)) for name in report.benchmarks
     }
     return_memory()
+    alerted = {one.alert.evaluation_id for one in recent_alerts(report).shown}
+    known: set[str] = set()
+    meanings: dict[str, dict[str, tuple[str, str, str]]] = {}
     for benchmark in report.benchmarks:
-        pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
-        baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
-        for pair in pairs:
-            chosen = _runs_with_questions(report, pair, baselines[pair[1]], alerted.union(site.listed))
-            nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
-            full |= chosen
-        hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
-        dataset = _newest_dataset(report, benchmark, nights, datasets)
-        if asked:
-            known.update(name for query in dataset.stored for name in (query.query_id, query.display_id))
-        n_files = write_answers(site, report, benchmark, nights, baselines, dataset.queries, full, hidden[benchmark])
-        for pair in pairs:
-            _write_pair(
-                site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
-                hidden=hidden[benchmark],
-            )  # fmt: skip
-            own = [nights[header.evaluation_id] for header in report.nights[pair]]
-            history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
-            site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
-        systems = write_systems(site, report, benchmark, nights, questions, full, datasets)
-        write_benchmark(site, report, benchmark, audited[benchmark], systems)
-
-    readable = set()
-    meanings: dict[str, tuple[str, str, str]] = {}
-    for name in sorted(full):
-        found = questions(name)
-        meanings |= metric_meanings(found.metrics, found.file)
-        if found.rows:
-            readable.add(name)
-    for row in report.comparisons:
-        if row.verdicts:
-            write_comparison(site, report, row, nights, questions, readable, datasets)
-    site.write("meanings.js", data_script("meanings", meanings))
+        meanings |= _write_benchmark(
+            site, report, benchmark, audited[benchmark], alerted=alerted, known=known if asked else None
+        )
+    site.write("meanings.js", data_script("meanings", reduce(or_, (meanings[name] for name in sorted(meanings)), {})))
     data = data_part(report)
     site.write("report.json", msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
     site.write("leaderboard.sheet.csv", leaderboard_sheet(report))
@@ -143,6 +107,69 @@ def write_site(
             expected = "the id of a question of a benchmark that was evaluated"
             raise InputError("unknown_query", "--question", expected, found=name, hint=did_you_mean(name, known))
     return site
+
+
+def _write_benchmark(
+    site: SiteFolder,
+    report: ReportData,
+    benchmark: str,
+    audited: Counts | None,
+    *,
+    alerted: Collection[str | None],
+    known: set[str] | None,
+) -> dict[str, dict[str, tuple[str, str, str]]]:
+    """Write all pages of a benchmark; its nights are in memory no longer than that.
+
+    Args:
+        audited: As for `write_benchmark`.
+        alerted: Runs with an alert.
+        known: Gets the names of its questions, unless it is None.
+
+    Returns:
+        The meanings of the metrics of each run whose questions have pages.
+    """
+    nights: dict[str, QuestionNight] = {}
+    full: set[str] = set()
+    hidden: dict[str, frozenset[str]] = {}
+    datasets = DatasetCache(report, hidden)
+
+    @lru_cache(2)  # there is no room for all runs
+    def questions(name: str) -> AskedQuestions:
+        return read_questions(report.workspace.results_file(name), hidden[benchmark])
+
+    pairs = [pair for pair in sorted(report.by_pair) if pair[0] == benchmark]
+    baselines = {pair[1]: pair_baseline(report, pair) for pair in pairs}
+    for pair in pairs:
+        chosen = _runs_with_questions(report, pair, baselines[pair[1]], {*alerted, *site.listed})
+        nights |= _read_nights(report, pair, baselines[pair[1]], chosen)
+        full |= chosen
+    hidden[benchmark] = _hidden_questions(report, benchmark, nights, baselines)
+    dataset = _newest_dataset(report, benchmark, nights, datasets)
+    if known is not None:
+        known.update(name for query in dataset.stored for name in (query.query_id, query.display_id))
+    n_files = write_answers(site, report, benchmark, nights, baselines, dataset.queries, full, hidden[benchmark])
+    for pair in pairs:
+        _write_pair(
+            site, report, pair, datasets, nights, baselines[pair[1]], full=full, alerted=alerted,
+            hidden=hidden[benchmark],
+        )  # fmt: skip
+        own = [nights[header.evaluation_id] for header in report.nights[pair]]
+        history = {**nights_value(own, hidden[benchmark]), "answers": [benchmark, n_files]}
+        site.write(f"nights/{pair[0]}.{pair[1]}.js", data_script("history", history))
+    systems = write_systems(site, report, benchmark, nights, questions, full, datasets)
+    write_benchmark(site, report, benchmark, audited, systems)
+
+    readable = set()
+    meanings = {}
+    for name in sorted(full):
+        found = questions(name)
+        meanings[name] = metric_meanings(found.metrics, found.file)
+        if found.rows:
+            readable.add(name)
+    for row in report.comparisons:
+        if row.benchmark == benchmark and row.verdicts:
+            write_comparison(site, report, row, nights, questions, readable, datasets)
+    return meanings
 
 
 def _runs_with_questions(
