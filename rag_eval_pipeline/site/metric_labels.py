@@ -1,9 +1,8 @@
 """Metrics as pages show them: label, unit and category, and the values of one run with what is in doubt about them."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -12,7 +11,7 @@ from rag_eval_pipeline.evaluation.compared_runs import TASKS
 from rag_eval_pipeline.formats.results import CorrectedRate
 from rag_eval_pipeline.metrics.claims import FACT_MEASURES
 from rag_eval_pipeline.metrics.metric_info import Direction, label_from_key
-from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, metrics_by_key, scored_share
+from rag_eval_pipeline.metrics.registry import PAGE_PREFIX, find_metric_info, metric_label, scored_share
 from rag_eval_pipeline.monitoring.history import MetricHeader, ResultsHeader
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.site.display_text import milliseconds, milliseconds_range, number
@@ -86,12 +85,6 @@ def custom_metric_view(name: str, row: CustomMetric) -> MetricView:
     unit: Unit = "share" if (row.low, row.high) == (0, 1) else "number"
     category = row.category if row.category in CATEGORY_HEADINGS else "other"
     return MetricView(name, label_from_key(name), row.meaning, unit, row.direction, category)
-
-
-@cache
-def registry_digest() -> str:
-    """Return a hash of the registry's rows: pages made with other rows are made again."""
-    return hashlib.blake2b(repr(sorted(metrics_by_key().items())).encode(), digest_size=8).hexdigest()
 
 
 class MetricCell(NamedTuple):

@@ -1,7 +1,7 @@
 """What a report was made from, by which one that would be the same again is not made.
 
-`data/reports/.made_from` has a digest of the package's code and of the names, sizes, times and inodes of all files
-below `data`. No other file is read to find out that nothing has changed.
+`data/reports/.made_from` has digests of the package's code, of the metrics, and of the names, sizes, times and inodes
+of all files below `data`. No other file is read to find out that nothing has changed.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from rag_eval_pipeline.metrics.registry import metrics_by_key
 from rag_eval_pipeline.storage.atomic_files import replace_file
 from rag_eval_pipeline.workspace import Workspace
 
@@ -29,6 +30,12 @@ def code_digest(package: str = "") -> str:
     return digest.hexdigest()[:20]
 
 
+@cache
+def registry_digest() -> str:
+    """Return a hash of all metrics, installed ones too: pages made with other rows are made again."""
+    return hashlib.blake2b(repr(sorted(metrics_by_key().items())).encode(), digest_size=8).hexdigest()
+
+
 def inputs_digest(workspace: Workspace) -> str:
     """Return a digest of what a report of this moment would be made from."""
     spools = [workspace.judge_cache, workspace.spending, workspace.workers]
@@ -36,7 +43,7 @@ def inputs_digest(workspace: Workspace) -> str:
         paths = workspace.benchmark(name)
         spools += [paths.cache, paths.corpus_link]  # the conversion's stamp has the corpus' fingerprint
     files = _files_digest([workspace.sources.parent], without=[*spools, *_outputs(workspace)])
-    return f"{code_digest()} {files}"
+    return f"{code_digest()} {registry_digest()} {files}"
 
 
 def is_made(workspace: Workspace, inputs: str) -> bool:

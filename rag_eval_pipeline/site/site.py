@@ -31,7 +31,6 @@ from rag_eval_pipeline.site.comparison_page import write_comparison, write_syste
 from rag_eval_pipeline.site.data import Pair, ReportData, data_part, read_report_data, recent_alerts
 from rag_eval_pipeline.site.display_text import data_script
 from rag_eval_pipeline.site.marked_pages import PageImages
-from rag_eval_pipeline.site.metric_labels import registry_digest
 from rag_eval_pipeline.site.overview_page import leaderboard_sheet, overview_page
 from rag_eval_pipeline.site.page_writer import SiteFolder
 from rag_eval_pipeline.site.question_nights import (
@@ -42,7 +41,7 @@ from rag_eval_pipeline.site.question_nights import (
     read_question_night,
 )
 from rag_eval_pipeline.site.question_table import select_for_images
-from rag_eval_pipeline.site.report_state import code_digest
+from rag_eval_pipeline.site.report_state import code_digest, registry_digest
 from rag_eval_pipeline.site.run_data import AskedQuestions, DatasetCache, DatasetSources, read_questions, read_run
 from rag_eval_pipeline.site.run_page import TILES, metric_meanings, write_run, write_run_page
 from rag_eval_pipeline.storage.parquet_files import return_memory

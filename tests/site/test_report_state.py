@@ -2,10 +2,12 @@
 
 import logging
 import os
+import sys
 
 import pytest
 
-from rag_eval_pipeline.site.report_state import inputs_digest, is_made, making_report
+from rag_eval_pipeline.metrics.registry import metrics_by_key
+from rag_eval_pipeline.site.report_state import inputs_digest, is_made, making_report, registry_digest
 from rag_eval_pipeline.workspace import Workspace
 
 RESULT, PAGE = "data/evaluation/results/eval_run_1.results.json", "data/reports/index.html"
@@ -72,6 +74,38 @@ def test_report_is_not_made_again_for_files_that_no_report_reads(workspace, fold
     (workspace.root / folder / "body").write_text("")
 
     assert is_current(workspace)
+
+
+METRIC = """
+from rag_eval_pipeline.metrics.custom import MetricInfo
+from rag_eval_pipeline.metrics.retrieval.families import Family
+
+HALF = Family(MetricInfo("half@k", "Half a point.", "here", ("ranking",), ("document",)), None, takes="cutoff")
+"""
+
+
+def test_report_is_made_again_with_a_metric_that_was_installed(workspace, tmp_path, monkeypatch):
+    information = tmp_path / "team_metrics-1.0.dist-info"
+    information.mkdir()
+    (tmp_path / "team_metrics.py").write_text(METRIC)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: team-metrics\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[rag_eval_pipeline.metrics]\nhalf = team_metrics:HALF\n")
+    assert is_current(workspace)
+
+    forget()
+    monkeypatch.syspath_prepend(tmp_path)
+    is_current_with_it = is_current(workspace)
+    monkeypatch.undo()
+    forget()
+    sys.modules.pop("team_metrics")
+
+    assert (is_current_with_it, is_current(workspace)) == (False, True)
+
+
+def forget():
+    """Forget which metrics are installed, as another process does."""
+    registry_digest.cache_clear()
+    metrics_by_key.cache_clear()
 
 
 def fail():
