@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from rag_eval_pipeline.metrics.registry import metrics_by_key
+from rag_eval_pipeline.monitoring.alert_files import alerts_folder
 from rag_eval_pipeline.storage.atomic_files import replace_file
 from rag_eval_pipeline.workspace import Workspace
 
@@ -42,7 +43,7 @@ def inputs_digest(workspace: Workspace) -> str:
     for name in workspace.benchmarks():
         paths = workspace.benchmark(name)
         spools += [paths.cache, paths.corpus_link]  # the conversion's stamp has the corpus' fingerprint
-    files = _files_digest([workspace.sources.parent], without=[*spools, *_outputs(workspace)])
+    files = _files_digest([workspace.sources.parent, alerts_folder(workspace)], without=[*spools, *_outputs(workspace)])
     return f"{code_digest()} {registry_digest()} {files}"
 
 
@@ -70,7 +71,8 @@ def making_report(workspace: Workspace, inputs: str) -> Iterator[None]:
 
 
 def _record(workspace: Workspace, inputs: str) -> str:
-    return f"{inputs} {_files_digest(_outputs(workspace), without=[workspace.reports / RECORD])}\n"
+    outputs = _files_digest(_outputs(workspace), without=[workspace.reports / RECORD, alerts_folder(workspace)])
+    return f"{inputs} {outputs}\n"
 
 
 def _outputs(workspace: Workspace) -> list[Path]:

@@ -35,6 +35,11 @@ def make(workspace, *, meanwhile=lambda: None):
         meanwhile()
 
 
+def write(path):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("published meanwhile")
+
+
 def is_current(workspace):
     return is_made(workspace, inputs_digest(workspace))
 
@@ -49,6 +54,7 @@ CHANGES = {
     "a new file": lambda root: (root / "data/evaluation/labels.jsonl").write_text("{}"),
     "settings": lambda root: (root / "data/config/verdicts.config.yaml").write_text("after."),
     "equal size and time": lambda root: rewrite_with_its_old_time(root / RESULT),
+    "an alert": lambda root: write(root / "data/reports/alerts/1.json"),
     "a file that is gone": lambda root: (root / RESULT).unlink(),
     "a file behind a link": lambda root: (root / LINKED).write_text("after."),
     "a page that is gone": lambda root: (root / PAGE).unlink(),
@@ -123,5 +129,6 @@ def test_report_that_failed_or_warned_or_met_another_is_made_again(workspace):
     make(workspace, meanwhile=lambda: make(workspace))
     assert is_current(workspace)  # only the one inside has said so, of the same inputs and pages
 
-    make(workspace, meanwhile=lambda: (workspace.root / RESULT).write_text("published meanwhile"))
-    assert not is_current(workspace)
+    for name in (RESULT, "data/reports/alerts/1.json"):
+        make(workspace, meanwhile=lambda name=name: write(workspace.root / name))
+        assert not is_current(workspace)
