@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from rag_eval_pipeline.text.folding import fold, unify
 from rag_eval_pipeline.text.hedges import Denials
 from rag_eval_pipeline.text.numbers import COUNTING_WORDS, Quantity, in_decimals, in_digits, quantities
 from rag_eval_pipeline.text.tokens import english_stem, iterate_tokens
+from rag_eval_pipeline.text.units_of_measure import MEASURE_WORDS
 
 _STOP_WORDS = frozenset(
     """
@@ -38,6 +40,12 @@ _OPPOSITES = tuple(
 """Words of which a text has one side: an answer that has the other side only says the opposite."""
 
 _PAIR = re.compile(r"(?<![\w.,:/-])([0-9]{1,4}) ?[-:] ?([0-9]{1,4})(?![\w:/-]|[.,][0-9])")  # a score, a ratio, a range
+
+_NUMBERED = re.compile(r"([0-9]+)([a-z]{0,3})")  # the end of a name, as in GPT-4 and GPT-4o
+_NO_PART_OF_A_NAME = re.compile(rf"st|nd|rd|th|[kbxv]|{MEASURE_WORDS}")  # letters behind a number
+_ELEMENTS = "he|li|be|ne|na|mg|al|si|cl|ar|ca|ti|cr|mn|fe|ni|cu|zn|as|se|br|ag|sn|xe|ba|au|hg|pb|[hbcnofpski]"
+_FORMULA = re.compile(rf"(?=\D*[0-9])(?:(?:{_ELEMENTS})[0-9]{{0,2}}){{2,6}}|h2|n2|o[23]|cl2")
+_INITIALS_MIN = 3
 
 BRIEF = 3  # words of a gold answer that is little but its number
 _DENIED = 0.5  # of the weight of the words in common: those that one of the two denies
@@ -182,4 +190,49 @@ def opposite(gold: ComparedText, given: ComparedText) -> str | None:
     for one, other in (pair for left, right in _OPPOSITES for pair in ((left, right), (right, left))):
         if wanted & one and not wanted & other and said & other and not said & one:
             return f"{given.words[min(said & other)]} is the opposite of {gold.words[min(wanted & one)]}"
+    return None
+
+
+def other_name(gold: ComparedText, given: ComparedText) -> str | None:
+    """Return which name a text has in place of a gold one with a number, such as GPT-4o for GPT-4; None without one."""
+    pairs = set(pairwise(given.stems))
+    for place, (name, number) in enumerate(pairwise(gold.stems)):
+        wanted = _NUMBERED.fullmatch(number)
+        if wanted is None or name not in gold.weights or not name.isalpha() or (name, number) in pairs:
+            continue
+        following = "".join(gold.stems[place + 2 : place + 3])
+        for found in (_NUMBERED.fullmatch(other) for one, other in sorted(pairs) if one == name):
+            if found is None or found[1] != wanted[1]:
+                continue
+            letters = found[2] or wanted[2]
+            is_plural = letters == "s" and len(found[1]) > 1  # Boeing 747s
+            if not is_plural and letters != following and not _NO_PART_OF_A_NAME.fullmatch(letters):
+                return f"{gold.words[name]} {found[0]} is not {gold.words[name]} {number}"
+    for stem in gold.stems:
+        if stem.isalpha() or stem[0].isdigit() or stem in given.stems:
+            continue
+        for other in given.stems:
+            shorter, longer = sorted((stem, other), key=len)
+            if longer.startswith(shorter) and longer[len(shorter) :].isalpha() and not shorter.isalpha():
+                return f"{other} is not {stem}"
+    return None
+
+
+def other_notation(gold: ComparedText, given: ComparedText) -> str | None:
+    """Return which formula or initials a text has for the words of the other, CO2 or WHO; None without any.
+
+    Words do not say what a formula stands for, and initials may stand for others.
+    """
+    for short, long in ((gold, given), (given, gold)):
+        if gold.quantities or not long.weights:
+            continue
+        formula = next((stem for stem in short.weights if _FORMULA.fullmatch(stem)), None)
+        if formula is not None and not any(map(_FORMULA.fullmatch, long.weights)) and len(gold.weights) <= BRIEF:
+            return f"{formula} is a formula"
+        content = [word[0] for stem, word in zip(long.stems, long.spelling, strict=True) if stem in long.weights]
+        initials = "".join(content)
+        for stem in short.weights:
+            is_whole = len(short.weights) == 1 if short is gold else stem == initials
+            if is_whole and len(stem) >= _INITIALS_MIN and stem.isalpha() and stem in initials:
+                return f"{stem} may be initials"
     return None

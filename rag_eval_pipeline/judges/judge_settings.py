@@ -14,7 +14,7 @@ from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.ratings import BUILT_IN, RatingProtocol
 from rag_eval_pipeline.web.server_settings import Budget, ChatSettings, EndpointSettings
 
-LEXICAL_RULES = "lexical/8"  # raised whenever a rule, a word list or a pattern changes
+LEXICAL_RULES = "lexical/9"  # raised whenever a rule, a word list or a pattern changes
 _LIBRARIES = ("rapidfuzz", "regex", "snowballstemmer")
 _installed_version = cache(version)  # which reads a file; a sensor asks for each pair
 LanguageCode = Literal["en", "de", "fr", "es", "it", "pt", "nl", "ru", "pl", "tr", "zh", "ja", "ko", "ar", "hi"]

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from rapidfuzz.fuzz import partial_ratio
 
 from rag_eval_pipeline.judges.claim_splitting import split_claims
-from rag_eval_pipeline.judges.compared_text import BRIEF, ComparedText, opposite, read_text, wanted_numbers
+from rag_eval_pipeline.judges.compared_text import (
+    BRIEF,
+    ComparedText,
+    opposite,
+    other_name,
+    other_notation,
+    read_text,
+    wanted_numbers,
+)
 from rag_eval_pipeline.judges.fact_checks import judge_facts
 from rag_eval_pipeline.judges.judge_settings import LanguageCode, LexicalSettings
 from rag_eval_pipeline.judges.judgement import LANGUAGE_NOT_SUPPORTED, Case, Claim, Correctness, Judgement, Verdict
@@ -179,7 +187,7 @@ class _Comparison:
         found = self._verdict()
         if found.verdict != "correct" or found.reason.startswith("yes/no"):
             return found
-        doubt = opposite(self.gold, self.given)
+        doubt = opposite(self.gold, self.given) or other_name(self.gold, self.given)
         return found if doubt is None else _unsure(0.5, f"{found.reason}, but {doubt}", leans_correct=False)
 
     def _verdict(self) -> Correctness:
@@ -240,6 +248,8 @@ class _Comparison:
             reason += f"; missing {', '.join(self.gold.words[stem] for stem in self.missing[:5])}"
         if abs(share - needed) < self.settings.unsure_band:
             return _unsure(share, reason, share >= needed)
+        if share < needed and (notation := other_notation(self.gold, self.given)) is not None:
+            return _unsure(share, f"{reason}; {notation}", leans_correct="initials" in notation)
         return Correctness("correct" if share >= needed else "incorrect", round(share, 6), reason)
 
     def _places(self) -> list[int]:

@@ -54,11 +54,11 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "embedded": Kind(EmbeddedSettings, EMBEDDED_VERSION, is_free=True, is_deterministic=True, in_flight=8),
-    "nvidia": Kind(NvidiaSettings, "nvidia/6", has_own_limits=True),
-    "openai": Kind(OpenAiSettings, "openai/7", has_own_limits=True),
-    "http": Kind(HttpSettings, "http/6", has_own_limits=True),
-    "python": Kind(PythonSettings, "python/6", in_flight=8),
-    "replay": Kind(ReplaySettings, "replay/6", is_free=True, is_deterministic=True),
+    "nvidia": Kind(NvidiaSettings, "nvidia/7", has_own_limits=True),
+    "openai": Kind(OpenAiSettings, "openai/8", has_own_limits=True),
+    "http": Kind(HttpSettings, "http/7", has_own_limits=True),
+    "python": Kind(PythonSettings, "python/7", in_flight=8),
+    "replay": Kind(ReplaySettings, "replay/7", is_free=True, is_deterministic=True),
 }
 ALWAYS_RETRIEVE = frozenset({"embedded", "nvidia"})  # kinds
 

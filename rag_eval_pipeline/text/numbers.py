@@ -137,6 +137,7 @@ _FRACTION = re.compile(
 )
 _PARTS = {"hal": 2, "thi": 3, "qua": 4, "fif": 5, "ten": 10}
 _AND_A_HALF = re.compile(rf"\b({'|'.join(COUNTING_WORDS)}|[0-9]{{1,4}}) and a half\b", re.IGNORECASE)
+_DOZEN = re.compile(rf"\b(?:(half a)|(an?|{'|'.join(COUNTING_WORDS)}|[0-9]{{1,4}})) dozen\b", re.IGNORECASE)
 _MIXED = re.compile(r"(?<![\w./-])(\d{1,4}) {1,2}([1-9])/([2-9])(?![\w/-]|\.\d)")
 _BETWEEN_UNITS = re.compile(r"[ ,]*(?:and )?")  # 1 hour and 30 minutes
 _TWO_WORDS = re.compile(rf"\b({_TENS.replace(' ', '|')})[ -]({'|'.join(_SMALL.split()[1:10])})\b", re.IGNORECASE)
@@ -235,10 +236,18 @@ def in_digits(text: str) -> str:
 
 
 def in_decimals(text: str, *, decimal_comma: bool) -> str:
-    """Write mixed numbers as decimal ones, `2 1/2` and `two and a half` as 2.5."""
+    """Write mixed numbers as decimal ones, `2 1/2` and `two and a half` as 2.5, and `two dozen` as 24."""
+    text = _DOZEN.sub(_dozen, text)
     text = _AND_A_HALF.sub(lambda match: f"{COUNTING_WORDS.get(match[1].lower(), match[1])} 1/2", text)
     mark = "," if decimal_comma else "."
     return _MIXED.sub(lambda match: f"{int(match[1]) + int(match[2]) / int(match[3]):.6g}".replace(".", mark), text)
+
+
+def _dozen(match: re.Match[str]) -> str:
+    if match[1]:
+        return "6"
+    count = match[2].lower()
+    return str(12 * (1 if count in ("a", "an") else int(COUNTING_WORDS.get(count, count))))
 
 
 def _with_sums(found: list[tuple[Quantity, int, int]], text: str) -> list[tuple[Quantity, int, int]]:
@@ -272,6 +281,7 @@ class NumberIndex:
         numbers = [one for one in found if one.date is None and not one.is_year and one.unit != "code"]
         self._years = _Sorted((year.value, year) for year in years)
         self._numbers = _Sorted((abs(number.value), number) for number in numbers)
+        self._temperatures = _Sorted((abs(one.value), one) for one in map(_other_scale, numbers) if one is not None)
         self._measured = _Sorted(
             (abs(number.value) * unit[1], number) for number in numbers if (unit := unit_size(number.names))
         )
@@ -316,6 +326,9 @@ class NumberIndex:
             for given in self._measured.near(size * unit[1], slack * unit[1]):
                 if given.names != wanted.names and (own := unit_size(given.names)) and own[0] == unit[0]:
                     yield wanted.doubt(given._replace(names=wanted.names))
+        for given in self._temperatures.near(size, slack) if wanted.names else ():
+            if given.names == wanted.names:
+                yield wanted.doubt(given)
         if wanted.unit != "%":  # 1500 is also a number without its unit
             is_bare = not wanted.unit and not wanted.names
             for given in self._years.near(wanted.value, min(slack, _UNIT_STEP)):
@@ -352,6 +365,15 @@ class _Sorted:
         while place < len(self._sizes) and self._sizes[place] <= size + reach:
             yield self._items[place][1]
             place += 1
+
+
+def _other_scale(quantity: Quantity) -> Quantity | None:
+    """Return a temperature in Celsius as one in Fahrenheit and the reverse; None of another quantity."""
+    if quantity.names == {"°c"}:
+        return quantity._replace(value=quantity.value * 9 / 5 + 32, names=frozenset({"°f"}))
+    if quantity.names == {"°f"}:
+        return quantity._replace(value=(quantity.value - 32) * 5 / 9, names=frozenset({"°c"}))
+    return None
 
 
 def _is_measured(quantity: Quantity) -> bool:

@@ -190,6 +190,9 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"(?:^|\b(?:is|are|due to|gives?|provides?|with|has|have|contains?) )(?:not enough|insufficient) "
         r"(?:\w+ )?(?:information|context|details)(?: to| for| in| about| on| provided| available| given|\W*$)",
         rf"^\W*there(?:'s| is| are) no (?:\w+ )?(?:data|information) (?:{_ABOUT})\b",
+        r"\b(?:that|this|the|your) (?:\w+ )?(?:topic|subject|question)(?: is|'s| was)(?: not|n't) (?:\w+ )?covered"
+        r"(?: here| anywhere| at all)?\W*$",
+        r"\b(?:there(?:'s| is| are| was)|^\W*)(?: not any| no|no) records? of (?:this|that|it|such)\b",
         rf"\bnothing (?:is|was) (?:said|mentioned|stated|written|given) {_ABOUT}\b",
         r"\b(?:we|readers?) (?:is|are)(?: not|n't) (?:told|informed)\b",
         r"\b(?:information|data|details?|answer|figures?|numbers?|dates?|amounts?|names?) (?:is|are) (?:\w+ )?"
@@ -223,6 +226,10 @@ FAMILIES: dict[Family, tuple[str, ...]] = {
         r"\bi (?:must|have to) (?:\w+ )?(?:decline|refuse)\b|\bi(?:'m| am) not (?:allowed|permitted"
         r"|authori[sz]ed) to\b",
         r"\bi (?:can|am able to) only (?:answer|help|assist|respond)\b",
+        r"\b(?:i|we)(?:'ve|'ll| have| will)? (?:\w+ )?(?:escalated?|forward(?:ed)?|pass(?:ed)?(?: on)?"
+        r"|transfer(?:red)?) (?:your|this) (?:\w+ )?(?:query|question|request|enquiry|inquiry)\b",
+        r"\byour (?:query|question|request|enquiry|inquiry) (?:has been|was|will be) (?:escalated|forwarded|passed on"
+        r"|transferred)\b",
     ),
     "apology": (
         r"^\W*(?:(?:i am|i'm|we are|we're) (?:\w+ )?sorry|sorry(?=,| but| about| i | we |\W*$)|(?:my )?apologies"
@@ -288,7 +295,8 @@ _STRONG_CUE = re.compile(
     r"n't|\b(?:not|no|nothing|never|none|neither|cannot|unable|impossible|insufficient|lacks?|fails?|silent|inadequate"
     r"|irrelevant|unrelated|outside|beyond|decline|refuse|unaware|unsure|unknown|unclear|uncertain|undetermined"
     r"|unspecified|unstated|undisclosed|unavailable|lacking|without|missing|absent|omitted|vague|ambiguous|unanswerable"
-    r"|null|need|needed|required|necessary|only|n ?/ ?a|idk|out of|empty response|cannotanswer|noanswer|dunno)\b"
+    r"|null|need|needed|required|necessary|only|n ?/ ?a|idk|out of|empty response|cannotanswer|noanswer|dunno"
+    r"|escalated?|forward(?:ed)?|pass(?:ed)?|transfer(?:red)?)\b"
 )
 _WEAK_CUE = re.compile(
     r"\b(?:sorry|apolog\w+|unfortunately|regret\w*|ai|artificial|language model|chatbot|llm|my|consult|refer|check"

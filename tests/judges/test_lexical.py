@@ -184,7 +184,7 @@ def test_lexical_refusal_has_no_claims():
 def test_lexical_settings_change_the_fingerprint(changed):
     assert LexicalJudge(LexicalSettings(**changed)).fingerprint != LexicalJudge().fingerprint
     assert LexicalJudge().fingerprint == LexicalJudge(LexicalSettings()).fingerprint
-    assert LexicalJudge().fingerprint.startswith("lexical/8-")
+    assert LexicalJudge().fingerprint.startswith("lexical/9-")
 
 
 HOSTILE = {
@@ -243,6 +243,13 @@ NOT_SURE = {
     "one percent of a price":    ("$2.50",                  "$2.53",                                         "rounding differs of $2.50; rather right"),
     "none in other words":       ("nobody",                 "no keeper",                                     "none in other words"),
     "a unit":                    ("7.1 hours",              "A period of 7.1 days.",                         "unit differs of 7.1 hours"),
+    "a model":                   ("GPT-4",                  "It uses GPT-4o.",                               "gpt 4o is not gpt 4; rather wrong"),
+    "a model without its letter": ("GPT-4o",                "It uses GPT-4.",                                "gpt 4 is not gpt 4o"),
+    "a longer name":             ("A320",                   "an A320neo",                                    "a320neo is not a320"),
+    "a formula":                 ("CO2",                    "It is carbon dioxide.",                         "co2 is a formula; rather wrong"),
+    "a formula for words":       ("carbon dioxide",         "CO2",                                           "co2 is a formula"),
+    "initials":                  ("World Health Organization", "the WHO",                                    "who may be initials; rather right"),
+    "what initials stand for":   ("WHO",                    "The World Health Organization did.",            "who may be initials"),
 }  # fmt: skip
 
 
@@ -263,6 +270,10 @@ SURE = {
     "a figure of a table":        ("$4.50 million",        "$4.5 million",                                  {"question": "Which figure does the table of section 3 give?"}),
     "nobody":                     ("no one",               "Nobody.",                                       {}),
     "a fraction in words":        ("25 %",                 "A quarter of the crew.",                        {}),
+    "a plural":                  ("Boeing 747",            "Two Boeing 747s.",                              {}),
+    "a unit without a blank":    ("voltage 12 V",          "voltage: 12V",                                  {}),
+    "Fahrenheit":                ("25 °C",                 "It is 77 degrees Fahrenheit.",                  {}),
+    "a dozen":                   ("12 keepers",            "A dozen keepers.",                              {}),
     "subscripts":                 ("CO2 emissions",        "The CO₂ emissions.",                            {}),
     "zero hours":                 ("0 h 17",               "17 minutes later",                              {}),
 }  # fmt: skip
@@ -292,6 +303,9 @@ WORDS = {
     "-ise and -ize":            ("organizations",         "organisation",              "correct"),
     "words alike":              ("four",                  "for",                       "incorrect"),
     "a possessive":             ("the harbour's keeper",  "harbour keeper",            "correct"),
+    "another formula":          ("CO2",                   "N2O",                       "incorrect"),
+    "other initials":           ("World Health Organization", "UNICEF",                "incorrect"),
+    "another name":             ("the keeper's daughter", "KDE",                       "incorrect"),
     "a name like a stop word":  ("the WHO",               "It was the IMF.",           "incorrect"),
 }  # fmt: skip
 

@@ -89,6 +89,13 @@ def test_years_are_told_from_amounts():
 
 MATCHES = {
     #                                              gold                 answer                        match
+    "Fahrenheit for Celsius":                     ("25 °C",             "77 °F",                      "yes"),
+    "Celsius for Fahrenheit, below zero":         ("14 °F",             "-10 °C",                     "yes"),
+    "another temperature":                        ("25 °C",             "80 °F",                      "no"),
+    "degrees without a scale":                    ("25",                "77 °F",                      "no"),
+    "two dozen":                                  ("24",                "two dozen",                  "yes"),
+    "half a dozen":                               ("half a dozen",      "6",                          "yes"),
+    "dozens":                                     ("12",                "dozens",                     "no"),
     "the same":                                   ("1,577",             "1577",                       "yes"),
     "another scale":                              ("$1.2 billion",      "1,200 million dollars",      "yes"),
     "thousands left out":                         ("$1,577.00",         "$1.577 billion",             "yes"),
