@@ -27,7 +27,7 @@ SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
 ROUNDING = 1e-12
 # Drawing counts of distinct rows is faster than drawing rows as long as at most about one row in 40 is distinct.
 ROWS_PER_DISTINCT_ROW = 40
-DRAWS_AT_ONCE = 2_000_000  # at most 50 MB of indices, counts and weights
+DRAWS_AT_ONCE = 2_000_000  # 16 MB of weights
 COUNTED_AT_ONCE = 16_384  # of these draws; their counts fit into a processor's cache
 
 Values = NDArray[np.float64]
@@ -364,19 +364,20 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
             sums[part] = rng.multinomial(n_rows, counts / n_rows, size=part.stop - part.start) @ rows
         return sums
     weights = np.empty((0 if n_columns == 1 else max(1, DRAWS_AT_ONCE // n_rows), n_rows))
-    # Several resamples are counted at once, each in a range of its own.
+    # Several resamples are drawn and counted at once, each in a range of its own.
     offsets = np.arange(0, n_rows * max(1, COUNTED_AT_ONCE // n_rows), n_rows, dtype=np.int32)[:, np.newaxis]
     for part in _parts(resamples, n_rows):
-        indices = rng.integers(0, n_rows, (part.stop - part.start, n_rows), dtype=np.int32)
-        if n_columns == 1:
-            sums[part, 0] = [table[drawn, 0].sum() for drawn in indices]
-        else:
-            for first in range(0, len(indices), len(offsets)):
-                drawn = indices[first : first + len(offsets)]
+        n_drawn = part.stop - part.start
+        for first in range(0, n_drawn, len(offsets)):
+            drawn = rng.integers(0, n_rows, (min(len(offsets), n_drawn - first), n_rows), dtype=np.int32)
+            if n_columns == 1:
+                at = part.start + first
+                sums[at : at + len(drawn), 0] = [table[one, 0].sum() for one in drawn]
+            else:
                 counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
                 weights[first : first + len(drawn)] = counts.reshape(drawn.shape)
-            del indices  # before memory is needed for the product
-            sums[part] = weights[: part.stop - part.start] @ table
+        if n_columns > 1:
+            sums[part] = weights[:n_drawn] @ table
     return sums
 
 

@@ -10,9 +10,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_eval_pipeline.storage.arrow import skip_pandas
+from rag_eval_pipeline.storage import arrow
 
-skip_pandas()
+if arrow.is_own_process:
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes 4 MB at its first use
+arrow.skip_pandas()
 
 # malloc.h: parameter and value
 _MALLOC_OPTIONS = {
