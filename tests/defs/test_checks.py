@@ -62,7 +62,7 @@ def test_check_result_cuts_an_endless_list():
 
 
 @pytest.fixture
-def hourly(workspace, monkeypatch):
+def hourly(workspace, instance, monkeypatch):
     """Evaluates the hourly sensor so many hours after the benchmarks were converted; returns its checks by name."""
     for name in workspace.benchmarks():
         os.utime(workspace.benchmark(name).stamp, (NOW.timestamp(), NOW.timestamp()))
@@ -70,7 +70,7 @@ def hourly(workspace, monkeypatch):
     def run(hours=1):
         monkeypatch.setenv(NOW_VARIABLE, (NOW + timedelta(hours=hours)).isoformat())
         resources = {"workspace": WorkspaceResource(root=str(workspace.root))}
-        result = lateness_sensor(dg.build_sensor_context(resources=resources))
+        result = lateness_sensor(dg.build_sensor_context(instance=instance, resources=resources))
         return {check.check_name: check for check in result.asset_events}
 
     return run

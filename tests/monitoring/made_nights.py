@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, EvaluationRecord
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
+from rag_eval_pipeline.evaluation.means import metric_of
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, write_scores
 from rag_eval_pipeline.formats import results as form
 from rag_eval_pipeline.formats.dataset import EvaluationDataset, EvaluationQuery
-from rag_eval_pipeline.metrics.intervals import summarise
+from rag_eval_pipeline.metrics.intervals import Scores, summarise_all
 from rag_eval_pipeline.metrics.performance import latency_intervals
 from rag_eval_pipeline.systems.base import RagAnswer, RetrievedPassage, Usage
 from rag_eval_pipeline.workspace import Workspace
@@ -133,19 +134,16 @@ def _write_dataset(workspace: Workspace, benchmark: str, rows: list[form.QueryRe
     EvaluationDataset(dataset_id=benchmark, name=benchmark, version="1.0.0", queries=queries).write(path)
 
 
-def _metric(rows: list[form.QueryResult], name: str) -> form.Metric:
-    found = summarise([row.individual_metrics[name] for row in rows], seed=42)
-    interval = found.confidence_interval
-    return form.Metric(
-        value=found.value, confidence_interval=interval and (interval.low, interval.high), method=found.method,
-        n_scored=found.n_scored, n_failed=found.n_failed, coverage=found.coverage, reason=found.reason,
-    )  # fmt: skip
+def _metrics(rows: list[form.QueryResult]) -> dict[str, form.Metric]:
+    names = (*MEASURES, "citation_span_accuracy", "exact_match", "f1")
+    scores = {name: Scores([row.individual_metrics[name] for row in rows]) for name in names}
+    return {name: metric_of(found) for name, found in summarise_all(scores, seed=42).items()}
 
 
 def _results(
     evaluation_id: str, date: datetime, benchmark: str, system: str, rows: list[form.QueryResult]
 ) -> form.EvaluationResults:
-    none = form.Metric(value=None, reason="nothing_to_score")
+    none, metrics = form.Metric(value=None, reason="nothing_to_score"), _metrics(rows)
     latencies = sorted(row.latency_ms or 0.0 for row in rows)
     at = {
         name: latencies[int(share * (len(latencies) - 1))]
@@ -162,19 +160,19 @@ def _results(
             average_latency_ms=sum(latencies) / len(latencies), total_evaluation_time_seconds=60.0,
         ),
         retrieval_level="document",
-        retrieval_metrics={name: _metric(rows, name) for name in MEASURES},
+        retrieval_metrics={name: metrics[name] for name in MEASURES},
         page_retrieval_metrics={name: none for name in MEASURES},
         citation_metrics=form.CitationMetrics(
             span_accuracy=form.SpanAccuracy(
-                mean_exact_jaccard=0.4, mean_tolerance_jaccard=_metric(rows, "citation_span_accuracy").value
+                mean_exact_jaccard=0.4, mean_tolerance_jaccard=metrics["citation_span_accuracy"].value
             ),
             citation_completeness=form.ClaimShare(reason="no_judge"),
             citation_correctness=form.ClaimShare(reason="no_judge"),
             overall_citation_accuracy=none, overall_coverage=none,
         ),
         answer_quality_metrics=form.AnswerQualityMetrics(
-            exact_match=_metric(rows, "exact_match"), f1=_metric(rows, "f1"),
-            answerable_exact_match=_metric(rows, "exact_match"), answerable_f1=_metric(rows, "f1"),
+            exact_match=metrics["exact_match"], f1=metrics["f1"],
+            answerable_exact_match=metrics["exact_match"], answerable_f1=metrics["f1"],
             unanswerable_exact_match=none,
             abstention=form.Abstention(
                 answerable_answered=len(rows) - failed, answerable_abstained=0, unanswerable_answered=0,

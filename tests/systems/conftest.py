@@ -12,6 +12,7 @@ import pytest
 from rag_eval_pipeline.systems.base import PageText, Query, SystemCorpus
 from rag_eval_pipeline.systems.kind_settings import PythonSettings
 from rag_eval_pipeline.systems.python_callable import open_python
+from tests.patience import PATIENCE_S
 
 LIGHT = "The Marsh Point light was first lit on 3 May 1887 by Ada Thorne. Its tower is 31 metres tall."
 HARBOUR = "The harbour of Tollan was built in 1901. It holds forty boats."
@@ -56,7 +57,8 @@ def opened(corpus, tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "rag_under_test.py").write_text(textwrap.dedent(code))
         given = {"callable": f"rag_under_test:{attribute}", "path": ["code"]} | settings
-        async with open_python(PythonSettings.model_validate(given), corpus) as system:
+        # A worker that is neither heard of nor given up fails its test.
+        async with asyncio.timeout(PATIENCE_S), open_python(PythonSettings.model_validate(given), corpus) as system:
             yield system
 
     before = {child.pid for child in psutil.Process().children(recursive=True)}
