@@ -7,15 +7,16 @@ asset.
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 
+from rag_eval_pipeline import clock
 from rag_eval_pipeline.conversion.stamp import Stamp
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.evaluation_settings import EvaluationSettings
@@ -304,4 +305,30 @@ def all_evaluations(workspace: Workspace) -> list[Evaluation]:
             continue
         if record.evaluation_id == name:
             found.append(Evaluation(path.parent, record))
-    return sorted(found, key=lambda one: (one.record.opened_at, id_order(one.record.evaluation_id)))
+    age = age_order(workspace)
+
+    def key(one: Evaluation) -> tuple[Any, ...]:
+        record = one.record
+        return age(record.benchmark, record.system, record.opened_at, record.evaluation_id)
+
+    return sorted(found, key=key)
+
+
+def age_order(workspace: Workspace) -> Callable[[str, str, datetime, str], tuple[Any, ...]]:
+    """Return a function of benchmark, system, time of begin and evaluation id: a key that sorts oldest first.
+
+    An evaluation dated later than now was begun by a clock that has been set back. Until its date comes, it precedes
+    the others of its pair, unless none has been begun since.
+    """
+    now = clock.now()
+
+    @cache
+    def is_set_back(benchmark: str, system: str) -> bool:
+        newest = newest_evaluation(workspace, benchmark, system)
+        return newest is not None and newest.record.opened_at <= now
+
+    def key(benchmark: str, system: str, opened_at: datetime, name: str) -> tuple[Any, ...]:
+        is_ahead = opened_at > now and is_set_back(benchmark, system)
+        return not is_ahead, opened_at, id_order(name)
+
+    return key

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.baseline_files import read_baseline
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, all_published, id_order
+from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, age_order, all_published
 from rag_eval_pipeline.formats.model import check_schema_version
 from rag_eval_pipeline.formats.results import AB_TEST, ROWS, WEEKLY, EvaluationResults, pooled_jaccard
 from rag_eval_pipeline.formats.row_files import WHOLE_BYTES, RowFile
@@ -356,8 +356,10 @@ def history_of(workspace: Workspace, rows: Sequence[PublishedResult]) -> History
     by_pair: dict[tuple[str, str], list[ResultsHeader]] = {}
     # One that is not what was published is named, and shown all the same.
     headers = [row.header for row in registered(workspace, rows) if row.header is not None]
+    age = age_order(workspace)
     for header in sorted(
-        headers, key=lambda one: (one.benchmark, one.system, one.timestamp, id_order(one.evaluation_id))
+        headers,
+        key=lambda one: (one.benchmark, one.system, *age(one.benchmark, one.system, one.timestamp, one.evaluation_id)),
     ):
         by_pair.setdefault((header.benchmark, header.system), []).append(header)
     published = all_published(workspace)

@@ -37,6 +37,7 @@ from rag_eval_pipeline.serving.instance import (
     claim_instance,
     fail_runs,
     find_orphaned_runs,
+    forget_ticks_ahead,
     is_launched_by_celery,
     run_queue,
 )
@@ -85,6 +86,7 @@ def main() -> int:
     except InputError as error:
         print(f"code server: {error}", file=sys.stderr)
         return 2
+    forget_ticks_ahead()
     orphaned = find_orphaned_runs()
     dagster = Path(sys.executable).with_name("dagster")
     address = ["--host", options.host, "--port", str(options.port)]

@@ -3,7 +3,7 @@
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -75,6 +75,24 @@ def run_queue(renderer_queue: str) -> str:
     with dg.DagsterInstance.get() as instance:
         identity = instance.run_storage.get_run_storage_id()  # type: ignore[attr-defined]  # of all SQL storages
         return f"{renderer_queue}-{identity[:_DIGITS]}"
+
+
+def forget_ticks_ahead() -> None:
+    """Date what a clock that has been set back recorded of sensors and schedules as of now.
+
+    Dagster evaluates none of them until its clock has reached their last tick. This is right only before the daemon
+    starts, which keeps the times in memory.
+    """
+    latest = datetime.now(UTC).timestamp()  # Dagster's clock, whatever RAG_EVAL_NOW says
+    with dg.DagsterInstance.get() as instance:
+        for state in instance.all_instigator_state():
+            data = state.instigator_data
+            times = data._asdict() if data is not None else {}
+            ahead = [name for name, at in times.items() if name.endswith("_timestamp") and at and at > latest]
+            if ahead:
+                instance.update_instigator_state(state.with_data(data._replace(**dict.fromkeys(ahead, latest))))
+            for tick in instance.get_ticks(state.instigator_origin_id, state.selector_id, after=latest):
+                instance.update_tick(tick._replace(tick_data=tick.tick_data._replace(timestamp=latest)))
 
 
 def find_orphaned_runs() -> list[str]:

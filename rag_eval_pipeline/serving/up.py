@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from rag_eval_pipeline.defs.metadata import REPORT_URL_VARIABLE
-from rag_eval_pipeline.serving.instance import claim_instance, fail_runs, find_orphaned_runs
+from rag_eval_pipeline.serving.instance import claim_instance, fail_runs, find_orphaned_runs, forget_ticks_ahead
 from rag_eval_pipeline.serving.report_server import report_server
 from rag_eval_pipeline.storage.lock import locked
 from rag_eval_pipeline.storage.process import end_tree, end_with_parent, is_answering
@@ -93,6 +93,7 @@ def _own_instance(home: str | None, workspace: Workspace) -> Iterator[None]:
     holder = f"rag-eval up, process {os.getpid()}"
     with locked(Path(home).resolve() / "serve.lock", holder=holder, exclusive=True, wait_seconds=0.0):
         claim_instance(workspace)
+        forget_ticks_ahead()
         fail_runs(find_orphaned_runs(), "The server that this run was a part of has ended.")
         yield
 

@@ -8,10 +8,11 @@ import pytest
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.baseline_files import baseline_file, read_baseline
-from rag_eval_pipeline.evaluation.evaluation_folders import published_evaluations
+from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation, make_newest, published_evaluations
 from rag_eval_pipeline.monitoring.alert_files import AlertSettings, LatePair, late_pairs
 from rag_eval_pipeline.monitoring.alerts import send_late_alerts
 from rag_eval_pipeline.monitoring.baselines import pin, results_mark
+from rag_eval_pipeline.monitoring.history import read_history
 from rag_eval_pipeline.monitoring.history_tables import query_history
 from rag_eval_pipeline.monitoring.nightly import alerts_due, update_nights
 from rag_eval_pipeline.monitoring.verdict_settings import VerdictSettings
@@ -59,6 +60,20 @@ def test_night_dated_ahead_is_said_once_because_missed_nights_go_unnoticed_until
     assert "e, dated 2026-10-03 02:00 UTC, is later than now: a clock was wrong, or is" in late.sentence
     assert [alert.subject for alert in alerts] == ["Dated later than now: s on b"]
     assert late_pairs(FIRST + 2 * DAY, [pair], AlertSettings()) == []
+
+
+@pytest.mark.parametrize(("begun_last", "newest"), [("ahead", "ahead"), ("since", "since")])
+def test_night_dated_ahead_is_the_newest_only_until_another_is_begun(workspace, monkeypatch, begun_last, newest):
+    """Else the leaderboard, the report and `status` would show it, and no later night, until its date comes."""
+    names = dict(zip(("earlier", "ahead", "since"), publish(workspace, 0, 14, 1), strict=True))
+    make_newest(workspace, load_evaluation(workspace, names[begun_last]))
+    monkeypatch.setenv("RAG_EVAL_NOW", (FIRST + DAY).isoformat())
+
+    [header] = read_history(workspace).newest()
+    evaluations = published_evaluations(workspace, "b", "s")
+
+    assert header.evaluation_id == names[newest]
+    assert evaluations[-1].record.evaluation_id == names[newest]
 
 
 def test_nights_count_after_a_baseline_that_a_clock_two_days_ahead_has_pinned(workspace, monkeypatch):

@@ -5,10 +5,19 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler import instigation
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from rag_eval_pipeline import cli
 from rag_eval_pipeline.errors import InputError
-from rag_eval_pipeline.serving.instance import claim_instance, fail_runs, find_orphaned_runs, prune_runs
+from rag_eval_pipeline.serving.instance import (
+    claim_instance,
+    fail_runs,
+    find_orphaned_runs,
+    forget_ticks_ahead,
+    prune_runs,
+)
 from rag_eval_pipeline.workspace import Workspace
 
 NO_TELEMETRY = "telemetry: {enabled: false}\n"
@@ -143,3 +152,36 @@ def test_instance_of_another_workspace_is_refused_and_the_same_one_is_not(tmp_pa
         claim_instance(other)
     other.identity.write_bytes(one.identity.read_bytes())  # what the hint says
     claim_instance(other)
+
+
+@pytest.mark.fault(63)
+def test_what_a_clock_that_was_ahead_recorded_is_dated_now(stored):
+    """Dagster would evaluate nothing, no sensor either, until the clock has reached the last tick."""
+    ahead = (datetime.now(UTC) + timedelta(days=14)).timestamp()
+    repository = RemoteRepositoryOrigin(InProcessCodeLocationOrigin(LoadableTargetOrigin()), "r")
+    recorded = {
+        "SCHEDULE": instigation.ScheduleInstigatorData("0 2 * * *", 1.0, ahead),
+        "SENSOR": instigation.SensorInstigatorData(ahead, cursor="c", last_tick_start_timestamp=ahead),
+    }
+    for name, data in recorded.items():
+        origin, kind = repository.get_instigator_origin(name), instigation.InstigatorType(name)
+        state = instigation.InstigatorState(origin, kind, instigation.InstigatorStatus.RUNNING, data)
+        stored.add_instigator_state(state)
+        for at in (2.0, ahead):
+            skipped = instigation.TickStatus.SKIPPED
+            tick = instigation.TickData(
+                state.instigator_origin_id, name, kind, skipped, at, selector_id=state.selector_id
+            )
+            stored.create_tick(tick)
+
+    forget_ticks_ahead()
+
+    now = datetime.now(UTC).timestamp()
+    assert len(stored.all_instigator_state()) == len(recorded)
+    for state in stored.all_instigator_state():
+        times = [at for name, at in state.instigator_data._asdict().items() if name.endswith("_timestamp") and at]
+        ticks = stored.get_ticks(state.instigator_origin_id, state.selector_id)
+        assert max(times) <= now
+        assert [tick.timestamp for tick in ticks][1:] == [2.0]
+        assert ticks[0].timestamp <= now
+        assert getattr(state.instigator_data, "cursor", "c") == "c"
