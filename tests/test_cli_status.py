@@ -114,7 +114,7 @@ STEADY = [made_run(name) for name in ("old", "new")]
 VERDICTS = {
     "none":         (None,                               "not compared yet"),
     "of another":   (row(made_run("a"), made_run("b")),  "not compared yet"),
-    "no baseline":  (row(reason="no_baseline", newest=("new",)), "no baseline yet, and no earlier evaluation"),
+    "no baseline":  (row(reason="no_baseline", newest=("new",)), "no baseline yet, and no comparable earlier evaluation"),
     "older reason": (row(reason="no_baseline", newest=("old",)), "not compared yet"),
     "not alike":    (row(reason="different_dataset", newest=("new",)), "different_dataset"),
     "equal":        (row(*STEADY),                       "no change found"),

@@ -48,11 +48,13 @@ def labelled(values: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def _label(name: str) -> str:
-    """Return what people read for a metric; other names as they are."""
+    """Return what people read for a metric, with the unit of milliseconds; other names as they are."""
     from rag_eval_pipeline.metrics.metric_info import OF_SEGMENT
     from rag_eval_pipeline.metrics.registry import find_metric_info, metric_label
 
-    return metric_label(name) if find_metric_info(name.partition(OF_SEGMENT)[0]) else name
+    if find_metric_info(name.partition(OF_SEGMENT)[0]) is None:
+        return name
+    return f"{metric_label(name)} (ms)" if name.endswith("_ms") else metric_label(name)
 
 
 def numbers(values: Mapping[str, int | float | None]) -> dict[str, float]:

@@ -33,7 +33,7 @@ EvaluationState = Literal[
 ]
 
 REASONS = {
-    "no_baseline": "no baseline yet, and no earlier evaluation",
+    "no_baseline": "no baseline yet, and no comparable earlier evaluation",
     "is_baseline": "its evaluations are the baseline",
 }
 NOT_COMPARED = "not compared yet"

@@ -139,7 +139,7 @@ def test_workspace_sensor_reports_what_a_run_would(make_tick, workspace, instanc
     for of_run in (event.materialization for result in made for event in result.get_asset_materialization_events()):
         without = reported[of_run.asset_key]
         numbers = {name: value for name, value in without.metadata.items() if isinstance(value.value, int | float)}
-        changed = {"new_or_changed", "Latency p50"}  # of a conversion that had made nothing, and of other answers
+        changed = {"new_or_changed", "Latency p50 (ms)"}  # of a conversion that had made nothing, and of other answers
         assert {name: of_run.metadata[name] for name in numbers if name not in changed} == {
             name: value for name, value in numbers.items() if name not in changed
         }

@@ -114,7 +114,7 @@ ROWS = {
              "Only that document is lost, by name; the browser is started again and no process is left."),
         62: ("A night that was missed while the daemon was down.", "At most the last one is caught up, once."),
         63: ("Summer time, a clock that jumps ahead or is set back, a night dated later than now.",
-             "Schedules are in UTC, ids never repeat, durations come from a monotonic clock. A night dated ahead is named; it confirms nothing and keeps no later night from its verdict. After a jump ahead a rerun may begin early."),
+             "Schedules are in UTC, ids never repeat, durations come from a monotonic clock. A night dated ahead is named; it confirms nothing and keeps no later night from its verdict or from being the newest. Sensors and schedules go on at the next start. After a jump ahead a rerun may begin early."),
         64: ("SQLite's `database is locked`, many writers at once, a full disk below Dagster's storage.", "No event is lost, or the message says so; results are never in that storage alone."),
         65: ("Pruning reaches a baseline, the newest or a referenced evaluation, or the clock is behind.", "They are kept; if the clock is behind, nothing is removed."),
         66: ("A crash while pruning or exporting.", "Listed files are renamed into a trash folder; the next run removes them."),
