@@ -19,7 +19,13 @@ from rag_eval_pipeline.errors import InputError, ServiceError
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.conversations import EARLIER_TURN_FAILED, turns_to_ask, unsent_history
 from rag_eval_pipeline.evaluation.corpus_names import system_corpus
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, VoidAttempt, locked_pair, newest_evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import (
+    NIGHT,
+    Evaluation,
+    VoidAttempt,
+    locked_pair,
+    newest_evaluation,
+)
 from rag_eval_pipeline.evaluation.evaluation_settings import digest
 from rag_eval_pipeline.evaluation.evaluation_start import (
     Which,
@@ -174,6 +180,11 @@ async def _ask(
     warnings = evaluation.record.warnings
     if evaluation.record.void:
         warnings += (f"{evaluation.record.void_text}, asked again at {now:%H:%M}: fine",)
+    elif resumed and missing and now - (begun := evaluation.record.opened_at) >= NIGHT:
+        warnings += (
+            f"answers of two nights: {resumed} of {len(pair.queries)} from {begun:%Y-%m-%d} on, the others from "
+            f"{now:%Y-%m-%d}, as the evaluation had been interrupted; what changed between is in the others only",
+        )
     evaluation.save(
         state="answered", answered_at=answered_at or clock.now(), coverage=report.coverage, warnings=warnings
     )

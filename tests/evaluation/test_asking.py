@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -227,10 +227,12 @@ def test_budget_that_is_used_up_keeps_what_was_answered(scripted):
     assert asked(scripted) == ["0", "1", "2", "3"]
     write_system(scripted)
     left = estimate(scripted, pair_of(scripted), now=NIGHT).to_ask
-    report = ask(scripted, pair_of(scripted), now=NIGHT)
+    report = ask(scripted, pair_of(scripted), now=NIGHT + timedelta(days=1))
 
     assert (error.value.code, left) == ("budget_spent", 12)
     assert (report.resumed, report.asked) == (4, 12)
+    [warning] = load_evaluation(scripted, report.evaluation_id).record.warnings
+    assert warning.startswith(f"answers of two nights: 4 of 16 from {NIGHT:%Y-%m-%d} on, the others from ")
     assert spent_today(scripted.spending, "system-scripted", datetime.now(UTC)) == Usage(16, 160, 8.0)
 
 
