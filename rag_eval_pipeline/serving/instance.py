@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -86,7 +87,7 @@ def forget_ticks_ahead() -> None:
     latest = datetime.now(UTC).timestamp()  # Dagster's clock, whatever RAG_EVAL_NOW says
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
-            data = state.instigator_data
+            data: Any = state.instigator_data  # a named tuple of sensors or of schedules
             times = data._asdict() if data is not None else {}
             ahead = [name for name, at in times.items() if name.endswith("_timestamp") and at and at > latest]
             if ahead:
