@@ -144,7 +144,8 @@ def power_of_questions(queries: Sequence[EvaluationQuery], settings: VerdictSett
 def power(
     sizes: Sequence[int], settings: VerdictSettings, assumed: Assumed = ASSUMED, *, shared: str = "document"
 ) -> Power:
-    """Return what groups of questions can find by assumption; `sizes` are those of the groups."""
+    """Return what groups of questions can find by assumption; `sizes` are those of the groups, in any order."""
+    sizes = sorted(sizes, reverse=True)  # which questions fall first depends on their places
     budget = Budget(settings.false_alarms_a_year)
     limits = Limits.of(budget, METRICS, settings.min_effect)
     rows = [_row(None, share, assumed_reference(sizes, share, runs), limits) for share, runs in assumed if sizes]

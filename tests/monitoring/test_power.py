@@ -43,6 +43,14 @@ def test_plan_convert_and_the_first_evaluate_print_what_is_found(workspace):
     )
 
 
+def test_plan_and_convert_which_meet_the_groups_in_another_order_print_the_same_drops():
+    sizes = [228, 106, 96, *[1] * 478]
+
+    drops = {power(order, VerdictSettings(), [USUAL]).sentence(VerdictSettings()) for order in (sizes, sizes[::-1])}
+
+    assert len(drops) == 1
+
+
 def test_benchmark_of_few_documents_is_warned_about():
     two, three = (power(sizes, VerdictSettings()) for sizes in ([18, 18], [12, 12, 12]))
     # 8 metrics, four runs at 8.6e-5 / 8 = 2.1e-5: 126^-3 = 5.0e-7 is below, 126^-2 = 6.3e-5 is not.
