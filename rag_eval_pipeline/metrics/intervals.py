@@ -27,8 +27,7 @@ SEED = 42  # Evaluation Data Formats, evaluation_parameters.random_seed
 ROUNDING = 1e-12
 # Drawing counts of distinct rows is faster than drawing rows as long as at most about one row in 40 is distinct.
 ROWS_PER_DISTINCT_ROW = 40
-DRAWS_AT_ONCE = 2_000_000  # 16 MB of weights
-COUNTED_AT_ONCE = 16_384  # of these draws; their counts fit into a processor's cache
+DRAWS_AT_ONCE = 16_384  # their counts fit into a processor's cache
 
 Values = NDArray[np.float64]
 Units = NDArray[np.int64]
@@ -351,7 +350,8 @@ def _widen(interval: Interval, values: Values, sizes: Values) -> Interval:
 def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     """Return column sums of as many rows as the table has, drawn with replacement, in bounded memory.
 
-    How to draw fastest depends on the table alone, so the same table and seed give the same sums.
+    How to draw fastest depends on the table alone, so the same table and seed give the same sums, on any number of
+    processor cores.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, 6.
     """
@@ -359,26 +359,28 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
     n_rows, n_columns = table.shape
     sums = np.empty((resamples, n_columns))
     if (few := _few_distinct_rows(table)) is not None:
-        rows, counts = few
+        rows, frequencies = few
+        columns = np.ascontiguousarray(rows.T)
         for part in _parts(resamples, len(rows)):
-            sums[part] = rng.multinomial(n_rows, counts / n_rows, size=part.stop - part.start) @ rows
+            counts = rng.multinomial(n_rows, frequencies / n_rows, size=part.stop - part.start)
+            sums[part] = _weighted_sums(counts, columns)
         return sums
-    weights = np.empty((0 if n_columns == 1 else max(1, DRAWS_AT_ONCE // n_rows), n_rows))
-    # Several resamples are drawn and counted at once, each in a range of its own.
-    offsets = np.arange(0, n_rows * max(1, COUNTED_AT_ONCE // n_rows), n_rows, dtype=np.int32)[:, np.newaxis]
+    columns = np.ascontiguousarray(table.T)
+    # Several resamples are counted at once, each in a range of its own.
+    offsets = np.arange(0, max(n_rows, DRAWS_AT_ONCE), n_rows, dtype=np.int32)[:, np.newaxis]
     for part in _parts(resamples, n_rows):
-        n_drawn = part.stop - part.start
-        for first in range(0, n_drawn, len(offsets)):
-            drawn = rng.integers(0, n_rows, (min(len(offsets), n_drawn - first), n_rows), dtype=np.int32)
-            if n_columns == 1:
-                at = part.start + first
-                sums[at : at + len(drawn), 0] = [table[one, 0].sum() for one in drawn]
-            else:
-                counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
-                weights[first : first + len(drawn)] = counts.reshape(drawn.shape)
-        if n_columns > 1:
-            sums[part] = weights[:n_drawn] @ table
+        drawn = rng.integers(0, n_rows, (part.stop - part.start, n_rows), dtype=np.int32)
+        if n_columns == 1:
+            sums[part, 0] = [table[one, 0].sum() for one in drawn]
+        else:
+            counts = np.bincount((drawn + offsets[: len(drawn)]).ravel(), minlength=drawn.size)
+            sums[part] = _weighted_sums(counts.reshape(drawn.shape), columns)
     return sums
+
+
+def _weighted_sums(counts: Units, columns: Values) -> Values:
+    """Return `counts @ columns.T`; a BLAS would keep memory for each of its threads, and round by their number."""
+    return np.einsum("ij,kj->ik", counts.astype(np.float64), columns)
 
 
 def _few_distinct_rows(table: Values) -> tuple[Values, NDArray[np.intp]] | None:
