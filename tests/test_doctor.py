@@ -92,6 +92,17 @@ def test_doctor_starts_the_browser_or_checks_one_thing(workspace):
         CliRunner().invoke(app, ["doctor", "--only", "luck"], catch_exceptions=False)
 
 
+def test_doctor_checks_a_machine_without_a_workspace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "rag_eval_pipeline.cli.doctor.CHECKS", {name: CHECKS[name] for name in ("disk", "workers", "workspace")}
+    )
+
+    done = CliRunner().invoke(app, ["doctor"])
+
+    assert (done.exit_code, "to make one: rag-eval new DIR" in done.stdout) == (0, True)
+
+
 def test_doctor_names_folders_that_cannot_be_written_to(machine, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere but to a read-only disk
 

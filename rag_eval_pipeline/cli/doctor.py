@@ -18,11 +18,10 @@ from rag_eval_pipeline.cli.output import (
     AsJson,
     Root,
     emit,
-    find_workspace,
     find_workspace_if_any,
 )
 from rag_eval_pipeline.errors import DocumentError, InputError, ServiceError, counted, unknown_name_hint
-from rag_eval_pipeline.workspace import Workspace
+from rag_eval_pipeline.workspace import Workspace, is_workspace
 
 if TYPE_CHECKING:
     from rag_eval_pipeline.corpus.rendering.render import BrowserCheck
@@ -163,6 +162,8 @@ def registry(machine: Machine) -> Finding:
     from rag_eval_pipeline.evaluation.expected_pairs import read_registry
 
     workspace = machine.workspace
+    if not is_workspace(workspace.root):
+        return Finding("workspace", True, f"none in {workspace.root} or above; to make one: rag-eval new DIR")
     found = read_registry(workspace)
     faults = [*found.unreadable.values(), *found.faults.values()]
     written = [folder for folder in (workspace.root / "data", workspace.root / "corpus") if folder.exists()]
@@ -222,9 +223,6 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
 }
 
 
-_NEED_WORKSPACE = {None, "workspace", "disk", "workers"}
-
-
 def doctor(
     only: Annotated[
         str | None,
@@ -246,8 +244,7 @@ def doctor(
     if only is not None and only not in CHECKS:
         hint = unknown_name_hint(only, CHECKS, "checks")
         raise InputError("unknown_check", "--only", "the name of a check", found=only, hint=hint)
-    find = find_workspace if only in _NEED_WORKSPACE else find_workspace_if_any
-    machine = Machine(find(workspace) or Workspace(Path.cwd()))
+    machine = Machine(find_workspace_if_any(workspace) or Workspace(Path.cwd()))
     findings = [check(machine) for name, check in CHECKS.items() if only in (None, name)]
     emit(
         [finding._asdict() for finding in findings],

@@ -175,7 +175,7 @@ def find_cause(
     stage = _stage(moves, answers)
     moves.sort(key=lambda move: (_stage_of(move.metric) != stage, not move.is_sure))
     metric = metric_of(moves[0].metric)
-    group = _segment(metric, verdicts) or shared_group(questions, _worse_questions(metric, runs))
+    group = _segment(metric, verdicts) or shared_group(questions, _compared_questions(metric, runs))
     return Cause(
         stage=stage,
         moves=tuple(moves),
@@ -326,15 +326,15 @@ def _counted(metric: str, run: ScoredRun) -> Sequence[float | None]:
     return [0.0 if score is None and is_asked else score for score, is_asked in zip(scores, asked, strict=True)]
 
 
-def _worse_questions(metric: str, runs: Sequence[ScoredRun]) -> set[int]:
-    """Return the places of the questions whose score is well below the mean of the pinned runs, or that failed."""
+def _compared_questions(metric: str, runs: Sequence[ScoredRun]) -> dict[int, bool]:
+    """Return, by the places of the questions with a score now and before, whether it is well below the pinned runs'."""
     now, before = _counted(metric, runs[0]), [_scores(metric, run) for run in runs[1:]]
     sign = -1 if metric == FAILURE_RATE else 1
-    found = set()
+    found = {}
     for place, score in enumerate(now):
         known = [one for scores in before if (one := scores[place]) is not None]
-        if score is not None and known and sign * (score - sum(known) / len(known)) < -WORSE_BY:
-            found.add(place)
+        if score is not None and known:
+            found[place] = sign * (score - sum(known) / len(known)) < -WORSE_BY
     return found
 
 
@@ -347,13 +347,17 @@ def question_groups(questions: Iterable[EvaluationQuery]) -> dict[tuple[str, str
     return members
 
 
-def shared_group(questions: Sequence[EvaluationQuery], worse: set[int]) -> QuestionGroup | None:
+def shared_group(questions: Sequence[EvaluationQuery], compared: Mapping[int, bool]) -> QuestionGroup | None:
     """Return the document or value that most of the worse questions share and most others do not; None without one.
 
     Args:
-        worse: Places in `questions`.
+        compared: Place in `questions` -> whether it got worse. The metric does not apply to the others, as retrieval
+            to unanswerable ones, and they say nothing.
     """
-    members, total = question_groups(questions), len(questions)
+    worse, total = {place for place, is_worse in compared.items() if is_worse}, len(compared)
+    members = {
+        name: [place for place in places if place in compared] for name, places in question_groups(questions).items()
+    }
     inside = Counter({name: len(worse.intersection(places)) for name, places in members.items()})
     p_values = {
         name: chance_of_sharing(count, total, len(members[name]), len(worse))

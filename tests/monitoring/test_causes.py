@@ -10,7 +10,7 @@ from rag_eval_pipeline.formats.dataset import EvaluationQuery
 from rag_eval_pipeline.monitoring.causes import (
     Cause,
     MetricMove,
-    _worse_questions,
+    _compared_questions,
     chance_of_sharing,
     mean_text,
     shared_group,
@@ -46,10 +46,18 @@ GROUPS = {
 
 @pytest.mark.parametrize(("worse", "group", "text"), GROUPS.values(), ids=GROUPS)
 def test_shared_group_of_worse_questions(worse, group, text):
-    found = shared_group(QUESTIONS, set(worse))
+    found = shared_group(QUESTIONS, {place: place in worse for place in range(PLACES)})
 
     assert (found and (found.field, found.value)) == group
     assert (found and found.text) == text
+
+
+def test_questions_that_a_metric_does_not_apply_to_are_no_others():
+    # 14 of 20 and 8 of 20 are worse; the 20 of the last section are unanswerable, and retrieval is not scored.
+    compared = {place: place < 14 or 20 <= place < 28 for place in range(40)}
+
+    assert shared_group(QUESTIONS, compared | dict.fromkeys(range(40, 60), False)) is not None
+    assert shared_group(QUESTIONS, compared) is None
 
 
 def test_question_that_a_metric_does_not_apply_to_is_not_worse():
@@ -60,7 +68,8 @@ def test_question_that_a_metric_does_not_apply_to_is_not_worse():
     now.columns["exact_match"] = Column((1.0, 0.0, None, None), asked)
 
     assert base.columns["exact_match"].scores == right
-    assert _worse_questions("exact_match", [now, base]) == {1, 3}  # wrong now, and failed now
+    # The second is wrong now, the third does not apply, the fourth failed now.
+    assert _compared_questions("exact_match", [now, base]) == {0: False, 1: True, 3: True}
 
 
 def test_move_of_a_fraction_of_a_point_is_not_rounded_to_none():
