@@ -32,6 +32,7 @@ def has_sandbox() -> bool:
 def machine(tmp_path: Path) -> Machine:
     workspace = Workspace(tmp_path)
     workspace.config.mkdir(parents=True)
+    workspace.sources.mkdir()
     return Machine(workspace)
 
 
