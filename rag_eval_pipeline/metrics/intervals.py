@@ -380,7 +380,8 @@ def resample_sums(table: Values, *, seed: int, resamples: int) -> Values:
 
 def _weighted_sums(counts: Units, columns: Values) -> Values:
     """Return `counts @ columns.T`; a BLAS would keep memory for each of its threads, and round by their number."""
-    return np.einsum("ij,kj->ik", counts.astype(np.float64), columns)
+    sums: Values = np.einsum("ij,kj->ik", counts.astype(np.float64), columns)
+    return sums
 
 
 def _few_distinct_rows(table: Values) -> tuple[Values, NDArray[np.intp]] | None:
