@@ -111,6 +111,12 @@ def test_durations_are_measured_by_a_clock_that_nobody_sets():
     assert asking == ["browser.py"]  # compares with the times of files
 
 
+def test_parquet_files_are_read_by_files_of_arrow_as_its_threads_may_outlive_python():
+    reading = [path.name for path in MODULES if "ParquetFile(" in path.read_text()]
+
+    assert sorted(reading) == ["parquet.py", "parquet_files.py"]  # the first reads a source, in a process of its own
+
+
 def test_each_dependency_is_imported_and_each_package_imported_is_a_dependency():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     named, of_extra = (

@@ -23,7 +23,7 @@ from rag_eval_pipeline.conversion.questions import Context, Question
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.storage.arrow import read_batches
 from rag_eval_pipeline.storage.atomic_files import ScratchFolder, publishing
-from rag_eval_pipeline.storage.parquet_files import raise_damage
+from rag_eval_pipeline.storage.parquet_files import open_parquet
 
 DOCUMENTS_STAGE = "documents"
 
@@ -68,7 +68,7 @@ def iterate_batches(path: Path, columns: Sequence[str] | None = None) -> Iterato
     `columns` may name single fields of contexts, as `contexts.list.element.text`; None means all.
     """
     try:
-        with raise_damage(), pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             for group in range(file.num_row_groups):
                 yield from file.read_row_group(group, columns).combine_chunks().to_batches()
     except (pa.ArrowException, OSError, KeyError) as error:

@@ -146,8 +146,7 @@ def read_responses(path: Path) -> list[RagAnswer]:
 def iter_responses(path: Path) -> Iterator[RagAnswer]:
     """Yield the answers of a run with one batch in memory at a time; raises `bad_responses`."""
     try:
-        # Opened here, because Arrow would take a path such as `file:...` for a URI.
-        with parquet_files.raise_damage(), path.open("rb") as file, pq.ParquetFile(file) as table:
+        with parquet_files.open_parquet(path) as table:
             for batch in table.iter_batches(BATCH_ROWS):
                 for row in batch.to_pylist():
                     yield msgspec.convert({**row, "timings": dict(row.get("timings") or ())}, RagAnswer)

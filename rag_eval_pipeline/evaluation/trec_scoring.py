@@ -17,7 +17,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_eval_pipeline.errors import InputError, counted
 from rag_eval_pipeline.formats.trec import BEIR_HEADER, iterate_run
@@ -36,7 +35,7 @@ from rag_eval_pipeline.metrics.retrieval.rankings import (
     run_from_dict,
 )
 from rag_eval_pipeline.storage.json_files import BYTE_ORDER_MARK, GZIP_MAGIC, checked_json, gunzip, read_bytes
-from rag_eval_pipeline.storage.parquet_files import raise_damage
+from rag_eval_pipeline.storage.parquet_files import open_parquet
 
 # Names of columns: ours, and those of ranx, ir_datasets, BEIR and TREC.
 QUERY = ("query_id", "q_id", "qid", "query-id", "query", "topic")
@@ -262,17 +261,14 @@ def _make_qrels(query_ids: Any, documents: Any, grades: Any, path: Path) -> Qrel
 
 @contextmanager
 def _open_parquet(path: Path) -> Iterator[Any]:
-    # A handle and not a path: pyarrow mistakes some paths for URIs and loses what follows a `#`.
-    with path.open("rb") as handle:
-        try:
-            with raise_damage():
-                schema = pq.read_schema(handle)
-                # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the
-                # time.
-                with pq.ParquetFile(handle, read_dictionary=[name for name in schema.names if name in QUERY]) as file:
-                    yield file
-        except pa.ArrowException as error:
-            raise InputError("bad_parquet", path, "a whole parquet file", found=str(error)) from error
+    try:
+        with open_parquet(path) as file:
+            query = [name for name in file.schema_arrow.names if name in QUERY]
+        # The query column usually is a dictionary in the file already; reading it as one takes a tenth of the time.
+        with open_parquet(path, read_dictionary=query) as file:
+            yield file
+    except pa.ArrowException as error:
+        raise InputError("bad_parquet", path, "a whole parquet file", found=str(error)) from error
 
 
 def _find_column(file: Any, path: Path, names: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE
 from rag_eval_pipeline.monitoring.night_records import Night, find_reruns, nights_since
 from rag_eval_pipeline.storage.atomic_files import publishing, sha256_of
 from rag_eval_pipeline.storage.lock import locked
-from rag_eval_pipeline.storage.parquet_files import limit_allocators, raise_damage
+from rag_eval_pipeline.storage.parquet_files import limit_allocators, open_parquet
 from rag_eval_pipeline.workspace import Workspace
 
 FILE = "results.parquet"
@@ -205,11 +205,7 @@ def _read_rows(path: Path) -> dict[str, PublishedResult] | None:
     decode = msgspec.json.Decoder(ResultsHeader).decode
     rows = {}
     try:
-        with (
-            raise_damage(),
-            path.open("rb") as handle,
-            pq.ParquetFile(handle, page_checksum_verification=True) as file,
-        ):
+        with open_parquet(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(ROWS_PER_GROUP, use_threads=False):
                 for row in batch.to_pylist():
                     header = None if row["header"] is None else decode(row["header"])

@@ -36,6 +36,7 @@ from rag_eval_pipeline.monitoring.history import (
 )
 from rag_eval_pipeline.monitoring.opentelemetry import write_events
 from rag_eval_pipeline.storage.atomic_files import publishing, sync_files
+from rag_eval_pipeline.storage.parquet_files import read_table
 from rag_eval_pipeline.workspace import Workspace
 
 _MAGIC = b"PAR1"  # the last bytes of a parquet file
@@ -109,8 +110,7 @@ def read_metrics(workspace: Workspace, evaluations: Iterable[str]) -> pa.Table:
     tables = [empty]
     for path in (folder / f"{name}.parquet" for name in evaluations):
         if path.exists():
-            with path.open("rb") as handle, pq.ParquetFile(handle) as file:
-                tables.append(file.read())
+            tables.append(read_table(path))
     return pa.concat_tables(tables)
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,16 +27,30 @@ _BATCH_ROWS = 1024
 _ROW_GROUP_ROWS = 1 << 20  # as `pq.write_table`
 
 
+@contextmanager
+def open_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+    """Open a file to read from; damage is a `pyarrow.ArrowException`, an OSError is the machine's.
+
+    Args:
+        options: Of `pyarrow.parquet.ParquetFile`.
+    """
+    # Arrow reads by a file of its own: a thread of Arrow that lets go of one of Python's aborts the process if Python
+    # is just ending. Not by the path, which pyarrow takes for a URI when it looks like one. Python opens it first as
+    # its errors have a number and the file's name.
+    name = os.fsencode(path)
+    with raise_damage(), path.open("rb"), pa.OSFile(name) as opened, pq.ParquetFile(opened, **options) as file:
+        yield file
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return all rows of a file in order; errors as `read_table`."""
     return list(iterate_rows(path))
 
 
 def read_table(path: Path) -> pa.Table:
-    """Return a file's table; a damaged file is a `pyarrow.ArrowException`, an OSError is the machine's."""
-    # A handle and not a path: pyarrow takes a path for a URI when it looks like one, and loses what follows a `#`.
+    """Return a file's table; errors as `open_parquet`."""
     # `pq.read_table` would import pyarrow.dataset, which takes 0.27 s.
-    with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
+    with open_parquet(path) as file:
         return file.read()
 
 
@@ -43,7 +58,7 @@ def iterate_rows(
     path: Path, rows: range | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield rows in order, or those at consecutive positions, a thousand at a time; errors as `read_rows`."""
-    with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
+    with open_parquet(path) as file:
         wanted = range(file.metadata.num_rows) if rows is None else rows
         at = 0
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
@@ -57,7 +72,7 @@ def iterate_rows(
 
 def count_rows(path: Path) -> int:
     """Return the number of rows of a file."""
-    with raise_damage(), path.open("rb") as handle, pq.ParquetFile(handle) as file:
+    with open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
