@@ -34,12 +34,12 @@ def open_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     Args:
         options: Of `pyarrow.parquet.ParquetFile`.
     """
+    with path.open("rb") as file:
+        file.read(1)  # errors of Python have a number and the file's name, and a disk's are no damage
     # Arrow reads by a file of its own: a thread of Arrow that lets go of one of Python's aborts the process if Python
-    # is just ending. Not by the path, which pyarrow takes for a URI when it looks like one. Python opens it first as
-    # its errors have a number and the file's name.
-    name = os.fsencode(path)
-    with raise_damage(), path.open("rb"), pa.OSFile(name) as opened, pq.ParquetFile(opened, **options) as file:
-        yield file
+    # is just ending. Not by the path, which pyarrow takes for a URI when it looks like one.
+    with raise_damage(), pa.OSFile(os.fsencode(path)) as opened, pq.ParquetFile(opened, **options) as parquet:
+        yield parquet
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
