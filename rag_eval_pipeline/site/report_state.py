@@ -91,8 +91,11 @@ def _files_digest(folders: Sequence[Path], *, without: Sequence[Path]) -> str:
 
 
 def _files(folder: str, skipped: Collection[str], seen: set[tuple[int, int]]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each file below a folder with its status; links are followed, to each folder once."""
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+    """Yield each file below a folder with its status; links are followed, to each folder once.
+
+    What cannot be looked at, by its rights or as a link to nothing or itself, is left out: no report can read it.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         own = os.stat(folder)
         if (own.st_dev, own.st_ino) in seen:
             return
@@ -100,10 +103,10 @@ def _files(folder: str, skipped: Collection[str], seen: set[tuple[int, int]]) ->
         for entry in sorted(entries, key=lambda one: one.name):
             if entry.path in skipped:
                 continue
-            if entry.is_dir():
-                yield from _files(entry.path, skipped, seen)
-            else:
-                with contextlib.suppress(FileNotFoundError):  # removed meanwhile, or a link to nothing
+            with contextlib.suppress(OSError):
+                if entry.is_dir():
+                    yield from _files(entry.path, skipped, seen)
+                else:
                     yield entry.path, entry.stat()
 
 

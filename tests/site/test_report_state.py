@@ -23,6 +23,7 @@ def workspace(tmp_path):
     runs.mkdir()
     (runs / "eval_run_1").symlink_to(tmp_path / "elsewhere")
     (runs / "above").symlink_to(tmp_path / "data")
+    (runs / "itself").symlink_to(runs / "itself")
     make(Workspace(tmp_path))
     return Workspace(tmp_path)
 
