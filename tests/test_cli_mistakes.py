@@ -182,7 +182,7 @@ def test_system_with_own_ids_is_told_of_a_map_before_it_is_evaluated(rag_eval, w
     names = workspace.system_file("own").with_name("own.names.csv")
     assert (code, names.read_text()) == (0, "name,file\nKB-7,line-opening.pdf\n")
     assert "KB-7 -> line-opening.pdf (the title beside it is its first heading or name)" in out
-    assert error.startswith("Next: fix contexts.document in ")
+    assert error.startswith("Next: let passages name documents of the corpus, or add contexts.names in ")
     assert probed.endswith(error)
     sentences = "an answer in sentences equals no gold answer; read F1 and the judge."
     assert f"  Exact match is 0.025, from right refusals alone: {sentences}\n" in evaluated

@@ -72,7 +72,7 @@ def test_status_follows_a_pair_from_its_evaluation_to_its_verdict(rag_eval, work
     with locked(pair_pointer(workspace, OBSERVATORY, "embedded").with_suffix(".lock"), holder="a test", exclusive=True):
         assert pair() == ("running", None)
     rag_eval("evaluate", OBSERVATORY, "--system", "embedded")
-    assert pair() == ("evaluated", "not compared yet")
+    assert pair() == ("evaluated", "not in the report yet")
     rag_eval("report")
     assert pair() == ("evaluated", "its evaluations are the baseline")
     rag_eval("evaluate", OBSERVATORY, "--system", "embedded")
@@ -112,10 +112,10 @@ def partly_withheld():
 
 STEADY = [made_run(name) for name in ("old", "new")]
 VERDICTS = {
-    "none":         (None,                               "not compared yet"),
-    "of another":   (row(made_run("a"), made_run("b")),  "not compared yet"),
+    "none":         (None,                               "not in the report yet"),
+    "of another":   (row(made_run("a"), made_run("b")),  "not in the report yet"),
     "no baseline":  (row(reason="no_baseline", newest=("new",)), "no baseline yet, and no comparable earlier evaluation"),
-    "older reason": (row(reason="no_baseline", newest=("old",)), "not compared yet"),
+    "older reason": (row(reason="no_baseline", newest=("old",)), "not in the report yet"),
     "not alike":    (row(reason="different_dataset", newest=("new",)), "different_dataset"),
     "equal":        (row(*STEADY),                       "no change found"),
     "withheld":     (partly_withheld(),                  "no verdict on 1 of 2 metrics: 25 questions without a score could overturn it: unchanged at "

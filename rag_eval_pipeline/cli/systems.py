@@ -83,7 +83,8 @@ def probe(
 def name_documents(root: Workspace, name: str) -> str:
     """Return what to do about a system whose passages name no documents of the corpus."""
     file = root.system_file(name)
-    return f"fix contexts.document in {file}, or add contexts.names; then rag-eval system probe {name}"
+    names = f"let passages name documents of the corpus, or add contexts.names in {file}"
+    return f"{names}; then rag-eval system probe {name}"
 
 
 def probe_lines(row: dict[str, Any]) -> list[str]:

@@ -197,7 +197,7 @@ CHECKS = {
     ),
     "word_for_nothing": Check(
         severity="wrong", field="answer", texts=means_nothing, marks=lambda batch: _any_answer(batch, means_nothing),
-        text="{values} stand for no answer, but are gold answers{rows}, so that a right refusal is scored as wrong.",
+        text="some gold answers mean that there is none{rows}: {values}; a right refusal is scored as wrong.",
         remedy="Set `is_impossible` for questions that the documents do not answer, or drop the rows: "
         "`where: answer NOT IN ({values})`.",
     ),

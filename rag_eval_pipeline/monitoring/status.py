@@ -36,7 +36,7 @@ REASONS = {
     "no_baseline": "no baseline yet, and no comparable earlier evaluation",
     "is_baseline": "its evaluations are the baseline",
 }
-NOT_COMPARED = "not compared yet"
+NOT_COMPARED = "not in the report yet"
 
 
 @dataclass(frozen=True, slots=True)

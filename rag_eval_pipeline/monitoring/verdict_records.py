@@ -219,6 +219,8 @@ def _moved_text(evidence: Evidence, kind: VerdictKind, ways: tuple[str, str]) ->
     changed = ", so its answers changed both ways" if kind == "changed" else ""
     interval = "" if evidence.is_certain else f" ({_interval_text(evidence)})"
     counts = f"{counted(first, 'question')} {way} and {second} {other}{runs}{changed}"
+    if not (first or second):
+        counts = f"no single question is beyond all of its reference runs{runs}"
     others = f"; {_others_text(evidence.segment)}" if evidence.segment else ""
     points = f"{abs(change):.1f} points"
     moved = f"{way} {points}" if ways == WAYS[True] else f"is {points} {way}"

@@ -184,8 +184,9 @@ async def _propose_python(wanted: Wanted, target: Target) -> Proposal:
         # The interpreter of a virtual environment is a link, which is not followed.
         settings["python"] = os.path.relpath(os.path.abspath(wanted.python), target.file.parent.resolve())
         lines += [f"python: {quote_scalar(settings['python'])}"]
-    if wanted.path is not None:
-        folder = os.path.relpath(wanted.path.resolve(), target.file.parent.resolve())
+    path = wanted.path or _current_folder_of(name)
+    if path is not None:
+        folder = os.path.relpath(path.resolve(), target.file.parent.resolve())
         settings["path"] = [folder]
         lines += [f"path: [{quote_scalar(folder)}]"]
     if wanted.body is not None:
@@ -208,6 +209,13 @@ async def _propose_python(wanted: Wanted, target: Target) -> Proposal:
         row=reply_as_row(target, answer),
         notes=[*target.notes, *warnings],
     )
+
+
+def _current_folder_of(name: str) -> Path | None:
+    """Return the current folder if it has the module of a callable, which `python` would import from there."""
+    top = name.partition(":")[0].partition(".")[0]
+    has_it = Path(f"{top}.py").is_file() or Path(top, "__init__.py").is_file()
+    return Path() if has_it else None
 
 
 def _plain(value: Any) -> Any:

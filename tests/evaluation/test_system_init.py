@@ -489,12 +489,14 @@ def test_nvidia_servers_are_asked_for_their_health(workspace):
     assert ingestor.url in str(down.value)
 
 
-def test_python_callable_is_asked(workspace, tmp_path):
+@pytest.mark.parametrize("path", [None, Path()], ids=["as python would find it", "--path"])
+def test_python_callable_is_asked(path, workspace, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "my_rag.py").write_text(
         f"def answer(question):\n    return {{'answer': {ANSWER!r}, 'contexts': [{SOURCE!r}]}}\n"
     )
 
-    proposal = propose(workspace, None, kind="python", callable="my_rag:answer", path=tmp_path)
+    proposal = propose(workspace, None, kind="python", callable="my_rag:answer", path=path)
 
     settings = yaml.safe_load(proposal.text)["settings"]
     assert (workspace.config / "systems" / settings["path"][0]).resolve() == tmp_path

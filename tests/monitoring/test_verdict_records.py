@@ -59,6 +59,11 @@ VERDICTS = {
         "EM fell 6.0 points (adjusted interval −10.4 to −2.3): 20 questions fell and 18 rose, in both runs, so its "
         "answers changed both ways; p = 3e-9",
     ),
+    "by many small steps": (
+        replace(DROP, fell=0, rose=0, runs=3), "confirmed", "regressed",
+        "EM fell 6.0 points (adjusted interval −10.4 to −2.3): no single question is beyond all of its reference runs, in "
+        "three runs; p = 3e-9",
+    ),
     "of a deterministic system": (
         replace(FIRST, is_certain=True, p_value=None, p_corrected=None), "not_needed", "regressed",
         "EM fell 6.0 points: 14 questions fell and 2 rose; 200 questions compared; n = 200; from a deterministic system.",
