@@ -10,7 +10,7 @@ from typing import Any
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.scaffold.headers import QUESTION_MARKS
 from rag_eval_pipeline.sources.archive import list_zip
-from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES
+from rag_eval_pipeline.sources.format_detection import SAMPLE_BYTES, is_zip
 from rag_eval_pipeline.sources.relations import read_relation
 from rag_eval_pipeline.sources.source_files import shard_glob
 from rag_eval_pipeline.sources.source_spec import SourceSpec
@@ -71,7 +71,8 @@ def _xml_documents(folder: Path, files: Sequence[str]) -> str | None:
 
 def sheets(path: Path) -> list[dict[str, str]]:
     """Return what to state of a workbook to read each of its sheets; nothing of one sheet and of other files."""
-    names = sheet_names(path) if path.suffix.lower() in WORKBOOKS else []
+    is_workbook = path.suffix.lower() in WORKBOOKS and is_zip(path)  # else reading it says what it is
+    names = sheet_names(path) if is_workbook else []
     return [{"sheet": name} for name in names[:MAX_SHEETS]] if len(names) > 1 else []
 
 

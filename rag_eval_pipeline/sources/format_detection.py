@@ -136,9 +136,10 @@ def zip_format(path: Path, shown: str) -> Format | None:
     return None
 
 
-def is_zip(sample: bytes) -> bool:
+def is_zip(path: Path) -> bool:
     """Return whether a file is a zip archive, or a document that is stored as one."""
-    return _ZIP.match(sample) is not None
+    with path.open("rb") as file:
+        return _ZIP.match(file.read(4)) is not None
 
 
 def refuse_git_lfs_pointer(sample: bytes, shown: str) -> None:

@@ -298,7 +298,7 @@ def _decoded(source: SourceFile, file: InputFile) -> Iterator[DecodedBatch]:
     kind: Format
     if file.spec.format is not None:
         kind = file.spec.format
-    elif source.compression is None and is_zip(sample) and (packed := zip_format(source.path, file.shown)):
+    elif source.compression is None and is_zip(source.path) and (packed := zip_format(source.path, file.shown)):
         kind = packed
     else:
         name = Path(source.name).name

@@ -141,10 +141,14 @@ def test_refused_files_are_named_with_their_remedies(started):
     rows = '{\n  "question": "A?"\n}\n{\n  "question": "B?"\n}\n'
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
     with pytest.raises(InputError) as raised:
-        started({"q.jsonl": rows, "q.parquet": pointer, "pay.pdf": b"%PDF-"})
+        started({"q.jsonl": rows, "q.parquet": pointer, "q.xlsx": b"\xd0\xcf\x11\xe0", "pay.pdf": b"%PDF-"})
 
-    for remedy in ("q.jsonl was not read: ", "write each on one line", "Fetch the file itself: git lfs pull."):
-        assert remedy in str(raised.value)
+    remedies = (
+        "write each on one line",
+        "Fetch the file itself: git lfs pull.",
+        "Save it as .xlsx, without a password.",
+    )
+    assert all(remedy in str(raised.value) for remedy in ("q.jsonl was not read: ", *remedies))
 
 
 def test_objects_by_split_and_id_are_rows_of_the_split_to_test_with(started):
