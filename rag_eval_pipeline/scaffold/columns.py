@@ -75,10 +75,6 @@ class Column:
         sample = f", such as {_shorten(self.present[0])}" if self.present else ", empty"
         return f"{self.name!r} ({self.kind}{sample})"
 
-    def field_kind(self, name: str) -> Kind | None:
-        """Return the kind of a field; None if there is no field of that name."""
-        return next((item.kind for item in self.fields if item.name == name), None)
-
 
 def field_of(name: str, kind: pa.DataType) -> Field:
     """Return a field's name and kind, with the fields inside it."""
