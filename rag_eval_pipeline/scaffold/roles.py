@@ -40,6 +40,10 @@ SYSTEM_WORDS = frozenset("model generator retrieved adherence faithfulness groun
 SYSTEM_OUTPUTS = frozenset("completion output outputs response responses".split())  # used as truth with a warning
 OUTPUT_WORDS = frozenset("actual bot generated gpt llm model predicted prediction rag".split())
 RETRIEVED = frozenset("chunks context contexts docs hits passages retrieved_docs".split())  # beside a system's answers
+ROLE_ORDER = (
+    "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "facts", "conversation",
+    "turn", "history",
+)  # fmt: skip
 METADATA_PARENTS = frozenset({"metadata", "meta", "additional_metadata"})
 
 _DOCUMENT_NAME = re.compile(r"\s*(?:https?://\S+|\S.{0,200}\.(?:pdf|html?|txt|md|docx?|pptx?|xlsx?))\s*", re.IGNORECASE)
@@ -75,125 +79,165 @@ class ListForm(NamedTuple):
 
 def find_roles(file: DataFile, taken: Sequence[str] = ()) -> Roles:
     """Find the roles of a file's columns, except those taken by documents and links."""
-    every = (*file.columns, *file.nested)
-    words = {word for column in every for word in normalised(column.name).split("_")}
-    if words & SYSTEM_WORDS:
-        every = tuple(column for column in every if normalised(column.name) not in OUTPUTS)
-    # Of an object in a cell of text, the text is no answer, but one of its fields may be.
-    objects = {column.name.rpartition(".")[0] for column in file.nested}
-    rest = [c for c in every if c.name not in taken and is_gold(c) and not (c.kind == "text" and c.name in objects)]
-    exprs: dict[str, ColumnExpr] = {}
-    guesses: list[Guess] = []
-    used: set[str] = set()
-    found: dict[str, str] = {}
+    search = _RoleSearch(file, taken)
+    search.find_question()
+    search.find_answers()
+    search.find_unanswerable()
+    search.find_details()
+    search.find_conversation()
+    return search.roles(search.find_metadata())
 
-    def assign(role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
-        if column is not None and column.name not in used:
-            exprs[role] = expr or as_column(column)
-            used.add(column.name)
-            found[role] = column.name
-            guesses.append(Guess("questions", f"{role}: column {column.described}{remark}."))
 
-    doubts: dict[str, tuple[Column, ...]] = {}
+class _RoleSearch:
+    """Gives columns their roles, one role after the other; a column has one role at most."""
 
-    def choose(role: str, fitting: Sequence[Column]) -> Column | None:
+    def __init__(self, file: DataFile, taken: Sequence[str]) -> None:
+        every = (*file.columns, *file.nested)
+        words = {word for column in every for word in normalised(column.name).split("_")}
+        if words & SYSTEM_WORDS:
+            every = tuple(column for column in every if normalised(column.name) not in OUTPUTS)
+        # Of an object in a cell of text, the text is no answer, but one of its fields may be.
+        objects = {column.name.rpartition(".")[0] for column in file.nested}
+        self._rest = [
+            c for c in every if c.name not in taken and is_gold(c) and not (c.kind == "text" and c.name in objects)
+        ]
+        self._documents = [column for column in every if column.name in taken]
+        self._gold: Column | None = None  # the column of the answers
+        self._exprs: dict[str, ColumnExpr] = {}
+        self._guesses: list[Guess] = []
+        self._used: set[str] = set()
+        self._columns: dict[str, str] = {}
+        self._doubts: dict[str, tuple[Column, ...]] = {}
+
+    def roles(self, metadata: dict[str, str]) -> Roles:
+        """Return what was found."""
+        exprs = {role: self._exprs[role] for role in ROLE_ORDER if role in self._exprs}
+        return Roles(exprs, frozenset(self._used), metadata, tuple(self._guesses), self._columns, self._doubts)
+
+    def _assign(self, role: str, column: Column | None, expr: ColumnExpr | None = None, remark: str = "") -> None:
+        if column is not None and column.name not in self._used:
+            self._exprs[role] = expr or as_column(column)
+            self._used.add(column.name)
+            self._columns[role] = column.name
+            self._say(f"{role}: column {column.described}{remark}.")
+
+    def _choose(self, role: str, fitting: Sequence[Column]) -> Column | None:
         if len(rivals := _rivals(role, fitting)) > 1:
-            doubts[role] = tuple(rivals)
+            self._doubts[role] = tuple(rivals)
         return fitting[0] if fitting else None
 
-    question = choose("question", named_columns(rest, "question", _asks) or _find_questions(rest))
-    assign("question", question)
-    rest = [column for column in rest if column is not question and column not in doubts.get("question", ())]
-    if question is not None and normalised(question.name) == "instruction":  # of Alpaca's rows: with its input, if any
-        details = next(
-            (column for column in rest if normalised(column.name) == "input" and column.kind == "text"), None
-        )
-        if details is not None:
+    def _say(self, text: str) -> None:
+        self._guesses.append(Guess("questions", text))
+
+    def find_question(self) -> None:
+        """Find the question; of Alpaca's rows, an instruction with its input."""
+        question = self._choose("question", named_columns(self._rest, "question", _asks) or _find_questions(self._rest))
+        self._assign("question", question)
+        doubts = self._doubts.get("question", ())
+        self._rest = [column for column in self._rest if column is not question and column not in doubts]
+        if question is None or normalised(question.name) != "instruction":
+            return
+        inputs = (column for column in self._rest if normalised(column.name) == "input" and column.kind == "text")
+        if (details := next(inputs, None)) is not None:
             sql = f"concat_ws(chr(10) || chr(10), {question.sql}, nullif(trim({details.sql}), ''))"
-            exprs["question"] = ColumnExpr(sql)
-            guesses[-1] = Guess(
-                "questions", f"question: {question.name!r}, and {details.name!r} below it where it is given."
+            self._exprs["question"] = ColumnExpr(sql)
+            self._guesses.pop()
+            self._say(f"question: {question.name!r}, and {details.name!r} below it where it is given.")
+            self._used.add(details.name)
+            self._rest.remove(details)
+
+    def find_answers(self) -> None:
+        """Find the answer of each question, or all that are accepted."""
+        rest = self._rest
+        answer = self._choose("answer", named_columns(rest, "answer", _is_answer))
+        lists = named_columns(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
+        lists += named_columns(rest, "answer", lambda column: column.kind == "texts")
+        answers = lists[0] if lists else None
+        if answer is not None and _rank(answer, "answer") == 2 and any(bare(c.name) in ROLES["answers"] for c in lists):
+            answer = None  # such as `well-formed answer` beside `answers`
+            self._doubts.pop("answer", None)
+        if answer is not None and (in_cells := _listed(answer)) is not None:
+            self._assign("answers", answer, *in_cells)
+        elif answer is not None and answers is None and _is_true_or_false(answer):
+            self._assign("answers", answer, *_yes_or_no(answer))
+        elif answer is not None or answers is not None:
+            if answer is not None:
+                self._assign("answer", answer, _one_answer(answer), _doubt_of_output(answer))
+            if answers is not None:
+                self._assign("answers", answers, *_split_answers(answers))
+        elif numbered := numbered_answers(rest):
+            listed = ", ".join(f"nullif(trim({column.as_text}), '')" for column in numbered)
+            expr = ColumnExpr(f"list_filter([{listed}], lambda given: given IS NOT NULL)")
+            self._assign("answers", numbered[0], expr, f" to {numbered[-1].name!r}")
+            self._used.update(column.name for column in numbered)
+        elif (given := _answer_structs(rest)) is not None:
+            self._assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
+        self._gold = None if "answer" in self._doubts else answer or answers
+
+    def find_unanswerable(self) -> None:
+        """Find what says that a question has no answer, and leave used and doubtful columns behind."""
+        self._used.update(column.name for columns in self._doubts.values() for column in columns)
+        flag = impossible(self._rest, self._gold, self._documents)
+        if flag is not None:
+            self._exprs["is_impossible"], source, remark = flag
+            self._used.update([] if source is None else [source.name])
+            self._say(f"is_impossible: {remark}")
+        self._rest = [column for column in self._rest if column.name not in self._used]
+
+    def find_details(self) -> None:
+        """Find the question's id, type and difficulty, and its facts."""
+        details: dict[str, Callable[[Column], bool]] = {
+            "source_id": lambda column: column.is_unique,
+            "query_type": partial(_uses_words, QUERY_TYPES),
+            "difficulty": partial(_uses_words, DIFFICULTIES),
+            "facts": lambda column: column.kind in {"texts", "structs"},
+        }
+        for role, fits in details.items():
+            self._assign(role, next(iter(named_columns(self._rest, role, fits)), None))
+
+    def find_conversation(self) -> None:
+        """Find what was said before a question, or its place in a conversation."""
+        said = named_columns(self._rest, "history", lambda column: bool(column.present))
+        history = next(filter(is_history, said), None)
+        self._assign("history", history, remark=": what was said before the question")
+        unread = [column.name for column in said if "history" in bare(column.name) and _is_like_messages(column)]
+        if history is None and unread:
+            form = "has no messages in a form that is read, so questions are asked without them"
+            self._say(f"history: {unread[0]!r} {form}.")
+        turns = [
+            *named_columns(self._rest, "conversation", lambda column: not column.is_unique)[:1],
+            *named_columns(self._rest, "turn", _is_turn)[:1],
+        ]
+        if len(turns) == 2:
+            self._assign("conversation", turns[0])
+            self._assign(
+                "turn", turns[1], remark="" if history else "; the earlier turns are the history of a question"
             )
-            used.add(details.name)
-            rest.remove(details)
-    answer = choose("answer", named_columns(rest, "answer", _is_answer))
-    lists = named_columns(rest, "answers", lambda c: c is not answer and (c.kind == "texts" or _is_text(c)))
-    lists += named_columns(rest, "answer", lambda column: column.kind == "texts")
-    answers = lists[0] if lists else None
-    if answer is not None and _rank(answer, "answer") == 2 and any(bare(c.name) in ROLES["answers"] for c in lists):
-        answer = None  # such as `well-formed answer` beside `answers`
-        doubts.pop("answer", None)
-    numbered = numbered_answers(rest) if answer is None and answers is None else []
-    if answer is not None:
-        is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, answer.name.split(".")))
-        remark = "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
-        if (in_cells := _listed(answer)) is not None:
-            assign("answers", answer, *in_cells)
-            answers = None
-        elif _is_true_or_false(answer) and answers is None:
-            word = f"lower(trim({answer.as_text}))"
-            accepted = f"CASE {word} WHEN 'true' THEN ['yes', 'true'] WHEN 'false' THEN ['no', 'false'] END"
-            assign(
-                "answers", answer, ColumnExpr(accepted), "; yes stands for true, no for false, and both are accepted"
-            )
-        else:
-            assign("answer", answer, as_column(answer) if answer.kind == "text" else ColumnExpr(answer.as_text), remark)
-    if answers is not None:
-        assign("answers", answers, *_split_answers(answers))
-    if numbered:
-        first, last = numbered[0], numbered[-1]
-        listed = ", ".join(f"nullif(trim({column.as_text}), '')" for column in numbered)
-        assign(
-            "answers",
-            first,
-            ColumnExpr(f"list_filter([{listed}], lambda given: given IS NOT NULL)"),
-            f" to {last.name!r}",
-        )
-        used.update(column.name for column in numbered)
-    elif answer is None and answers is None and (given := _answer_structs(rest)) is not None:
-        assign("answers", given[0], ColumnExpr(given[1]), f", each one's {given[2]!r}")
-    documents = [column for column in every if column.name in taken]
-    used.update(column.name for columns in doubts.values() for column in columns)
-    flag = impossible(rest, None if "answer" in doubts else answer or answers, documents)
-    if flag is not None:
-        exprs["is_impossible"], source, remark = flag
-        used.update([] if source is None else [source.name])
-        guesses.append(Guess("questions", f"is_impossible: {remark}"))
-    rest = [column for column in rest if column.name not in used]
-    for role, fits in (
-        ("source_id", lambda column: column.is_unique),
-        ("query_type", partial(_uses_words, QUERY_TYPES)),
-        ("difficulty", partial(_uses_words, DIFFICULTIES)),
-    ):
-        assign(role, next(iter(named_columns(rest, role, fits)), None))
-    assign("facts", next(iter(named_columns(rest, "facts", lambda column: column.kind in {"texts", "structs"})), None))
-    said = named_columns(rest, "history", lambda column: bool(column.present))
-    history = next(filter(is_history, said), None)
-    assign("history", history, remark=": what was said before the question")
-    unread = [column.name for column in said if "history" in bare(column.name) and _is_like_messages(column)]
-    if history is None and unread:
-        text = f"history: {unread[0]!r} has no messages in a form that is read, so questions are asked without them."
-        guesses.append(Guess("questions", text))
-    turns = [
-        *named_columns(rest, "conversation", lambda column: not column.is_unique)[:1],
-        *named_columns(rest, "turn", _is_turn)[:1],
-    ]
-    if len(turns) == 2:
-        assign("conversation", turns[0])
-        assign("turn", turns[1], remark="" if history else "; the earlier turns are the history of a question")
-    labels = [column for column in rest if column.name not in used and is_label(column)]
-    used.update(column.name for column in labels)
-    metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
-    metadata = dict(reversed(metadata.items()))
-    if metadata:
-        text = f"metadata: columns with short values, kept with the question: {', '.join(metadata)}."
-        guesses.append(Guess("questions", text))
-    order = (
-        "source_id", "question", "answer", "answers", "is_impossible", "query_type", "difficulty", "facts",
-        "conversation", "turn", "history",
-    )  # fmt: skip
-    ordered = {role: exprs[role] for role in order if role in exprs}
-    return Roles(ordered, frozenset(used), metadata, tuple(guesses), found, doubts)
+
+    def find_metadata(self) -> dict[str, str]:
+        """Return the SQL of columns with short values that have no role; of equal names the first column's."""
+        labels = [column for column in self._rest if column.name not in self._used and is_label(column)]
+        self._used.update(column.name for column in labels)
+        metadata = {column.name if column.path is None else _leaf(column): column.sql for column in reversed(labels)}
+        metadata = dict(reversed(metadata.items()))
+        if metadata:
+            self._say(f"metadata: columns with short values, kept with the question: {', '.join(metadata)}.")
+        return metadata
+
+
+def _one_answer(column: Column) -> ColumnExpr:
+    return as_column(column) if column.kind == "text" else ColumnExpr(column.as_text)
+
+
+def _doubt_of_output(column: Column) -> str:
+    is_output = not SYSTEM_OUTPUTS.isdisjoint(map(normalised, column.name.split(".")))
+    return "; a system's own answers are no truth: check that these are reference answers" if is_output else ""
+
+
+def _yes_or_no(column: Column) -> tuple[ColumnExpr, str]:
+    word = f"lower(trim({column.as_text}))"
+    accepted = f"CASE {word} WHEN 'true' THEN ['yes', 'true'] WHEN 'false' THEN ['no', 'false'] END"
+    return ColumnExpr(accepted), "; yes stands for true, no for false, and both are accepted"
 
 
 def _rivals(role: str, fitting: Sequence[Column]) -> list[Column]:
