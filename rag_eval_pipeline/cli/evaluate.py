@@ -91,9 +91,7 @@ def evaluate(
     from rag_eval_pipeline.evaluation.evaluation_folders import published_evaluations
     from rag_eval_pipeline.evaluation.pair import load_pair
     from rag_eval_pipeline.evaluation.pipeline import evaluate as run
-    from rag_eval_pipeline.formats.results import CorrectedRate
     from rag_eval_pipeline.monitoring.power import USUAL, power_of_questions
-    from rag_eval_pipeline.monitoring.verdict_records import IN_SENTENCES
     from rag_eval_pipeline.monitoring.verdict_settings import read_verdict_settings
     from rag_eval_pipeline.monitoring.workspace_states import not_nightly_hint
 
@@ -165,38 +163,43 @@ def evaluate(
             "verdict": newest_verdict(root, name, system),
         }
 
-    def line(done: dict[str, Any]) -> str:
-        numbers = dict(done["headline"])
-        questions, unanswered = numbers.pop("queries"), numbers.pop("failed")
-        text = (
-            f"{done['benchmark']} x {system}: {counted(questions, 'question')}, {unanswered:,} "
-            f"failed ({done['evaluation_id']})"
-        )
-        if done["causes"]:
-            text += f"\n  {_causes_line(done['causes'])}"
-        exact_match = numbers.pop("exact_match") if done["in_sentences"] else None
-        nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
-        means = metrics_line(numbers, done["partial"], level=done["retrieval_level"], in_flight=done["in_flight"])
-        text += f"\n  {means or nothing}"
-        if exact_match is not None:
-            by = f"{exact_match:.3f}, from right refusals alone" if exact_match else "0"
-            text += f"\n  Exact match is {by}{IN_SENTENCES}."
-        if means and "no_relevant_documents" in done["reasons"].values():
-            text += "\n  Retrieval is not scored, because no question has a gold document [no_relevant_documents]."
-        for name, corrected in done["corrected"].items():
-            found = CorrectedRate(**corrected)
-            text += f"\n  {metrics_line({name: numbers[name]})}, {found.text}. {found.basis}"
-        if done["verdict"] is not None:
-            text += f"\n  {verdict_text(done['verdict'])}"
-        return f"{text}\n  {done['detects']}" if done["detects"] else text
-
-    for done in for_each(names, one, line, as_json):
+    for done in for_each(names, one, _evaluation_line, as_json):
         print_notes(filter(None, [done["warning"]]))
     if strict and failed:
         raise typer.Exit(STRICT)
     print_next(as_json, "rag-eval report --open")
     if not as_json and is_undecided:
         print_notes([f"{system} is {not_nightly_hint(system)}"])
+
+
+def _evaluation_line(done: dict[str, Any]) -> str:
+    """Return what came out, in a few lines for a terminal."""
+    from rag_eval_pipeline.formats.results import CorrectedRate
+    from rag_eval_pipeline.monitoring.verdict_records import IN_SENTENCES
+
+    numbers = dict(done["headline"])
+    questions, unanswered = numbers.pop("queries"), numbers.pop("failed")
+    text = (
+        f"{done['benchmark']} x {done['system']}: {counted(questions, 'question')}, {unanswered:,} "
+        f"failed ({done['evaluation_id']})"
+    )
+    if done["causes"]:
+        text += f"\n  {_causes_line(done['causes'])}"
+    exact_match = numbers.pop("exact_match") if done["in_sentences"] else None
+    nothing = f"Nothing was scored: {', '.join(dict.fromkeys(done['reasons'].values()))}."
+    means = metrics_line(numbers, done["partial"], level=done["retrieval_level"], in_flight=done["in_flight"])
+    text += f"\n  {means or nothing}"
+    if exact_match is not None:
+        by = f"{exact_match:.3f}, from right refusals alone" if exact_match else "0"
+        text += f"\n  Exact match is {by}{IN_SENTENCES}."
+    if means and "no_relevant_documents" in done["reasons"].values():
+        text += "\n  Retrieval is not scored, because no question has a gold document [no_relevant_documents]."
+    for name, corrected in done["corrected"].items():
+        found = CorrectedRate(**corrected)
+        text += f"\n  {metrics_line({name: numbers[name]})}, {found.text}. {found.basis}"
+    if done["verdict"] is not None:
+        text += f"\n  {verdict_text(done['verdict'])}"
+    return f"{text}\n  {done['detects']}" if done["detects"] else text
 
 
 def _causes_line(causes: list[dict[str, Any]]) -> str:
