@@ -1,7 +1,8 @@
 """Columns and cells that mark rows: questions without an answer, and wrong answers beside right ones."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rag_eval_pipeline.conversion.mapping import identifier, literal
 from rag_eval_pipeline.conversion.questions import IMPOSSIBLE, says_no_answer, stands_for_nothing
@@ -35,6 +36,26 @@ def impossible(
     return None if answer is None else _unanswered(answer, documents)
 
 
+class _Unanswered(NamedTuple):
+    """Rows without an answer, by their places.
+
+    Args:
+        texts: Of every row, its answers in lower case.
+        refusing: The answer says that there is none.
+        void: There is no answer; where columns name documents, no document either.
+        left: There is no answer, but a document is named.
+    """
+
+    texts: list[list[str]]
+    refusing: list[int]
+    void: list[int]
+    left: list[int]
+
+    def words(self, rows: Iterable[int]) -> list[str]:
+        """Return the different answers of some rows."""
+        return sorted({text for row in rows for text in self.texts[row]})
+
+
 def _unanswered(answer: Column, documents: Sequence[Column]) -> tuple[ColumnExpr, Column | None, str] | None:
     """Return what marks rows without an answer, or whose answer says that there is none, as unanswerable.
 
@@ -43,6 +64,21 @@ def _unanswered(answer: Column, documents: Sequence[Column]) -> tuple[ColumnExpr
     """
     if answer.kind == "other":
         return None
+    rows = _rows_without_answer(answer, documents)
+    is_every = len({*rows.refusing, *rows.void}) == len(rows.texts)
+    if is_every or not (rows.refusing or rows.void or rows.left):
+        return None
+    words, missing = rows.words(rows.refusing), rows.words(rows.void)
+    if documents:
+        empty = " AND ".join([_says_only(answer, ["", *missing]), *map(_is_empty, documents)])
+        conditions = [*([_says_only(answer, words)] if words else []), *([f"({empty})"] if rows.void else [])]
+    else:
+        conditions = [_says_only(answer, [*([""] if rows.void else []), *words])]
+    remark = " ".join(_remarks(rows, answer, documents))
+    return ColumnExpr(" OR ".join(conditions) or "false"), None, remark
+
+
+def _rows_without_answer(answer: Column, documents: Sequence[Column]) -> _Unanswered:
     cells = [value if isinstance(value, list) else [value] for value in answer.values]
     texts = [
         [text for value in cell if (text := "" if value is None else str(value).strip().lower())] for cell in cells
@@ -51,38 +87,33 @@ def _unanswered(answer: Column, documents: Sequence[Column]) -> tuple[ColumnExpr
     has_document = [any(re.search(r"[^\W_]", column[row]) for column in named) for row in range(len(texts))]
     refusing = [row for row, cell in enumerate(texts) if cell and all(map(says_no_answer, cell))]
     nothing = [row for row, cell in enumerate(texts) if all(map(stands_for_nothing, cell)) and row not in {*refusing}]
-    if documents:
-        void = [row for row in nothing if not has_document[row]]
-    else:
-        void = [row for row in nothing if not texts[row]]
+    void = [row for row in nothing if not (has_document[row] if documents else texts[row])]
     left = [row for row in nothing if not texts[row] and has_document[row]]
-    marked = sorted({*refusing, *void})
-    if len(marked) == len(texts) or not (marked or left):
-        return None
+    return _Unanswered(texts, refusing, void, left)
 
-    def listed(rows: Iterable[int]) -> list[str]:
-        return sorted({text for row in rows for text in texts[row]})
 
-    words, missing = listed(refusing), listed(void)
-    if documents:
-        empty = " AND ".join([_says_only(answer, ["", *missing]), *map(_is_empty, documents)])
-        conditions = [*([_says_only(answer, words)] if words else []), *([f"({empty})"] if void else [])]
-    else:
-        conditions = [_says_only(answer, [*([""] if void else []), *words])]
-    remark = ""
-    if refusing:
-        remark = f"{len(refusing)} of {len(texts)} rows have the answer {', '.join(map(repr, words))}"
-        remark += " and are treated as unanswerable: a correct system says that it does not know. "
-    if void:
+def _remarks(rows: _Unanswered, answer: Column, documents: Sequence[Column]) -> Iterator[str]:
+    n_rows = len(rows.texts)
+    if rows.refusing:
+        words = ", ".join(map(repr, rows.words(rows.refusing)))
+        yield (
+            f"{len(rows.refusing)} of {n_rows} rows have the answer {words} and are treated as unanswerable: a correct "
+            "system says that it does not know."
+        )
+    if rows.void:
         names = " and no " + " or ".join(repr(column.name) for column in documents) if documents else ""
+        missing = rows.words(rows.void)
         other = f" or only {', '.join(map(repr, missing))}" if missing else ""
-        remark += f"{len(void)} of {len(texts)} rows have no {answer.name!r}{other}{names} and are treated as "
-        remark += "unanswerable. If their answers are only missing, remove this column: the rows are then quarantined. "
-    if left:
-        remark += f"{len(left)} of {len(texts)} rows have no {answer.name!r} but name a document: their answers are "
-        remark += "perhaps only missing, so these rows are quarantined. If the documents do not answer them, use "
-        remark += f"`{_says_only(answer, [''])} AS is_impossible`."
-    return ColumnExpr(" OR ".join(conditions) or "false"), None, remark.rstrip()
+        yield (
+            f"{len(rows.void)} of {n_rows} rows have no {answer.name!r}{other}{names} and are treated as unanswerable. "
+            "If their answers are only missing, remove this column: the rows are then quarantined."
+        )
+    if rows.left:
+        yield (
+            f"{len(rows.left)} of {n_rows} rows have no {answer.name!r} but name a document: their answers are perhaps "
+            "only missing, so these rows are quarantined. If the documents do not answer them, use "
+            f"`{_says_only(answer, [''])} AS is_impossible`."
+        )
 
 
 def _says_only(answer: Column, words: Sequence[str]) -> str:
