@@ -164,11 +164,7 @@ def _contradictions(
         kind: {one.name for one in speaking if one.is_mostly_right(q for q in asked if asked[q] is kind)}
         for kind in (False, True)
     }
-    voices: dict[str, tuple[str, Mapping[str, RagAnswer]]] = {}
-    for system in systems:
-        is_alone = speaking == [system] and len(system.runs) >= RUNS_MIN  # then its runs speak for themselves
-        for run in system.runs[-RUNS_MIN if is_alone else -1 :]:
-            voices[run.record.evaluation_id if is_alone else system.name] = system.name, _answers(run, missed)
+    voices = _voices(systems, speaking, missed)
     settings = [one.record.settings.judge.settings for system in systems for one in system.runs[-1:]]
     search = _Search(paths, next((one for one in settings if isinstance(one, LexicalSettings)), LexicalSettings()))
     agreed: list[tuple[bool, float, Suspect]] = []
@@ -192,22 +188,42 @@ def _contradictions(
                 continue
         if _are_enough([system.known(query_id) for system in systems]):
             never.append((stated is None, one))
-    yield AuditFinding(
+    yield _agreed_otherwise(agreed, len(asked))
+    yield _never_answered(never, len(asked))
+
+
+def _voices(
+    systems: Sequence[_System], speaking: Sequence[_System], missed: Collection[str]
+) -> dict[str, tuple[str, Mapping[str, RagAnswer]]]:
+    """Return each system with its newest answers; of the only one that speaks, the last runs speak for themselves."""
+    voices: dict[str, tuple[str, Mapping[str, RagAnswer]]] = {}
+    for system in systems:
+        is_alone = speaking == [system] and len(system.runs) >= RUNS_MIN
+        for run in system.runs[-RUNS_MIN if is_alone else -1 :]:
+            voices[run.record.evaluation_id if is_alone else system.name] = system.name, _answers(run, missed)
+    return voices
+
+
+def _agreed_otherwise(found: Sequence[tuple[bool, float, Suspect]], n_asked: int) -> AuditFinding:
+    return AuditFinding(
         "agreed_otherwise",
-        "doubtful" if len(agreed) <= FEW * len(asked) else "note",
+        "doubtful" if len(found) <= FEW * n_asked else "note",
         "All systems that are mostly right give the same answer, which is not the gold answer, and a page states it.",
         "Look at the page: fix the gold answer if the page is right, keep it if the page answers another question.",
-        tuple(one for *_, one in sorted(agreed, key=lambda one: (*one[:2], one[2].question))),
+        tuple(one for *_, one in sorted(found, key=lambda one: (*one[:2], one[2].question))),
     )
-    are_few = len(never) <= FEW * len(asked)
-    yield AuditFinding(
+
+
+def _never_answered(found: Sequence[tuple[bool, Suspect]], n_asked: int) -> AuditFinding:
+    are_few = len(found) <= FEW * n_asked
+    return AuditFinding(
         "never_answered",
         "doubtful" if are_few else "note",
-        f"No system answered these questions right in its newest runs, at most five ({len(never)} of {len(asked)}).",
+        f"No system answered these questions right in its newest runs, at most five ({len(found)} of {n_asked}).",
         "Look whether the gold answer is right and in the corpus; drop questions that cannot be answered."
         if are_few
         else "So many are a matter of the systems: look at their retrieval first.",
-        tuple(one for _, one in sorted(never, key=lambda one: (one[0], one[1].question))),
+        tuple(one for _, one in sorted(found, key=lambda one: (one[0], one[1].question))),
     )
 
 
