@@ -63,6 +63,16 @@ def test_list_and_status_show_the_state_of_everything_and_the_next_command(rag_e
     assert found["next"][:2] == [f"rag-eval convert {OBSERVATORY}", "rag-eval convert new"]
 
 
+def test_status_names_no_report_where_nothing_was_evaluated(rag_eval, workspace):
+    workspace.system_file("embedded").write_text("kind: [")
+    workspace.system_file("embedded-weak").unlink()
+
+    error = rag_eval("status")[2]
+
+    assert "embedded.config.yaml" in error
+    assert "Next:" not in error
+
+
 def test_status_follows_a_pair_from_its_evaluation_to_its_verdict(rag_eval, workspace):
     def pair():
         records = json.loads(rag_eval("status", "--json")[1])["pairs"]

@@ -48,7 +48,8 @@ def status(workspace: Root = None, as_json: AsJson = False) -> None:
     lines = [*_benchmark_lines(found.benchmarks), *_system_lines(found.systems), *_pair_lines(found.pairs)]
     emit(found.record(), as_json, lines)
     print_notes(found.faults)
-    print_next(as_json, *(found.next[:1] or ("rag-eval report --open",)))
+    has_results = any(pair.evaluation_id is not None for pair in found.pairs)
+    print_next(as_json, *(found.next[:1] or ["rag-eval report --open"] * has_results))
 
 
 def _benchmark_lines(benchmarks: "list[BenchmarkState] | tuple[BenchmarkState, ...]") -> Iterator[str]:
