@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import JUDGE_MODEL, Evaluation
 from rag_eval_pipeline.evaluation.score_tables import PAGE, read_scores
 from rag_eval_pipeline.formats.dataset import open_dataset, question_clusters
 from rag_eval_pipeline.formats.results import Fingerprints, open_results
@@ -61,6 +61,7 @@ class ScoredRun:
         query_ids: In the dataset's order.
         columns: Measures with any score, and always the failure rate.
         recheck: The judge's verdicts on labelled answers at that time.
+        judge_models: As the judge's server reported them.
         critical: Metrics that get a verdict; none stands for all.
     """
 
@@ -75,6 +76,7 @@ class ScoredRun:
     query_ids: tuple[str, ...]
     columns: Mapping[str, Column]
     recheck: Judging | None = None
+    judge_models: tuple[str, ...] = ()
     critical: tuple[str, ...] = ()
 
 
@@ -107,6 +109,7 @@ def run_of_evaluation(evaluation: Evaluation) -> ScoredRun:
         query_ids=tuple(map(sys.intern, answers.query_ids)),  # the same in all runs
         columns=columns | {FAILURE_RATE: _failures(answers.has("failed").tolist())},
         recheck=read_judging(evaluation.recheck),
+        judge_models=record.known.get(JUDGE_MODEL, ()),
         critical=record.settings.critical_metrics,
     )
 
@@ -138,6 +141,7 @@ def run_of_results(path: Path) -> ScoredRun:
         ended_at=results.timestamp,
         query_ids=tuple(query_ids),
         columns=columns | {FAILURE_RATE: _failures(failed)},
+        judge_models=() if results.judge is None else results.judge.models,
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rag_eval_pipeline.evaluation.score_tables import Answers
 
 State = Literal["open", "answered", "scored", "published"]
+JUDGE_MODEL = "judge model"  # of `EvaluationRecord.known`: as the judge's server reports it
 SCORE_FILES = ("retrieval_scores", "citation_scores", "answer_scores", "judge_scores")
 PARTS = ("responses", *SCORE_FILES, "evaluation_results")  # in the order in which they are made; names of assets too
 

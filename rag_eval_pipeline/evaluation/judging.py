@@ -20,7 +20,7 @@ from rag_eval_pipeline import clock
 from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.evaluation.budget import UsageLedger
 from rag_eval_pipeline.evaluation.corpus_names import CorpusFiles
-from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation
+from rag_eval_pipeline.evaluation.evaluation_folders import JUDGE_MODEL, Evaluation
 from rag_eval_pipeline.evaluation.pair import Pair
 from rag_eval_pipeline.evaluation.score_tables import QueryScores, ScoreTable, damaged
 from rag_eval_pipeline.formats import results as form
@@ -248,9 +248,14 @@ class JudgementCounts:
         return {name: math.fsum(values) for name, values in self._usage.items()}
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the judge's server reports, by name."""
+        return tuple(sorted(self._models))
+
+    @property
     def known(self) -> dict[str, tuple[str, ...]]:
         """What the judge's replies say of its server."""
-        found = {"judge model": self._models, "judge system_fingerprint": self._fingerprints}
+        found = {JUDGE_MODEL: self._models, "judge system_fingerprint": self._fingerprints}
         return {name: tuple(sorted(values)) for name, values in found.items() if values}
 
     def record(self, kind: str, fingerprint: str) -> form.JudgeRecord:
@@ -258,7 +263,7 @@ class JudgementCounts:
         return form.JudgeRecord(
             kind=kind,
             fingerprint=fingerprint,
-            models=tuple(sorted(self._models)),
+            models=self.models,
             completed=self._completed,
             failed=self._reasons.total(),
             flags=dict(sorted(self._flags.items())),

@@ -204,7 +204,7 @@ def build_results(
         citation_metrics=citations,
         answer_quality_metrics=answers,
         judge=None if judge is None else judgements.record(record.settings.judge.kind, judge),
-        judge_metrics=_judge_metrics(workspace, record, means, measured.reused_from),
+        judge_metrics=_judge_metrics(workspace, record, means, judgements, measured.reused_from),
         performance_metrics=measured,
         further_metrics=further_metrics(means),
         custom_metrics=_custom_metrics(record.settings.custom_metrics),
@@ -228,13 +228,14 @@ def build_results(
 
 
 def _judge_metrics(
-    workspace: Workspace, record: EvaluationRecord, means: Means, reused_from: str | None
+    workspace: Workspace, record: EvaluationRecord, means: Means, judgements: JudgementCounts, reused_from: str | None
 ) -> dict[str, form.JudgedMetric]:
     metrics = {name: form.JudgedMetric(**metric.__dict__) for name, metric in means.all_of("judged").items()}
     if (judged := metrics.get("judged_correct")) is not None:
         corrected = correction(
             read_trust_cards(workspace.trust_cards), benchmark=record.benchmark, system=record.system,
-            fingerprint=record.fingerprints.judge, answers_of=(record.evaluation_id, reused_from),
+            fingerprint=record.fingerprints.judge, models=judgements.models,
+            answers_of=(record.evaluation_id, reused_from),
             rate=judged.value, interval=judged.confidence_interval,
         )  # fmt: skip
         metrics["judged_correct"] = judged.model_copy(update={"corrected": corrected})

@@ -14,14 +14,14 @@ calibration for systems with different errors). Coverage: `bench/corrected_rates
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from statistics import NormalDist
 from typing import NamedTuple, Self
 
 from rag_eval_pipeline.formats.results import CorrectedRate
 from rag_eval_pipeline.judges.agreement import Confusion
-from rag_eval_pipeline.judges.trust_card import LabelledEvaluation, TrustCard, cards_of_people
+from rag_eval_pipeline.judges.trust_card import LabelledEvaluation, TrustCard, cards_of_people, is_other_model
 from rag_eval_pipeline.metrics.intervals import CONFIDENCE, Interval, effective_number, score_interval
 
 MIN_LABELS = 30  # of one system, else of all; with fewer, intervals are wider than a fifth of the scale
@@ -193,14 +193,17 @@ def _shuffled(name: str) -> bytes:
 
 def correction(
     cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None, system: str,
-    answers_of: Iterable[str | None], rate: float | None, interval: tuple[float, float] | None,
+    models: Collection[str], answers_of: Iterable[str | None], rate: float | None,
+    interval: tuple[float, float] | None,
 ) -> CorrectedRate | None:  # fmt: skip
     """Return a share of correct answers corrected by the labels on the judge's card; None without enough of them.
 
     Args:
+        models: As the judge's server reported them: labels of another model's verdicts say nothing about these.
         answers_of: The evaluations that have these answers.
         rate: The judge's share, with its interval.
     """
+    cards = [card for card in cards if not is_other_model(models, card.models)]
     found = labelled_evaluations(cards, benchmark=benchmark, fingerprint=fingerprint)
     if rate is None or interval is None or found is None:
         return None

@@ -14,7 +14,7 @@ import pydantic
 from rag_eval_pipeline.errors import counted
 from rag_eval_pipeline.formats.model import Model
 from rag_eval_pipeline.judges.recheck import NOT_JUDGED, Judging, KeptAnswers
-from rag_eval_pipeline.judges.trust_card import Task
+from rag_eval_pipeline.judges.trust_card import Task, is_other_model
 from rag_eval_pipeline.metrics.intervals import Values
 from rag_eval_pipeline.metrics.run_labels import RUNS_MIN, label_test, pair_runs
 
@@ -80,7 +80,7 @@ class JudgeCheck(Model):
         if self.since is None:
             return missed if self.state == "not_checked" else None
         parts = []
-        is_new = _is_other_version(self.models, self.models_before)
+        is_new = is_other_model(self.models, self.models_before)
         if is_new:
             parts.append(f"its server answers as {', '.join(self.models)}, before as {', '.join(self.models_before)}")
         if self.tasks:
@@ -137,7 +137,7 @@ def check_judge(
     # As in the procedure of nights: two runs have half of the level, three and four a quarter each.
     level /= 2 if len(judgings) <= 2 else CURRENT_MAX
     state: Literal["steady", "open", "changed"] = "steady"
-    if _is_other_version(models, models_before) or (len(judgings) > 1 and p <= level):
+    if is_other_model(models, models_before) or (len(judgings) > 1 and p <= level):
         state = "changed"
     elif was_seen or p <= OPEN_LEVEL:
         state = "changed" if unsettled is not None and unsettled.state == "changed" else "open"
@@ -153,10 +153,6 @@ def check_judge(
         level=level,
         tasks=tasks,
     )
-
-
-def _is_other_version(models: Sequence[str], before: Sequence[str]) -> bool:
-    return bool(models and before) and not {*models} & {*before}
 
 
 def _scores(judgings: Iterable[str]) -> Values:

@@ -166,6 +166,12 @@ def cards_of_people(cards: Iterable[TrustCard], *, benchmark: str, fingerprint: 
     return [card for card in cards if (card.benchmark, card.judge_fingerprint, card.labels_by) == wanted]
 
 
+def is_other_model(models: Iterable[str], before: Iterable[str]) -> bool:
+    """Whether a judge's server reports other models than before; False if either is unknown."""
+    now, then = {*models}, {*before}
+    return bool(now and then) and not now & then
+
+
 def is_calibrated(cards: Iterable[TrustCard], *, benchmark: str, fingerprint: str | None, task: Task) -> bool:
     """Whether people's labels calibrate the judge with this fingerprint for a task on one benchmark."""
     own = cards_of_people(cards, benchmark=benchmark, fingerprint=fingerprint)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rag_eval_pipeline.errors import InputError
 from rag_eval_pipeline.evaluation.compared_runs import (
+    TASKS,
     ScoredRun,
     calibrated_measures,
     compare_scores,
@@ -24,6 +25,7 @@ from rag_eval_pipeline.evaluation.compared_runs import (
 )
 from rag_eval_pipeline.evaluation.evaluation_folders import Evaluation, load_evaluation
 from rag_eval_pipeline.formats.results import open_results
+from rag_eval_pipeline.judges.trust_card import is_other_model
 from rag_eval_pipeline.metrics.verdict_rules import Confirmation, Rules
 from rag_eval_pipeline.metrics.verdicts import Compared, Evidence
 from rag_eval_pipeline.monitoring.verdict_records import Comparison, MovedQuestion, Verdict
@@ -129,6 +131,11 @@ def compare_runs(
         if reason
         else gather_evidence([run], [mean_run(others)], rules=rules, judged=judged, clusters=clusters)
     )
+    verdicts = found.verdicts(confirmation, rules, is_one_system=kind == "evaluations")
+    before = {name for one in others for name in one.judge_models}
+    if is_other_model(now := run.judge_models, before):
+        doubt = f"the judge's server answered as {', '.join(sorted(before))} before, and now as {', '.join(now)}"
+        verdicts = {name: one.withheld(doubt) if name in TASKS else one for name, one in verdicts.items()}
     return Comparison(
         kind=kind,
         benchmark=run.benchmark,
@@ -136,7 +143,7 @@ def compare_runs(
         new=new,
         evaluation_id=run.evaluation_id,
         reason=found.reason,
-        verdicts=found.verdicts(confirmation, rules, is_one_system=kind == "evaluations"),
+        verdicts=verdicts,
     )
 
 

@@ -59,6 +59,12 @@ class FurtherMetrics(msgspec.Struct, frozen=True):
     tolerance_jaccard: MetricHeader | None = None
 
 
+class JudgeHeader(msgspec.Struct, frozen=True):
+    """The models that the judge's server reported."""
+
+    models: tuple[str, ...] = ()
+
+
 class ResultsHeader(msgspec.Struct, frozen=True):
     """A results file without `query_results`, which msgspec skips."""
 
@@ -78,6 +84,12 @@ class ResultsHeader(msgspec.Struct, frozen=True):
     performance_metrics: dict[str, Any]
     judge_metrics: dict[str, MetricHeader] = {}
     further_metrics: FurtherMetrics = FurtherMetrics()
+    judge: JudgeHeader | None = None
+
+    @property
+    def judge_models(self) -> tuple[str, ...]:
+        """As the judge's server reported them."""
+        return () if self.judge is None else self.judge.models
 
     @property
     def questions(self) -> int:

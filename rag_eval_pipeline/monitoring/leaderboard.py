@@ -118,7 +118,7 @@ class Trust:
         metric = row.metric(column)
         return correction(
             self._cards, benchmark=row.benchmark, fingerprint=row.fingerprints.get("judge"), system=row.system,
-            answers_of=(row.evaluation_id, row.performance_metrics.get("reused_from")),
+            models=row.judge_models, answers_of=(row.evaluation_id, row.performance_metrics.get("reused_from")),
             rate=metric.value, interval=metric.confidence_interval,
         )  # fmt: skip
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rag_eval_pipeline.evaluation.compared_runs import are_alike
+from rag_eval_pipeline.evaluation.compared_runs import TASKS, are_alike
+from rag_eval_pipeline.judges.trust_card import is_other_model
 from rag_eval_pipeline.metrics.registry import metric_label
 from rag_eval_pipeline.metrics.verdict_rules import CHANGES
 from rag_eval_pipeline.monitoring.history import ResultsHeader
@@ -225,7 +226,8 @@ def tile_changes(
     found = {}
     level = header.retrieval_level
     for name in metrics:
-        now, old = header.metric(name).value, [run.metric(name, level=level).value for run in alike]
+        runs = [run for run in alike if name not in TASKS or not is_other_model(header.judge_models, run.judge_models)]
+        now, old = header.metric(name).value, [run.metric(name, level=level).value for run in runs]
         known = [value for value in old if value is not None]
         if now is None or not known:
             continue

@@ -440,16 +440,16 @@ def _recommendations(report: ReportData) -> Iterator[dict[str, str]]:
                 "where": f"{row.benchmark} × {row.new}",
                 "page": f"comparisons/{comparison_name(row)}.html",
             }
-    doubted = {
-        row.benchmark: None
-        for row in report.newest
-        for name in TASKS
-        if row.metric(name).value is not None and report.trust.doubt(row, name)
-    }
-    if doubted:
+    doubted: dict[str, dict[str, None]] = {}  # benchmark -> metrics
+    for row in report.newest:
+        for name in TASKS:
+            if row.metric(name).value is not None and report.trust.doubt(row, name):
+                doubted.setdefault(row.benchmark, {})[metric_label(name)] = None
+    for names in sorted({tuple(sorted(metrics)) for metrics in doubted.values()}):
+        benchmarks = [one for one, metrics in doubted.items() if tuple(sorted(metrics)) == names]
         yield {
-            "text": f"The judge's metrics decide nothing on {', '.join(doubted)} until its verdicts are compared with "
-            "people's: label some answers and run rag-eval calibrate.",
+            "text": f"The judge's metrics ({', '.join(names)}) decide nothing on {', '.join(benchmarks)} until its "
+            "verdicts are compared with people's: label some answers and run rag-eval calibrate.",
             "where": "The judge",
-            "page": f"benchmarks/{next(iter(doubted))}.html",
+            "page": f"benchmarks/{benchmarks[0]}.html",
         }

@@ -112,7 +112,8 @@ def card(*parts, differs=None):
         "confusion": Confusion(36, 4, 4, 16)._asdict(), "is_calibrated": False, "evaluations": evaluations,
         "different_errors": differs,
     }  # fmt: skip
-    return TrustCard(benchmark="b", judge="j", judge_fingerprint="f", labels_by="human", seed=1, tasks=[task])
+    about = {"benchmark": "b", "judge": "j", "judge_fingerprint": "f", "labels_by": "human", "models": ("m-1",)}
+    return TrustCard(**about, seed=1, tasks=[task])
 
 
 MANY, FEW = (36, 4, 4, 16), (6, 2, 1, 1)
@@ -132,7 +133,7 @@ CORRECTIONS = {
 
 @pytest.mark.parametrize(("cards", "expected"), CORRECTIONS.values(), ids=CORRECTIONS)
 def test_correction_uses_the_labels_of_the_system_where_they_suffice(cards, expected):
-    about = {"benchmark": "b", "fingerprint": "f", "system": "ours", "answers_of": ("run_2", None)}
+    about = {"benchmark": "b", "fingerprint": "f", "system": "ours", "models": ("m-1",), "answers_of": ("run_2", None)}
     found = correction([cards], **about, rate=0.8, interval=wilson_interval(80, 100))
 
     assert expected == (
@@ -140,6 +141,7 @@ def test_correction_uses_the_labels_of_the_system_where_they_suffice(cards, expe
     )
     assert correction([cards], **about | {"fingerprint": "g"}, rate=0.8, interval=(0.7, 0.9)) is None
     assert correction([cards], **about, rate=None, interval=None) is None
+    assert correction([cards], **about | {"models": ("m-2",)}, rate=0.8, interval=(0.7, 0.9)) is None
 
 
 def test_card_says_that_errors_differ():

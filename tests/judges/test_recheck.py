@@ -21,6 +21,7 @@ from rag_eval_pipeline.judges.recheck import (
     repeat_of,
 )
 from rag_eval_pipeline.metrics.verdict_rules import FAILURE_RATE, Budget
+from rag_eval_pipeline.monitoring.comparison import compare_runs
 from tests.judges.judge_server import Completion, honest_but, judge_server
 from tests.monitoring.made_runs import made_history, made_run
 
@@ -204,3 +205,17 @@ async def test_night_says_whether_judge_or_system_changed(opened):
         "exact_match": "regressed", "judged_correct": "regressed", FAILURE_RATE: "unflagged"
     }  # fmt: skip
     assert (by_system.judge.state, by_system.judge.sentence) == ("steady", None)
+
+
+@pytest.mark.parametrize(("models", "kind"), [(("m-2",), "withheld"), (("m-1", "m-2"), "improved"), ((), "improved")])
+def test_comparison_of_two_runs_leaves_metrics_of_another_judges_model_out(models, kind):
+    before, now = (made_run(name, n=40) for name in ("before", "now"))
+    judged = [Column((score,) * 40, (True,) * 40) for score in (0.0, 1.0)]
+    before = replace(before, columns={**before.columns, "judged_correct": judged[0]}, judge_models=("m-1",))
+    now = replace(now, columns={**now.columns, "judged_correct": judged[1]}, judge_models=models)
+
+    found = compare_runs("evaluations", now, [before], old="before", new="now", judged=frozenset({"judged_correct"}))
+
+    verdict = found.verdicts["judged_correct"]
+    assert (verdict.kind, found.verdicts["exact_match"].reason) == (kind, None)
+    assert kind != "withheld" or verdict.reason == "the judge's server answered as m-1 before, and now as m-2"

@@ -5,14 +5,17 @@ import json
 import re
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from rag_eval_pipeline.evaluation.evaluation_folders import load_evaluation
+from rag_eval_pipeline.judges.trust_card import TrustCard
 from rag_eval_pipeline.monitoring.alert_files import SUFFIX, Alert, AlertedMetric, alerts_folder
-from rag_eval_pipeline.monitoring.history import read_history
+from rag_eval_pipeline.monitoring.history import JudgeHeader, MetricHeader, read_history
 from rag_eval_pipeline.monitoring.leaderboard import Trust
 from rag_eval_pipeline.monitoring.regressions import Comparisons, write_comparisons
 from rag_eval_pipeline.monitoring.verdict_records import Comparison
+from rag_eval_pipeline.site.baseline_runs import PairBaseline, tile_changes
 from rag_eval_pipeline.site.data import (
     ALERT_NIGHTS,
     ALERTS_SHOWN,
@@ -51,6 +54,37 @@ def report_data(workspace, *kinds):
     row = Comparison(kind="baseline", benchmark="harbour", old="baseline", new="asked", verdicts=verdicts)
     by_pair = read_history(workspace).by_pair
     return ReportData(workspace, by_pair, by_pair, {}, {}, (), Trust(()), [row], {}, {}, {})
+
+
+def judged_nights(workspace, *models):
+    """The pair's nights with a model judge's metrics, each judged by one of the models."""
+    [headers] = read_history(workspace).by_pair.values()
+    metrics = {name: MetricHeader(0.5) for name in ("judged_correct", "faithfulness")}
+    return [
+        msgspec.structs.replace(
+            one, judge_metrics=metrics, judge=JudgeHeader((model,)), fingerprints={**one.fingerprints, "judge": "j"}
+        )
+        for one, model in zip(headers, models, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("models", "shown"), [(("m-1", "m-1"), {"judged_correct", "f1"}), (("m-1", "m-2"), {"f1"})])
+def test_tile_has_no_change_where_the_judge_answers_as_another_model(models, shown, nightly):
+    before, now = judged_nights(nightly, *models)
+
+    assert tile_changes(report_data(nightly), now, PairBaseline((before,)), ["judged_correct", "f1"]).keys() == shown
+
+
+def test_recommendations_name_the_metrics_of_the_judge_that_decide_nothing(nightly):
+    nights = {("harbour", "asked"): judged_nights(nightly, "m-1", "m-1")}
+    agreed = {"both_yes": 50, "labels_yes_judge_no": 0, "labels_no_judge_yes": 0, "both_no": 50}
+    task = {"task": "correctness", "n_labels": 100, "n_compared": 100, "kappa": {}, "kappa_sure": {},
+            "confusion": agreed, "is_calibrated": True}  # fmt: skip
+    card = TrustCard(benchmark="harbour", judge="j", judge_fingerprint="j", labels_by="human", seed=1, tasks=[task])
+    report = ReportData(nightly, nights, nights, {}, {}, (), Trust([card]), [], {}, {}, {})
+
+    [text] = [one["text"] for one in data_part(report)["recommendations"] if one["where"] == "The judge"]
+    assert text.startswith("The judge's metrics (Faithfulness) decide nothing on harbour until its verdicts")
 
 
 STATUS = {
