@@ -87,6 +87,17 @@ def test_recommendations_name_the_metrics_of_the_judge_that_decide_nothing(night
     assert text.startswith("The judge's metrics (Faithfulness) decide nothing on harbour until its verdicts")
 
 
+def test_run_page_counts_the_judges_requests_and_its_cached_replies(nightly):
+    name = max(path.name for path in nightly.results.glob("*.results.json")).removesuffix(".results.json")
+    path = nightly.results_file(name)
+    results = json.loads(path.read_text())
+    results["performance_metrics"]["judge_usage"] = {"requests": 0, "cached": 8, "total_tokens": 0}
+    path.write_text(json.dumps(results))
+
+    page = (write_site(nightly, write_comparisons(nightly)).root / "runs" / name / "index.html").read_text()
+    assert "<dt>Judge</dt><dd>0 tokens, –; 0 requests, 8 replies from the cache</dd>" in page
+
+
 STATUS = {
     "still so": (["regressed"], "comparisons/harbour.asked.against.baseline.html", "still regressed"),
     "gone": (["inconclusive"], "comparisons/harbour.asked.against.baseline.html", "no longer regressed"),
