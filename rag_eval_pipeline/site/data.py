@@ -441,10 +441,10 @@ def _recommendations(report: ReportData) -> Iterator[dict[str, str]]:
                 "page": f"comparisons/{comparison_name(row)}.html",
             }
     doubted: dict[str, dict[str, None]] = {}  # benchmark -> metrics
-    for row in report.newest:
+    for header in report.newest:
         for name in TASKS:
-            if row.metric(name).value is not None and report.trust.doubt(row, name):
-                doubted.setdefault(row.benchmark, {})[metric_label(name)] = None
+            if header.metric(name).value is not None and report.trust.doubt(header, name):
+                doubted.setdefault(header.benchmark, {})[metric_label(name)] = None
     for names in sorted({tuple(sorted(metrics)) for metrics in doubted.values()}):
         benchmarks = [one for one, metrics in doubted.items() if tuple(sorted(metrics)) == names]
         yield {
