@@ -104,7 +104,7 @@ def _has(row: Comparison, kind: str) -> bool:
 def leaderboard_headline(board: Leaderboard) -> str:
     """Return the best systems of each benchmark, more than one if they are equal, with their main metric."""
     if not board.rows:
-        return "**Nothing is evaluated yet.**"
+        return "**No benchmark has results of a system.**"
     lines = ["**Best systems**"]
     for benchmark, group in groupby(ranked(board.rows, board.trust), key=lambda one: one.row.benchmark):
         rows = [one.row for one in group]

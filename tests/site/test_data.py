@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shutil
 from datetime import timedelta
 
 import msgspec
@@ -96,6 +97,14 @@ def test_run_page_counts_the_judges_requests_and_its_cached_replies(nightly):
 
     page = (write_site(nightly, write_comparisons(nightly)).root / "runs" / name / "index.html").read_text()
     assert "<dt>Judge</dt><dd>0 tokens, –; 0 requests, 8 replies from the cache</dd>" in page
+
+
+def test_report_says_where_results_are_whose_benchmark_is_gone(nightly):
+    shutil.rmtree(nightly.root / "data" / "sources" / "harbour")
+
+    page = (write_site(nightly, write_comparisons(nightly)).root / "index.html").read_text()
+    assert "Results of folders and files that are gone stay in <code>data/evaluation</code>" in page
+    assert "Nothing is evaluated" not in page
 
 
 STATUS = {
