@@ -172,7 +172,9 @@ def init_system(
             help="python: the function that answers a question, such as my_rag:answer.",
         ),
     ] = None,
-    path: Annotated[Path | None, typer.Option(help="python: folder of the module.")] = None,
+    path: Annotated[
+        Path | None, typer.Option(help="python: folder of the module; by default the current one, if it is there.")
+    ] = None,
     python: Annotated[
         Path | None, typer.Option(help="python: interpreter of the code's own environment; by default this one.")
     ] = None,
