@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import pydantic
 from pydantic import ValidationInfo
@@ -41,7 +41,10 @@ class _Reading:
             rows.append(self.row)
 
 
-_Info = ValidationInfo[_Reading]
+if TYPE_CHECKING:
+    _Info = ValidationInfo[_Reading]
+else:
+    _Info = ValidationInfo  # which takes no parameter in the lowest version of pydantic that is allowed
 
 
 def _as_text(value: Any, info: _Info) -> Any:
