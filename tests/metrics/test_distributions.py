@@ -12,7 +12,7 @@ def test_distributions_are_scipys():
 
     assert np.allclose(normal_cdf(z), special.ndtr(z), rtol=1e-12, atol=0)
     assert np.allclose(normal_quantile(p), special.ndtri(p), rtol=1e-12, atol=1e-15)
-    assert np.allclose(
-        [student_quantile(one, 0.975) for one in freedoms], special.stdtrit(freedoms, 0.975), rtol=1e-12, atol=0
-    )
+    # The quantiles of scipy 1.12 to 1.15 are less exact than its distribution function.
+    quantiles = [student_quantile(one, 0.975) for one in freedoms]
+    assert np.allclose(special.stdtr(freedoms, quantiles), 0.975, rtol=1e-13, atol=0)
     assert np.allclose(log_factorials(170), special.gammaln(np.arange(171) + 1), rtol=1e-12, atol=1e-15)
